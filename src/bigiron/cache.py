@@ -1,0 +1,17 @@
+"""Where bigiron keeps what can be made or fetched again: kernels, symbols, compiled C."""
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_folder(room: str) -> Path:
+    """The folder of one room of the cache (`kernels`, `symbols`, `built`), created if need be.
+
+    `BIGIRON_CACHE` names another place than the user's cache folder.
+    """
+    base = os.environ.get("BIGIRON_CACHE")
+    folder = (Path(base) if base else platformdirs.user_cache_path("bigiron")) / room
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
