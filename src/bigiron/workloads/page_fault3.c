@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Maps and unmaps page cache: mmap_lock or the VMA's lock, i_pages, folio locks, map counts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* An operation is a pass over 64 pages, as in page_fault1; here they stay in the page cache. */
+#define PAGES 64
+
+char *testcase_description = "fault in 64 pages of a shared mapping of the task's own file, then unmap them";
+
+static void die(const char *what)
+{
+	perror(what);
+	_exit(1);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	char path[] = "/tmp/page_fault3.XXXXXX";
+	size_t page = getpagesize();
+	size_t len = PAGES * page;
+	int fd = mkstemp(path);
+	volatile char *mem;
+
+	(void)nr;
+	if (fd < 0 || unlink(path))
+		die("page_fault3: mkstemp");
+	/* Not ftruncate(): no operation is to allocate a page, nor a full /tmp to end in SIGBUS. */
+	errno = posix_fallocate(fd, 0, len);
+	if (errno)
+		die("page_fault3: posix_fallocate");
+	mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mem == MAP_FAILED)
+		die("page_fault3: mmap");
+
+	while (1) {
+		for (size_t i = 0; i < len; i += page)
+			mem[i] = 1;
+		if (madvise((void *)mem, len, MADV_DONTNEED))
+			die("page_fault3: MADV_DONTNEED");
+		(*iterations)++;
+	}
+}
