@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-char *testcase_description = "pass a byte to a helper on the same CPU and back: two context switches";
+char *testcase_description = "pass a byte to a helper on the same CPU and back, two switches";
 
 extern void new_task(void *(*func)(void *), void *arg);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The files_struct's file_lock and bitmap (one for all threads of a process); the file's f_count. */
+/* The files_struct's file_lock and bitmap (all threads have one), the file's f_count. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* mmap_lock for writing, the VMA tree; vm_committed_as, whose batch 128 MiB always exceeds. */
+/* mmap_lock for writing, VMA tree; vm_committed_as, past its batch if RAM/CPU is under 512 MiB. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* As open1, but no directory in common: what is still shared is behind every file's open(). */
+/* As open1, but in a directory of the task's own: what is still shared, every open() shares. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

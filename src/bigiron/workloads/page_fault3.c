@@ -10,7 +10,7 @@
 /* An operation is a pass over 64 pages, as in page_fault1; here they stay in the page cache. */
 #define PAGES 64
 
-char *testcase_description = "fault in 64 pages of a shared mapping of the task's own file, then unmap them";
+char *testcase_description = "fault in 64 pages of the task's own file, mapped shared, then drop them";
 
 static void die(const char *what)
 {

@@ -1,0 +1,80 @@
+"""Finding a workload: a built-in one by its name, or a user's own C file."""
+
+import difflib
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigiron.errors import UserError
+
+_BUILT_IN = Path(__file__).parent
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
+_DESCRIPTION = re.compile(r'\btestcase_description\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)')
+_TESTCASE = re.compile(r"\btestcase\s*\(")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A C file with will-it-scale's interface; `sha256` says which text of it was measured."""
+
+    name: str
+    description: str
+    source: Path
+    sha256: str
+
+
+def builtin() -> list[Workload]:
+    """All built-in workloads, by name.
+
+    >>> [workload.name for workload in builtin()][:4]
+    ['brk1', 'context_switch1', 'dup1', 'eventfd1']
+    """
+    return [from_file(source) for source in sorted(_BUILT_IN.glob("*.c"))]
+
+
+def find(name: str) -> Workload:
+    """The built-in workload called `name`.
+
+    >>> find("dup1").description
+    "dup and close a descriptor of the task's own file"
+    >>> find("page_fault2")
+    Traceback (most recent call last):
+    bigiron.errors.UserError: no workload 'page_fault2'; did you mean page_fault1, page_fault3?
+    """
+    workloads = {workload.name: workload for workload in builtin()}
+    if name in workloads:
+        return workloads[name]
+    if name.endswith(".c"):
+        raise UserError(f"no workload {name!r}; for a C file of your own use --workload-file {name}")
+    close = sorted(difflib.get_close_matches(name, workloads))
+    advice = f"did you mean {', '.join(close)}?" if close else "`bigiron workload list` shows them all"
+    raise UserError(f"no workload {name!r}; {advice}")
+
+
+def from_file(path: Path) -> Workload:
+    """The workload in a C file, any of will-it-scale's `tests/*.c` for instance, named as the file is.
+
+    The description is empty where `testcase_description` is not set to a string literal.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read workload file {path}: {error.strerror}") from error
+    if b"\0" in content:
+        raise UserError(f"workload file {path} is not text; give the C source, not what was compiled from it")
+    # Old sources may hold an author's name in Latin-1: that is the compiler's business.
+    text = _COMMENT_OR_STRING.sub(lambda match: match[1] or " ", content.decode(errors="replace"))
+    if not _TESTCASE.search(text):
+        raise UserError(
+            f"workload file {path} defines no testcase(); "
+            "it needs: void testcase(unsigned long long *iterations, unsigned long nr)"
+        )
+    literals = _DESCRIPTION.search(text)
+    description = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', literals[1])) if literals else ""
+    return Workload(
+        name=path.stem,
+        description=re.sub(r"\\(.)", r"\1", description),
+        source=path.resolve(),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )

@@ -1,0 +1,133 @@
+"""Workloads: each built-in one compiles cleanly and keeps counting; the registry reads any C file."""
+
+import doctest
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bigiron import workloads
+from bigiron.errors import UserError
+from bigiron.workloads import Workload, registry
+
+BUILT_IN = workloads.builtin()
+CC = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+DEADLINE_S = 60  # only a safety net: a workload needs a few milliseconds
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    harness = tmp_path_factory.mktemp("harness") / "harness.o"
+    source = Path(__file__).with_name("workload_harness.c")
+    subprocess.run([*CC, "-c", source, "-o", harness], check=True)
+    return harness
+
+
+@pytest.mark.parametrize("workload", BUILT_IN, ids=[workload.name for workload in BUILT_IN])
+def test_counts_every_operation_of_processes_and_threads(
+    workload: Workload, harness: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / workload.name
+    subprocess.run([*CC, "-static", workload.source, harness, "-o", program], check=True)
+    before = set(Path("/tmp").glob(f"{workload.name}.*"))
+    for mode in "process", "thread":
+        done = subprocess.run(
+            [program, mode, "2", "300"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), mode
+        # What C makes of the literal and what the registry reads in the source are the same text.
+        assert done.stdout == workload.description + "\n"
+    assert set(Path("/tmp").glob(f"{workload.name}.*")) == before, "files left behind"
+
+
+def test_says_what_failed(harness: Path, tmp_path: Path) -> None:
+    program = tmp_path / "pipe1"
+    subprocess.run([*CC, "-static", workloads.find("pipe1").source, harness, "-o", program], check=True)
+    # No descriptor beyond the three standard ones: pipe() fails in the task.
+    command = f"ulimit -n 3; exec {program} process 1 1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "pipe1: pipe: Too many open files"
+
+
+def test_the_catalogue() -> None:
+    assert [workload.name for workload in BUILT_IN] == [
+        "brk1", "context_switch1", "dup1", "eventfd1", "futex1", "getppid1", "lseek1", "mmap1", "open1",
+        "open2", "page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1",
+        "sched_yield1", "signal1", "unlink1",
+    ]  # fmt: skip
+    for workload in BUILT_IN:
+        licence, exercises = workload.source.read_text().splitlines()[:2]
+        assert licence == "// SPDX-License-Identifier: GPL-2.0-or-later"
+        assert exercises.startswith("/* ") and exercises.endswith(". */")
+        assert 10 < len(workload.description) < 80
+
+
+def test_the_registry_s_examples() -> None:
+    assert doctest.testmod(registry).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("open", "did you mean open1, open2?"),
+        ("page_fault2", "did you mean page_fault1, page_fault3?"),
+        ("frobnicate", "`bigiron workload list` shows them all"),
+        ("./mine.c", "for a C file of your own use --workload-file ./mine.c"),
+        ("", "`bigiron workload list` shows them all"),
+    ],
+)
+def test_an_unknown_name_gets_advice(name: str, advice: str) -> None:
+    with pytest.raises(UserError) as error:
+        workloads.find(name)
+    assert str(error.value) == f"no workload {name!r}; {advice}"
+
+
+def test_a_file_of_one_s_own(tmp_path: Path) -> None:
+    source = tmp_path / "mine.c"
+    source.write_bytes(
+        b"/* Andr\xe9's: char *testcase_description = \"not this\"; */\n"
+        b'const char *comment = "/* this starts none";\n'
+        b'char *testcase_description = "a \\"quoted\\" word, /* kept */ "\n'
+        b'\t"and // a second line"; /* an end */\n'
+        b"void testcase(unsigned long long *iterations, unsigned long nr) { }\n"
+    )
+    workload = workloads.from_file(source)
+    assert workload.name == "mine"
+    assert workload.description == 'a "quoted" word, /* kept */ and // a second line'
+    assert workload.source == source
+    assert workload.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+def test_a_description_may_be_missing_and_an_array(tmp_path: Path) -> None:
+    source = tmp_path / "mine.c"
+    source.write_text("void testcase(unsigned long long *iterations, unsigned long nr);")
+    assert workloads.from_file(source).description == ""
+    source.write_text('char testcase_description[] = "array"; void testcase (unsigned long long *i) {}')
+    assert workloads.from_file(source).description == "array"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"\x7fELF\x02\0\0", "is not text; give the C source, not what was compiled from it"),
+        (b"int main(void) { return 0; } // testcase()", "defines no testcase()"),
+        (b"", "defines no testcase()"),
+    ],
+)
+def test_a_file_that_is_no_workload(tmp_path: Path, content: bytes, complaint: str) -> None:
+    source = tmp_path / "mine.c"
+    source.write_bytes(content)
+    with pytest.raises(UserError, match=r"^workload file .*/mine\.c ") as error:
+        workloads.from_file(source)
+    assert complaint in str(error.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^cannot read workload file .*/none\.c: No such file or directory$"):
+        workloads.from_file(tmp_path / "none.c")
+    with pytest.raises(UserError, match="Is a directory$"):
+        workloads.from_file(tmp_path)
