@@ -1,0 +1,88 @@
+"""The kernel image inside a Debian package, taken out without unpacking anything else."""
+
+import re
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from bigiron.errors import UserError
+
+# /boot up to 6.18, /usr/lib/modules since (packages linux-binary-*); never a debug package's usr/lib/debug/boot.
+_IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+|usr/lib/modules/[^/]+/vmlinu[xz])")
+_LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a package says of itself."""
+
+    package: str
+    version: str
+
+
+def read_control(deb: Path) -> Control:
+    """A package's name and version."""
+    done = subprocess.run(
+        [_dpkg_deb(), "--show", "--showformat=${Package} ${Version}", "--", deb],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    package, _, version = done.stdout.strip().partition(" ")
+    if done.returncode or not version:
+        raise UserError(f"{deb} is not a whole Debian package: {_last_line(done.stderr)}; copy it again")
+    return Control(package, version)
+
+
+def extract_image(deb: Path, to: Path) -> None:
+    """Write the package's kernel image, and nothing else of it, to the file `to`.
+
+    The archive is only read: whatever links, device nodes or `../` paths it holds, no path of its choosing
+    is ever opened. Only a regular file is taken.
+    """
+    with subprocess.Popen(
+        [_dpkg_deb(), "--fsys-tarfile", deb], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as unpack:
+        try:
+            found = _copy_image(cast(IO[bytes], unpack.stdout), to)
+        except tarfile.TarError:
+            found = False
+        finally:
+            unpack.terminate()  # what follows the image (hundreds of megabytes of modules) is not needed
+        complaint = cast(IO[bytes], unpack.stderr).read().decode(errors="replace")
+    if not found:
+        why = f" ({_last_line(complaint)})" if complaint else ""
+        raise UserError(
+            f"{deb} holds no kernel image{why}: give a linux-image or linux-binary package that is not a metapackage"
+        )
+
+
+def _copy_image(stream: IO[bytes], to: Path) -> bool:
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if not (_IMAGE.fullmatch(member.name) and member.isreg()):
+                continue
+            if member.size > _LIMIT:
+                raise UserError(f"the kernel image {member.name} claims {member.size} bytes: not a kernel")
+            data = archive.extractfile(member)
+            assert data is not None  # a regular file has data
+            with to.open("wb") as out:
+                shutil.copyfileobj(data, out, 1 << 20)
+            return True
+    return False
+
+
+def _dpkg_deb() -> str:
+    tool = shutil.which("dpkg-deb")
+    if tool is None:
+        raise UserError("dpkg-deb is not installed: install the package dpkg to open Debian's packages")
+    return tool
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "dpkg-deb could not read it"

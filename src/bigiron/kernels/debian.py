@@ -1,0 +1,255 @@
+"""Debian's kernels, through apt with a configuration of its own.
+
+Nothing of the machine's own package state is read or changed. Every index is verified by apt with Debian's
+keyring, and every package by the checksum in a verified index.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigiron.cache import cache_folder
+from bigiron.errors import UserError
+
+MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
+SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+MIRROR_VARIABLE = "BIGIRON_DEBIAN_MIRROR"
+FRESH_SECONDS = 3600  # package lists younger than this are used as they are
+
+# Debian's name of the architecture, and the flavour: the one made for virtual machines where there is one
+_FLAVOURS = {"x86_64": ("amd64", "cloud-amd64"), "ppc64le": ("ppc64el", "powerpc64le")}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that holds a kernel image."""
+
+    name: str  # linux-image-6.1.0-56-cloud-amd64
+    version: str  # 6.1.192-2
+    release: str  # 6.1.0-56-cloud-amd64
+    size: int  # bytes to download
+
+    @property
+    def is_backport(self) -> bool:
+        return "~" in self.version
+
+
+def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -> tuple[Path, Package, str]:
+    """Download the package that holds the kernel `wanted` (`6.1`, `6.1.192-2`) into the folder `to`.
+
+    Returns the file, the package, and the suite it is in.
+    """
+    apt = _Apt(arch)
+    refused = apt.update(on_step)
+    available = apt.image_packages()
+    package = choose(wanted, available)
+    if package is None:
+        if refused:
+            raise UserError(f"debian/{wanted}: apt could not read all package lists: {refused}")
+        raise UserError(
+            f"Debian has no kernel {wanted} for {arch}: it has {', '.join(_series(available)) or 'none'} "
+            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2"
+        )
+    if refused:
+        on_step(f"apt could not read all package lists, so there may be a newer one: {refused}")
+    on_step(f"downloading {package.name} {package.version} ({package.size / 1e6:.0f} MB)")
+    return apt.download(package, to), package, apt.suite_of(package)
+
+
+def choose(wanted: str, available: Iterable[Package]) -> Package | None:
+    """The newest package of a series (`6.1`), or of an exact version (`6.1.192`, `6.1.192-2`) or release.
+
+    A release's own kernel is preferred to one backported to an older release: it is what Debian's users run.
+    """
+    matching = [p for p in available if _matches(wanted, p)]
+    own = [p for p in matching if not p.is_backport]
+    return max(own or matching, key=functools.cmp_to_key(_compare), default=None)
+
+
+def _matches(wanted: str, package: Package) -> bool:
+    if re.fullmatch(r"\d+\.\d+", wanted):
+        return package.version.startswith(wanted + ".")
+    return wanted in (package.version, package.version.partition("-")[0], package.release)
+
+
+def _compare(one: Package, other: Package) -> int:
+    """Debian's order of versions, asked of dpkg. A linux-binary package goes before an empty linux-image."""
+    if one.version == other.version:
+        return one.name.startswith("linux-binary-") - other.name.startswith("linux-binary-")
+    newer = subprocess.run(["dpkg", "--compare-versions", one.version, "gt", other.version], check=False)
+    return 1 if newer.returncode == 0 else -1
+
+
+def _series(available: Iterable[Package]) -> list[str]:
+    pairs = {tuple(int(part) for part in p.version.split(".")[:2]) for p in available}
+    return [f"debian/{major}.{minor}" for major, minor in sorted(pairs)]
+
+
+class _Apt:
+    """apt with its own sources, lists and cache, one folder an architecture."""
+
+    def __init__(self, arch: str) -> None:
+        self._arch, self._flavour = _FLAVOURS[arch]
+        self._folder = cache_folder("apt") / self._arch
+        for needed in ("sources", "state/lists/partial", "cache/archives/partial"):
+            (self._folder / needed).mkdir(parents=True, exist_ok=True)
+        (self._folder / "status").touch()
+        (self._folder / "apt.conf").write_text(_configuration(), encoding="utf-8")
+
+    def update(self, on_step: Callable[[str], None]) -> str:
+        """Bring the package lists up to date; what apt refused, in its own words, "" if nothing.
+
+        One suite that a mirror no longer (or not yet) has does not keep the others from being used.
+        """
+        sources, stamp = _sources(), self._folder / "sources" / "debian.sources"
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == sources:
+            age = time.time() - stamp.stat().st_mtime
+            if 0 <= age < FRESH_SECONDS:
+                return ""
+        stamp.write_text(sources, encoding="utf-8")
+        on_step(f"updating Debian's package lists for {self._arch}")
+        done = self._run("apt-get", "update", "--error-on=any")
+        if done.returncode == 0:
+            return ""
+        os.utime(stamp, (0, 0))  # not up to date: try again the next time
+        return _reason(done)
+
+    def image_packages(self) -> list[Package]:
+        """Every package of this flavour that may hold a kernel image."""
+        flavour = re.escape(self._flavour)
+        done = self._run("apt-cache", "show", f"^linux-(image|binary)-[0-9].*-{flavour}$")
+        stanzas = [_fields(text) for text in done.stdout.split("\n\n") if text.strip()]
+        name = re.compile(rf"linux-(?:image|binary)-(\d+\.\d+\.\d+.*-{flavour})")  # a metapackage has no a.b.c
+        return [
+            Package(fields["Package"], fields["Version"], found[1], int(fields["Size"]))
+            for fields in stanzas
+            if (found := name.fullmatch(fields["Package"]))
+        ]
+
+    def download(self, package: Package, to: Path) -> Path:
+        done = self._run("apt-get", "download", f"{package.name}={package.version}", cwd=to)
+        files = list(to.glob("*.deb"))
+        if done.returncode or len(files) != 1:
+            raise UserError(f"{package.name} {package.version} could not be downloaded: {_reason(done)}")
+        return files[0]
+
+    def suite_of(self, package: Package) -> str:
+        """The first suite that has it: `linux-image-… | 6.1.192-2 | URI bookworm-security/main amd64 Packages`."""
+        for line in self._run("apt-cache", "madison", package.name).stdout.splitlines():
+            _name, version, place = (part.strip() for part in line.split("|"))
+            if version == package.version:
+                return place.split()[1].removesuffix("/main")
+        return "unknown suite"
+
+    def _run(self, tool: str, *arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        folder = self._folder
+        settings = {
+            "APT::Architecture": self._arch,
+            "Dir::Etc::sourceparts": folder / "sources",
+            "Dir::State": folder / "state",
+            "Dir::State::status": folder / "status",
+            "Dir::Cache": folder / "cache",
+        }
+        options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
+        environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(folder / "apt.conf")}
+        return subprocess.run(
+            [tool, "-q", *options, *arguments],
+            cwd=cwd or folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+
+
+def _configuration() -> str:
+    """apt.conf, read before and instead of the machine's own, of which only the way to the network is taken.
+
+    The sandbox user is root, which means: do not change user. As root, apt would become _apt, which cannot
+    enter a user's cache folder; anyone else stays who they are.
+    """
+    network = _ask("apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Retries")
+    return f"""\
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+Acquire::GzipIndexes "true";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+{network}"""
+
+
+def _sources() -> str:
+    if not KEYRING.exists():
+        raise UserError(f"Debian's keys are not in {KEYRING}: install the package debian-archive-keyring")
+    main, security = _mirrors()
+    text = _stanza(main, MAIN_SUITES)
+    return text + ("\n" + _stanza(security, SECURITY_SUITES) if security else "")
+
+
+def _stanza(uri: str, suites: Iterable[str]) -> str:
+    return f"Types: deb\nURIs: {uri}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {KEYRING}\n"
+
+
+def _mirrors() -> tuple[str, str]:
+    """The URIs of Debian's main and security archives: the variable's, else those this machine uses.
+
+    A machine whose lists were never updated does not know an index's origin yet: there the suite's name tells.
+    """
+    override = os.environ.get(MIRROR_VARIABLE, "").split()
+    if override:
+        return override[0], override[1] if len(override) > 1 else ""
+    main = security = ""
+    for line in _ask("apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)").splitlines():
+        origin, suite, uri = line.split("|", 2)
+        if origin not in ("Debian", "$(ORIGIN)", "") or uri.startswith("cdrom:"):
+            continue
+        if origin != "Debian" and suite not in (*MAIN_SUITES, *SECURITY_SUITES):
+            continue
+        if suite.endswith("-security"):
+            security = security or uri
+        else:
+            main = main or uri
+    if not main:
+        raise UserError(
+            f"this machine's apt has no Debian archive: set {MIRROR_VARIABLE} to a mirror's URI "
+            "(and, after a space, its security archive's)"
+        )
+    return main, security
+
+
+def _ask(tool: str, *arguments: str) -> str:
+    """What the machine's own apt says."""
+    if shutil.which(tool) is None:
+        raise UserError(f"{tool} is not installed: Debian's kernels need apt; or use `bigiron kernel add PATH`")
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise UserError(f"{tool} failed: {_reason(done)}")
+    return done.stdout
+
+
+def _reason(done: "subprocess.CompletedProcess[str]") -> str:
+    """apt's own words for why: its first E: line, else its last line."""
+    lines = (done.stderr + done.stdout).strip().splitlines()
+    for line in lines:
+        if line.startswith("E:"):
+            return line
+    return lines[-1] if lines else f"exit status {done.returncode}"
+
+
+def _fields(stanza: str) -> dict[str, str]:
+    pairs = (line.split(": ", 1) for line in stanza.splitlines() if re.match(r"\S+: ", line))
+    return {key: value for key, value in pairs}

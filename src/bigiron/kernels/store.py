@@ -1,0 +1,122 @@
+"""The kernels in the cache: one folder each, with the image and `kernel.json`.
+
+Invariant: a folder under its final name is complete and never changes. It is made under a temporary name
+and renamed; whoever writes holds the lock, so a temporary folder found under the lock is a dead writer's.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from bigiron.cache import cache_folder
+from bigiron.errors import UserError
+from bigiron.kernels.image import Facts
+from bigiron.kernels.kernel import Kernel
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*")
+_STAGING = ".new-"
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    """kernel.json: a Kernel, its image by file name only, because the cache may be moved."""
+
+    name: str
+    release: str
+    version: str
+    arch: str
+    image: str
+    sha256: str
+    source: str
+
+
+def check_name(name: str) -> None:
+    """A name for `add`: it becomes a folder's name and a column's heading."""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot name a kernel: use letters, digits and . _ + ~ -")
+
+
+def lookup(name: str, arch: str) -> Kernel | None:
+    """The kernel of that name, its image's checksum verified; None if there is none."""
+    folder = _folder(name, arch)
+    if not folder.is_dir():
+        return None
+    kernel = _read(folder)
+    if (kernel.name, kernel.arch) != (name, arch):
+        raise _damaged(folder, f"kernel.json is of {kernel.name} for {kernel.arch}")
+    if sha256_of(kernel.image) != kernel.sha256:
+        raise _damaged(folder, f"{kernel.image.name} is not the image that was stored")
+    return kernel
+
+
+def everything() -> list[Kernel]:
+    """All kernels in the cache, by name; their images are not read."""
+    folders = [f for f in cache_folder("kernels").iterdir() if f.is_dir() and not f.name.startswith(".")]
+    return sorted((_read(folder) for folder in folders), key=lambda kernel: (kernel.name, kernel.arch))
+
+
+@contextmanager
+def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
+    """Hold the cache's lock; gives a temporary folder on the cache's own file system."""
+    root = cache_folder("kernels")
+    with (root / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait("waiting for another bigiron that is adding a kernel")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for dead in root.glob(_STAGING + "*"):
+            shutil.rmtree(dead)
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+            yield Path(staging)
+
+
+def keep(image: Path, name: str, facts: Facts, version: str, source: str) -> Kernel:
+    """Give an image in the temporary folder its final place. The lock is held and the name is free."""
+    folder = image.parent / "kernel"
+    folder.mkdir()
+    image.rename(folder / facts.file_name)
+    digest = sha256_of(folder / facts.file_name)
+    record = _Record(name, facts.release, version, facts.arch, facts.file_name, digest, source)
+    (folder / "kernel.json").write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    for file in folder.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())  # a power cut must not leave a final name with half an image
+    final = _folder(name, facts.arch)
+    folder.rename(final)
+    return _read(final)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder(name: str, arch: str) -> Path:
+    # '@' is in no name, so two names never share a folder
+    return cache_folder("kernels") / f"{name.replace('/', '@')}@{arch}"
+
+
+def _read(folder: Path) -> Kernel:
+    try:
+        record = msgspec.json.decode((folder / "kernel.json").read_bytes(), type=_Record)
+    except (OSError, msgspec.DecodeError) as error:
+        raise _damaged(folder, f"kernel.json: {error}") from None
+    image = folder / record.image
+    if record.image not in ("vmlinuz", "vmlinux") or image.is_symlink() or not image.is_file():
+        raise _damaged(folder, f"it has no image {record.image!r}")
+    return Kernel(
+        record.name, record.release, record.version, record.arch, image, record.sha256, record.source
+    )
+
+
+def _damaged(folder: Path, why: str) -> UserError:
+    return UserError(f"the stored kernel {folder} is damaged ({why}): delete that folder and fetch or add it again")
