@@ -1,0 +1,35 @@
+# `make` lists what there is; each target sets the machine up first.
+DEMO ?= demo-study
+PYTHON := .venv/bin/python
+BIGIRON := .venv/bin/bigiron
+C_SOURCES = $(wildcard guest/*.c plugin/*.c src/bigiron/workloads/*.c)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+
+setup: ## install what is missing; afterwards the command is .venv/bin/bigiron
+	@./setup.sh
+
+demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in a few minutes
+	$(BIGIRON) kernel fetch debian/6.1
+	$(BIGIRON) kernel fetch debian/6.12
+	$(BIGIRON) run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 --probe conflicts -o $(DEMO)
+	$(BIGIRON) compare $(DEMO)
+	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) show $(DEMO)"
+
+test: setup ## every test, the slow ones too
+	$(PYTHON) -m pytest -m ''
+	$(if $(wildcard sim/Cargo.toml),cargo test --manifest-path sim/Cargo.toml)
+
+lint: setup ## ruff, mypy, and the C compiler's warnings
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	bash -n setup.sh .ci/run
+	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only $(C_SOURCES))
+
+bench: setup ## every benchmark, one after the other
+	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Makes this machine ready for bigiron: Debian packages first, then .venv with the command in it.
+# Says in one line each what it installs and why, and nothing about what is there already.
+set -Eeuo pipefail
+trap 'fail "line $LINENO of setup.sh"' ERR
+cd -P "$(dirname "${BASH_SOURCE[0]}")"
+
+declare -A why=(
+    [python3-venv]="the virtual environment that bigiron lives in"
+    [gcc]="compiles the guest agent, the workloads and the QEMU plugin"
+    [libc6-dev]="the static C library: the guest agent is one static binary"
+    [make]="make demo, make test"
+    [git]="reads kernel trees"
+    [debian-archive-keyring]="verifies the kernels that bigiron fetches"
+    [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
+)
+keyring=/usr/share/keyrings/debian-archive-keyring
+log=$(mktemp -t bigiron-setup.XXXXXX)
+
+main() {
+    exec 9<setup.sh && flock 9 # two makes at once would fill one .venv together
+    local -a packages
+    mapfile -t packages < <(missing_packages)
+    [ ${#packages[@]} = 0 ] || install_packages "${packages[@]}"
+    venv_is_current || make_venv
+    rm -f "$log"
+}
+
+# Things are looked for, not packages: a QEMU or a Python of the user's own will do.
+missing_packages() {
+    venv_is_usable || find_python >/dev/null || echo python3-venv
+    have gcc || echo gcc
+    [ -e "$(gcc -print-file-name=libc.a 2>/dev/null)" ] || echo libc6-dev
+    have make || echo make
+    have git || echo git
+    [ -e $keyring.gpg ] || [ -e $keyring.pgp ] || echo debian-archive-keyring
+    qemu_is_usable || echo qemu-system-x86
+}
+
+install_packages() {
+    local package obstacle left codename
+    obstacle=$(why_not_install)
+    if [ -n "$obstacle" ]; then
+        for package; do left+="${left:+, }$package (${why[$package]})"; done
+        say "$obstacle; going on without what bigiron needs: $left"
+        return
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    # One broken source of the user's own must not stop us; a package that cannot be had will.
+    apt_get update -q || say "apt-get update had an error, going on: $(first_error)"
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    for package; do
+        say "installing $package: ${why[$package]}"
+        if [ "$package" = qemu-system-x86 ] && [ "$codename" = bookworm ]; then
+            add_backports bookworm
+            apt_install -t bookworm-backports "$package"
+        else
+            apt_install "$package"
+        fi
+    done
+    left=$(missing_packages | paste -sd ' ')
+    [ -z "$left" ] || fail "installed, yet still not usable: $left (does an older one come first on PATH?)"
+}
+
+why_not_install() {
+    local NAME="an unknown system" ID="" VERSION_ID=""
+    [ ! -r /etc/os-release ] || . /etc/os-release
+    case "$ID $VERSION_ID" in
+        "debian 12" | "debian 13") [ "$EUID" = 0 ] || have sudo || echo "neither root nor sudo here" ;;
+        *) echo "setup can install packages on Debian 12 and 13 only, and this is $NAME $VERSION_ID" ;;
+    esac
+}
+
+# apt takes a package from backports only where asked with -t, so adding them changes nothing else.
+add_backports() {
+    local release=$1 uri list=/etc/apt/sources.list.d/bigiron-backports.sources
+    [ -z "$(apt-get indextargets "Codename: $release-backports")" ] || return 0
+    uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Origin: Debian" | head -n 1)
+    [ -n "$uri" ] || fail "apt has no source of Debian $release here to take the address of its backports from"
+    say "adding $list: QEMU 10 comes from $release-backports"
+    {
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$uri" "$release-backports"
+        signed_by "${uri%/}" "$release"
+    } | as_root tee "$list" >/dev/null
+    apt_get update -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o APT::Get::List-Cleanup=0 ||
+        fail "apt-get update of $list"
+}
+
+# The Signed-By field of the machine's own source for this address and suite, if it has one.
+signed_by() {
+    local uri=$1 suite=$2
+    { cat /etc/apt/sources.list.d/*.sources 2>/dev/null || true; } |
+        awk -v RS= -F '\n' -v uri="$uri" -v suite="$suite" '
+            index($0, uri) && $0 ~ "Suites:([^\n]*[ \t])?" suite "([ \t\n]|$)" {
+                for (i = 1; i <= NF; i++) {
+                    if ($i ~ /^[^ \t#]/) copying = $i ~ /^Signed-By:/
+                    if (copying) print $i
+                }
+                exit
+            }'
+    { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true; } |
+        sed -n "s|^deb .*signed-by=\([^] ]*\).*\] $uri/* $suite .*|Signed-By: \1|p" | head -n 1
+}
+
+find_python() {
+    local python
+    for python in python3 /usr/bin/python3 python3.{15,14,13,12,11}; do
+        "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
+        echo "$python"
+        return
+    done
+    return 1
+}
+
+# A tree that was moved or copied has a .venv whose scripts still start the old place's Python.
+venv_is_usable() {
+    grep -qF "$PWD/.venv" .venv/pyvenv.cfg 2>/dev/null &&
+        .venv/bin/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+venv_is_current() {
+    venv_is_usable && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ] &&
+        [ -x .venv/bin/bigiron ] && .venv/bin/python -c 'import bigiron' 2>/dev/null
+}
+
+stamp() { cat pyproject.toml setup.sh | sha256sum; }
+
+make_venv() {
+    local python
+    if ! venv_is_usable; then
+        python=$(find_python) || fail "no Python 3.11 or newer with its venv module on PATH, and bigiron needs one"
+        say "making .venv with $("$python" --version): ${why[python3-venv]}"
+        quietly "$python" -m venv --clear "$PWD/.venv" || fail "making .venv"
+    fi
+    say "installing bigiron into .venv, with the Python packages that pyproject.toml names and explains"
+    quietly .venv/bin/python -m pip install --no-input --disable-pip-version-check --editable '.[dev]' ||
+        fail "pip install"
+    stamp >.venv/setup-stamp
+}
+
+qemu_is_usable() { # an option that needs plugins, then the version: both answered by one start
+    local answer
+    answer=$(qemu-system-x86_64 -plugin none --version 2>/dev/null) &&
+        [[ $answer =~ version\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 10))
+}
+
+apt_install() {
+    apt_get install -q -y --no-install-recommends --no-remove "$@" || fail "apt-get install $*"
+}
+
+apt_get() { quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+as_root() { if [ "$EUID" = 0 ]; then "$@"; else sudo "$@"; fi; }
+quietly() { "$@" >"$log" 2>&1 </dev/null; }
+have() { command -v "$1" >/dev/null; }
+say() { echo "setup: $*"; }
+
+first_error() { grep -m 1 -iE '^(E:|error|sudo:)' "$log" || tail -n 1 "$log"; }
+
+fail() { # with the last command's own words, where it left any
+    if [ -s "$log" ]; then
+        echo "setup: failed: $*: $(first_error) (its output is in $log)" >&2
+    else
+        echo "setup: failed: $*" >&2
+    fi
+    exit 1
+}
+
+main
