@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The guest agent: PID 1 in a virtual machine, a plain program on a real one.
+ *
+ * It is linked with one workload, a C file with will-it-scale's testcase() interface, and told what to do by a
+ * job file. The workload runs in a child of its own, the runner, so that a workload that exits or crashes, in
+ * thread mode too, leaves the agent alive to say so.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "init.h"
+#include "job.h"
+#include "measure.h"
+#include "recorder.h"
+#include "report.h"
+#include "settings.h"
+
+static int run_in_child(const struct job *job)
+{
+	pid_t runner = fork();
+	int status;
+
+	if (runner < 0)
+		return report_error("machine", "cannot fork: %m");
+	if (!runner)
+		_exit(measure(job));
+
+	for (;;) {
+		/* PID 1 inherits the workload's orphans: reap them all, wait for one. */
+		pid_t pid = wait(&status);
+
+		if (pid == runner)
+			break;
+	}
+	if (WIFSIGNALED(status))
+		return report_error("workload", "the workload was killed by signal %d (%s)%s", WTERMSIG(status),
+				    strsignal(WTERMSIG(status)), workload_stderr());
+	if (WEXITSTATUS(status) != MEASURED && WEXITSTATUS(status) != MEASURE_REPORTED)
+		return report_error("workload", "the workload ended by itself with status %d%s", WEXITSTATUS(status),
+				    workload_stderr());
+	return WEXITSTATUS(status) == MEASURED ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct job job;
+	int is_init = getpid() == 1;
+	int failed;
+
+	if (is_init)
+		init_machine();
+	else if (argc != 2)
+		return fprintf(stderr, "usage: agent JOB\n"), 2;
+
+	report_open(is_init ? "/dev/ttyS1" : NULL);
+	report_hello();
+	capture_workload_stderr();
+
+	failed = job_read(&job, is_init ? "/job" : argv[1]) || apply_settings(&job);
+	if (!failed && job.symbols)
+		failed = record_symbols();
+	if (!failed && job.tasks)
+		failed = run_in_child(&job);
+	report_end(failed);
+
+	if (is_init)
+		halt_machine();
+	return failed;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+
+static int job_line(struct job *job, const char *key, const char *value)
+{
+	const struct {
+		const char *key;
+		unsigned long *number;
+	} numbers[] = {
+		{ "cpus", &job->cpus },		  { "tasks", &job->tasks },
+		{ "warmup", &job->warmup },	  { "samples", &job->samples },
+		{ "sample_ms", &job->sample_ms }, { "operations", &job->operations },
+		{ "patience_s", &job->patience_s },
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (!strcmp(key, numbers[i].key)) {
+			*numbers[i].number = strtoul(value, NULL, 10);
+			return 0;
+		}
+	}
+	if (!strcmp(key, "mode"))
+		job->threads = !strcmp(value, "thread");
+	else if (!strcmp(key, "symbols"))
+		job->symbols = 1;
+	else if (!strcmp(key, "set") && job->nr_settings < MAX_SETTINGS)
+		job->settings[job->nr_settings++] = strdup(value);
+	else
+		return report_error("job", "the agent does not know '%s %s'", key, value);
+	return 0;
+}
+
+int job_read(struct job *job, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[4096];
+	int failed = 0;
+
+	if (!file)
+		return report_error("job", "cannot open the job %s: %m", path);
+	*job = (struct job){ .patience_s = 60 };
+	while (!failed && fgets(line, sizeof(line), file)) {
+		char *value = strchr(line, ' ');
+
+		line[strcspn(line, "\n")] = 0;
+		if (value)
+			*value++ = 0;
+		failed = job_line(job, line, value ? value : "");
+	}
+	fclose(file);
+	return failed;
+}

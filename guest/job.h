@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The job: what the agent is asked to do, one "key value" a line. */
+#ifndef JOB_H
+#define JOB_H
+
+#define MAX_SETTINGS 64
+
+struct job {
+	int threads;		   /* tasks are threads of one process, not processes */
+	int symbols;		   /* hand the kernel's symbol table to the recorder */
+	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
+	unsigned long tasks;	   /* 0: run no workload */
+	unsigned long warmup;	   /* operations of each task before anything is measured */
+	unsigned long samples;	   /* of throughput */
+	unsigned long sample_ms;
+	unsigned long operations;  /* of each task to record; 0: no recording */
+	unsigned long patience_s;  /* a stage that takes longer has failed */
+	unsigned long nr_settings;
+	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
+};
+
+/* Both return 0, or 1 after reporting the error. */
+int job_read(struct job *job, const char *path);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "measure.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "recorder.h"
+#include "report.h"
+#include "tasks.h"
+
+#define POLL_NS 10000000
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	const struct timespec time = { ns / 1000000000, ns % 1000000000 };
+
+	nanosleep(&time, NULL);
+}
+
+/* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
+static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
+{
+	uint64_t deadline = now_ns() + job->patience_s * 1000000000ull;
+	uint64_t start[job->tasks];
+
+	report_stage(stage);
+	for (unsigned long i = 0; i < job->tasks; i++)
+		start[i] = task_operations(i);
+	for (unsigned long i = 0; i < job->tasks; i++) {
+		while (task_operations(i) < target[i]) {
+			uint64_t done = task_operations(i) - start[i];
+
+			if (report_dead_task(job))
+				return 1;
+			if (now_ns() > deadline && !done)
+				return report_error("workload", "task %lu made no operation in %lu s (%s)", i,
+						    job->patience_s, stage);
+			if (now_ns() > deadline)
+				return report_error("workload",
+						    "task %lu made %lu of %lu operations in %lu s (%s): ask for fewer "
+						    "operations",
+						    i, done, target[i] - start[i], job->patience_s, stage);
+			sleep_ns(POLL_NS);
+		}
+	}
+	return 0;
+}
+
+static int warm_up(const struct job *job)
+{
+	uint64_t target[job->tasks];
+
+	for (unsigned long i = 0; i < job->tasks; i++)
+		target[i] = job->warmup;
+	return wait_for(job, "warm-up", target);
+}
+
+static void sample_now(const struct job *job)
+{
+	uint64_t operations[job->tasks];
+
+	for (unsigned long i = 0; i < job->tasks; i++)
+		operations[i] = task_operations(i);
+	report_sample(now_ns(), operations, job->tasks);
+}
+
+static int sample(const struct job *job)
+{
+	if (!job->samples)
+		return 0;
+	report_stage("samples");
+	sample_now(job);
+	for (unsigned long i = 0; i < job->samples; i++) {
+		sleep_ns(job->sample_ms * 1000000ull);
+		if (report_dead_task(job))
+			return 1;
+		sample_now(job);
+	}
+	return 0;
+}
+
+static int record(const struct job *job)
+{
+	struct recorder_arm arm = {
+		.slots = task_slots(),
+		.slot_bytes = TASK_SLOT_BYTES,
+		.nr_slots = job->tasks,
+		.operations = job->operations,
+	};
+	uint64_t target[job->tasks];
+
+	if (!job->operations)
+		return 0;
+	recorder_mark(MARK_ARM, &arm, sizeof(arm));
+	/* The recorder takes the stack of the first system call after this mark for the agent's, and leaves it out. */
+	getppid();
+	/* Recording begins with a task's first count after the mark: it has ended with one more than was asked for. */
+	for (unsigned long i = 0; i < job->tasks; i++)
+		target[i] = task_operations(i) + job->operations + 1;
+	if (wait_for(job, "recording", target))
+		return 1;
+	recorder_mark(MARK_DISARM, NULL, 0);
+	return 0;
+}
+
+int measure(const struct job *job)
+{
+	const struct sched_param above_the_tasks = { .sched_priority = 1 };
+	int failed;
+
+	if (job->cpus && (unsigned long)get_nprocs() != job->cpus) {
+		report_error("machine", "%d CPUs came up, not %lu", get_nprocs(), job->cpus);
+		return MEASURE_REPORTED;
+	}
+	if (start_tasks(job))
+		return MEASURE_REPORTED;
+	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
+	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
+	release_tasks(job);
+	failed = warm_up(job) || sample(job) || record(job);
+	stop_tasks(job);
+	return failed ? MEASURE_REPORTED : MEASURED;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef MEASURE_H
+#define MEASURE_H
+
+struct job;
+
+/* The runner's exit status: high, so that a workload's own exit() is not mistaken for it. */
+enum { MEASURED = 111, MEASURE_REPORTED = 112 };
+
+/* Run the workload as the job says: warm up, sample throughput, record. */
+int measure(const struct job *job);
+
+#endif

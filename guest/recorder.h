@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The recorder is the QEMU plugin that counts. The agent speaks to it by marks: an instruction that does nothing,
+ * with what is meant in registers. Without the plugin a mark has no effect at all.
+ */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include <stdint.h>
+
+#define RECORDER_MAGIC 0x6269676972306eul /* "bigir0n" */
+
+enum recorder_mark {
+	MARK_SYMBOLS = 1, /* memory: a part of /proc/kallsyms */
+	MARK_ARM = 2,	  /* memory: struct recorder_arm */
+	MARK_DISARM = 3,
+};
+
+/*
+ * Each task counts its operations in a slot of its own; the recorder watches the slots, and records a task from
+ * its first count after the mark until it has counted `operations` more.
+ */
+struct recorder_arm {
+	uint64_t slots;	     /* user address of the first slot, the same in every process */
+	uint64_t slot_bytes; /* from one slot to the next */
+	uint64_t nr_slots;
+	uint64_t operations;
+};
+
+static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)
+{
+#if defined(__x86_64__)
+	/* 66 87 c9: xchg %cx,%cx */
+	asm volatile(".byte 0x66, 0x87, 0xc9"
+		     :
+		     : "a"(RECORDER_MAGIC), "D"((uint64_t)mark), "S"(memory), "d"(length)
+		     : "memory");
+#else
+	(void)mark, (void)memory, (void)length;
+#endif
+}
+
+/* Hand /proc/kallsyms to the recorder. Returns 0, or 1 after reporting the error. */
+int record_symbols(void);
+
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <termios.h>
+#include <unistd.h>
+
+static int report_fd = STDOUT_FILENO;
+static int stderr_fd = -1;
+
+static uint32_t crc32(const char *bytes, size_t length)
+{
+	uint32_t crc = ~0u;
+
+	while (length--) {
+		crc ^= (unsigned char)*bytes++;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+	}
+	return ~crc;
+}
+
+static void write_all(const char *bytes, size_t length)
+{
+	while (length) {
+		ssize_t written = write(report_fd, bytes, length);
+
+		if (written < 0 && errno != EINTR)
+			return;
+		if (written > 0) {
+			bytes += written;
+			length -= written;
+		}
+	}
+}
+
+/* Whole frames only: two processes may report at once. */
+static void send_frame(const char *type, const char *payload, size_t length)
+{
+	char *frame;
+	int size = asprintf(&frame, "@bigiron %s %zu %08x\n%.*s\n", type, length, crc32(payload, length), (int)length,
+			    payload);
+
+	if (size >= 0) {
+		write_all(frame, size);
+		free(frame);
+	}
+}
+
+void report_open(const char *path)
+{
+	struct termios raw;
+
+	if (!path)
+		return;
+	report_fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+	if (report_fd < 0) {
+		printf("agent: cannot report on %s: %m\n", path);
+		return;
+	}
+	tcgetattr(report_fd, &raw);
+	cfmakeraw(&raw);
+	tcsetattr(report_fd, TCSANOW, &raw);
+}
+
+static void json_string(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		unsigned char c = *text;
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
+}
+
+#define WITH_PAYLOAD(type, out)                                                                       \
+	for (char *_text = NULL; !_text;)                                                             \
+		for (size_t _size = 0; !_text;)                                                       \
+			for (FILE *out = open_memstream(&_text, &_size); out;                         \
+			     fclose(out), send_frame(type, _text, _size), free(_text), out = NULL)
+
+void report_hello(void)
+{
+	struct utsname name;
+
+	uname(&name);
+	WITH_PAYLOAD("hello", out) {
+		fprintf(out, "{\"protocol\":%d,\"cpus\":%d,\"release\":", AGENT_PROTOCOL, get_nprocs());
+		json_string(out, name.release);
+		fprintf(out, ",\"version\":");
+		json_string(out, name.version);
+		fprintf(out, ",\"machine\":");
+		json_string(out, name.machine);
+		fputc('}', out);
+	}
+}
+
+void report_stage(const char *stage)
+{
+	WITH_PAYLOAD("stage", out) {
+		fprintf(out, "{\"stage\":");
+		json_string(out, stage);
+		fputc('}', out);
+	}
+}
+
+void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks)
+{
+	WITH_PAYLOAD("sample", out) {
+		fprintf(out, "{\"nanoseconds\":%lu,\"operations\":[", nanoseconds);
+		for (unsigned long i = 0; i < tasks; i++)
+			fprintf(out, "%s%lu", i ? "," : "", operations[i]);
+		fprintf(out, "]}");
+	}
+}
+
+int report_error(const char *kind, const char *format, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	WITH_PAYLOAD("error", out) {
+		fprintf(out, "{\"kind\":");
+		json_string(out, kind);
+		fprintf(out, ",\"text\":");
+		json_string(out, text ? text : format);
+		fputc('}', out);
+	}
+	free(text);
+	return 1;
+}
+
+void report_end(int failed)
+{
+	WITH_PAYLOAD("end", out)
+		fprintf(out, "{\"failed\":%s}", failed ? "true" : "false");
+	tcdrain(report_fd);
+}
+
+void capture_workload_stderr(void)
+{
+	stderr_fd = memfd_create("stderr", MFD_CLOEXEC);
+	if (stderr_fd >= 0)
+		dup2(stderr_fd, STDERR_FILENO);
+}
+
+const char *workload_stderr(void)
+{
+	static char text[1024];
+	ssize_t length = pread(stderr_fd, text + 2, sizeof(text) - 3, 0);
+
+	if (length <= 0)
+		return "";
+	memcpy(text, ": ", 2);
+	while (length && text[length + 1] == '\n')
+		length--;
+	text[length + 2] = 0;
+	return text;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Reports to the controller: framed, checksummed messages (docs/protocol.md), each
+ *
+ *	@bigiron TYPE LENGTH CRC32\n
+ *	PAYLOAD\n
+ *
+ * with a JSON payload of LENGTH bytes whose CRC-32 (IEEE) is given in eight hex digits.
+ */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdint.h>
+
+#define AGENT_PROTOCOL 1
+
+void report_open(const char *path); /* NULL: standard output */
+void report_hello(void);
+void report_stage(const char *stage);
+/* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
+void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
+void report_end(int failed);
+
+/* KIND is "job", "setting", "workload" or "machine". Returns 1, for the caller to return. */
+int report_error(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The workload's standard error goes to a memory file, to be quoted when it fails. */
+void capture_workload_stderr(void);
+const char *workload_stderr(void);
+
+#endif

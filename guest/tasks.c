@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "tasks.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "report.h"
+
+/* The workload: will-it-scale's interface. */
+extern char *testcase_description;
+extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
+extern void __attribute__((weak)) testcase_cleanup(void);
+extern void *testcase(unsigned long long *iterations, unsigned long nr);
+void new_task(void *(*func)(void *), void *arg);
+
+struct task {
+	unsigned long nr;
+	int cpu;
+	pid_t pid;
+	pthread_t thread;
+	unsigned long long *slot;
+};
+
+static struct task *tasks;
+static char *slots;
+static int gate[2]; /* each task waits for one byte of it */
+static int in_threads;
+static unsigned long nr_dead_threads;
+
+static void die_with_the_runner(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void *task_main(void *arg)
+{
+	struct task *task = arg;
+	cpu_set_t set;
+	char byte;
+
+	CPU_ZERO(&set);
+	CPU_SET(task->cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
+		_exit(1);
+	}
+	if (read(gate[0], &byte, 1) != 1)
+		_exit(1);
+	testcase(task->slot, task->nr);
+	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* will-it-scale's helper for a testcase that wants a companion, on its own CPU: affinity is inherited. */
+void new_task(void *(*func)(void *), void *arg)
+{
+	pthread_t thread;
+
+	if (in_threads) {
+		pthread_create(&thread, NULL, func, arg);
+	} else if (!fork()) {
+		die_with_the_runner();
+		func(arg);
+		_exit(0);
+	}
+}
+
+static int start_task(struct task *task)
+{
+	if (in_threads)
+		return pthread_create(&task->thread, NULL, task_main, task);
+	task->pid = fork();
+	if (task->pid)
+		return task->pid < 0;
+	die_with_the_runner();
+	task_main(task);
+	_exit(0);
+}
+
+/* The nth CPU that this process may use, counted round. */
+static int nth_cpu(unsigned long n, const cpu_set_t *allowed)
+{
+	int cpu = -1;
+
+	n %= CPU_COUNT(allowed);
+	do {
+		cpu++;
+	} while (!CPU_ISSET(cpu, allowed) || n--);
+	return cpu;
+}
+
+int start_tasks(const struct job *job)
+{
+	cpu_set_t allowed;
+
+	in_threads = job->threads;
+	tasks = calloc(job->tasks, sizeof(*tasks));
+	slots = mmap(NULL, job->tasks * TASK_SLOT_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (!tasks || slots == MAP_FAILED || pipe2(gate, O_CLOEXEC) ||
+	    sched_getaffinity(0, sizeof(allowed), &allowed))
+		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
+	if (testcase_prepare)
+		testcase_prepare(job->tasks);
+	for (unsigned long i = 0; i < job->tasks; i++) {
+		tasks[i] = (struct task){
+			.nr = i,
+			.cpu = nth_cpu(i, &allowed),
+			.slot = (void *)(slots + i * TASK_SLOT_BYTES),
+		};
+		if (start_task(&tasks[i]))
+			return report_error("machine", "cannot start task %lu of %lu: %m", i, job->tasks);
+	}
+	return 0;
+}
+
+void release_tasks(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->tasks; i++)
+		if (write(gate[1], "", 1) != 1)
+			report_error("machine", "cannot release task %lu: %m", i);
+}
+
+void stop_tasks(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->tasks; i++) {
+		if (in_threads)
+			pthread_cancel(tasks[i].thread);
+		else
+			kill(tasks[i].pid, SIGKILL);
+	}
+	for (unsigned long i = 0; i < job->tasks && !in_threads; i++)
+		waitpid(tasks[i].pid, NULL, 0);
+	if (testcase_cleanup)
+		testcase_cleanup();
+}
+
+uint64_t task_slots(void)
+{
+	return (uint64_t)slots;
+}
+
+uint64_t task_operations(unsigned long task)
+{
+	return *(volatile unsigned long long *)tasks[task].slot;
+}
+
+int report_dead_task(const struct job *job)
+{
+	int status;
+
+	if (in_threads && __atomic_load_n(&nr_dead_threads, __ATOMIC_RELAXED))
+		return report_error("workload", "a task's testcase() returned, which it must not%s", workload_stderr());
+	for (unsigned long i = 0; i < job->tasks && !in_threads; i++) {
+		if (waitpid(tasks[i].pid, &status, WNOHANG) <= 0)
+			continue;
+		if (WIFSIGNALED(status))
+			return report_error("workload", "task %lu was killed by signal %d (%s)%s", i, WTERMSIG(status),
+					    strsignal(WTERMSIG(status)), workload_stderr());
+		return report_error("workload", "task %lu ended by itself with status %d%s", i, WEXITSTATUS(status),
+				    workload_stderr());
+	}
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The tasks of a workload: one pinned to each CPU in turn, processes or threads, each with a counter of its own. */
+#ifndef TASKS_H
+#define TASKS_H
+
+#include <stdint.h>
+
+struct job;
+
+#define TASK_SLOT_BYTES 256 /* two lines of the largest kind, so that no two counters share one */
+
+/* Prepare the workload and create its tasks, held until release_tasks(). Returns 0, or 1 after reporting. */
+int start_tasks(const struct job *job);
+void release_tasks(const struct job *job);
+void stop_tasks(const struct job *job);
+
+uint64_t task_slots(void); /* address of the first counter */
+uint64_t task_operations(unsigned long task);
+
+/* Report a task that ended, which none should. Returns 1 if there was one. */
+int report_dead_task(const struct job *job);
+
+#endif

@@ -1,0 +1,48 @@
+"""An initramfs without root: the cpio "newc" format that the kernel unpacks at boot.
+
+Format: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+"""
+
+import stat
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file, folder or device of the archive."""
+
+    path: str  # without a leading slash
+    mode: int  # type and permissions, as in `stat`
+    content: bytes = b""
+    device: tuple[int, int] = (0, 0)  # major, minor
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _record(entry: Entry, inode: int) -> bytes:
+    name = entry.path.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    fields = (inode, entry.mode, 0, 0, links, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
+    header = b"070701" + b"".join(b"%08x" % field for field in fields)
+    return _padded(header + name) + _padded(entry.content)
+
+
+def archive(entries: list[Entry]) -> bytes:
+    """The bytes of a cpio archive that holds `entries` in order."""
+    records = [_record(entry, inode) for inode, entry in enumerate(entries, start=1)]
+    return b"".join(records) + _record(Entry("TRAILER!!!", 0), 0)
+
+
+def initramfs(agent: bytes, job: str) -> bytes:
+    """What a virtual machine boots into: the agent as `/init`, the job as `/job`, a console."""
+    folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
+    return archive(
+        [
+            *folders,
+            Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
+            Entry("init", stat.S_IFREG | 0o755, agent),
+            Entry("job", stat.S_IFREG | 0o644, job.encode()),
+        ]
+    )
