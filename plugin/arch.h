@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the recorder must know of the guest's architecture; one file an architecture implements it. */
+#ifndef ARCH_H
+#define ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What an instruction's memory accesses mean for the recorder. */
+enum insn_kind {
+	INSN_OTHER,	       /* record its accesses */
+	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
+	INSN_CALL_OR_RETURN,   /* its access shows where the stack is */
+	INSN_CALL_BY_MEMORY,   /* its store does; its load is recorded */
+	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception */
+};
+
+struct arch {
+	const char *target;	/* QEMU's name of it */
+	uint64_t kernel_start;	/* addresses from here on are the kernel's */
+	uint64_t stack_bytes;	/* size and alignment of a kernel stack */
+	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
+	uint64_t no_stack_to;
+	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
+	bool (*is_mark)(const uint8_t *bytes, size_t size);
+	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
+};
+
+extern const struct arch arch_x86_64;
+
+#endif

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The recorder: a QEMU plugin that counts, while a workload's tasks do a fixed number of operations, how often each
+ * kernel instruction on each CPU touches each cache line.
+ *
+ * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
+ * mark throws all translated code away; from then on kernel code is translated with a callback at each access, user
+ * code with one at each store, to see the tasks count their operations. MARK_DISARM writes the result and throws the
+ * instrumented code away again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../guest/recorder.h"
+#include "arch.h"
+#include "lines.h"
+#include "qemu_api.h"
+
+#define MAX_ENTRIES 1024
+#define NR_STACKS 4096
+#define MAX_NESTING 32
+#define TABLES_BYTES (512ull << 20) /* for all CPUs together */
+
+EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+/*
+ * A kernel stack, which stands for the task that owns it. Interrupts and exceptions nest on it; the last one is the
+ * lowest bit of `interrupts`, set if it is an interrupt.
+ */
+struct stack {
+	uint64_t base; /* 0: unused */
+	uint32_t interrupts;
+	uint8_t nesting;
+	bool user;    /* was entered from user mode: a user task's */
+	bool task;    /* was switched to: some task's */
+	bool harness; /* the agent's */
+};
+
+struct cpu {
+	struct stack *stack; /* the one this CPU is on */
+	enum context context;
+	unsigned int recording;	 /* tasks on this CPU that are in their recorded operations */
+	bool entering;		 /* came from user mode, and has not called a function yet */
+	bool switching;		 /* is about to change to another task's stack */
+	bool entering_harness;	 /* the next task to enter the kernel is the agent */
+	struct line_table lines;
+	struct stack stacks[NR_STACKS];
+};
+
+/* Written by translated user code itself, hence apart, where QEMU can find it. */
+struct user_mode {
+	uint64_t seen;
+};
+
+struct slot {
+	uint64_t first, last; /* values of the task's counter */
+	unsigned int cpu;
+	enum { SLOT_WAITS, SLOT_RECORDS, SLOT_DONE } state;
+};
+
+static const struct arch *arch;
+static qemu_plugin_id_t plugin_id;
+static unsigned int nr_cpus;
+static struct cpu *cpus;
+static struct qemu_plugin_scoreboard *user_modes;
+static struct user_mode **user_mode; /* of each CPU */
+static struct qemu_plugin_register *mark_registers[4];
+static GByteArray *buffer;
+static const char *out_folder;
+static bool armed;
+
+static struct recorder_arm arm;
+static struct slot *slots;
+
+/* Addresses of the kernel's entry points, sorted: those of interrupts, of exceptions, and the task switch. */
+static struct entry {
+	uint64_t address;
+	enum entry_kind { ENTRY_EXCEPTION, ENTRY_INTERRUPT, ENTRY_SWITCH } kind;
+} entries[MAX_ENTRIES];
+static unsigned int nr_entries;
+
+static enum context context_of(const struct stack *stack)
+{
+	if (stack->interrupts)
+		return CONTEXT_INTERRUPT;
+	if (stack->harness)
+		return CONTEXT_HARNESS;
+	if (stack->user)
+		return CONTEXT_OPERATION;
+	/* A stack that no task was seen to own is an interrupt's. */
+	return stack->task ? CONTEXT_KTHREAD : CONTEXT_INTERRUPT;
+}
+
+static struct stack *find_stack(struct cpu *cpu, uint64_t base)
+{
+	uint64_t at = base / arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+
+	for (unsigned int probes = 0; probes < 8; probes++, at++) {
+		struct stack *stack = &cpu->stacks[at % NR_STACKS];
+
+		if (stack->base == base)
+			return stack;
+		if (!stack->base)
+			break;
+	}
+	/* A crowded place loses its oldest: a task that comes back is learnt again when it next enters the kernel. */
+	cpu->stacks[at % NR_STACKS] = (struct stack){ .base = base };
+	return &cpu->stacks[at % NR_STACKS];
+}
+
+/* The CPU called or returned with its stack pointer at `address`. */
+static void on_stack_at(struct cpu *cpu, uint64_t address)
+{
+	uint64_t base = address & ~(arch->stack_bytes - 1);
+	bool entering = cpu->entering;
+
+	if (base == cpu->stack->base && !entering && !cpu->switching)
+		return;
+	if (address >= arch->no_stack_from && address < arch->no_stack_to)
+		return;
+	if (base != cpu->stack->base) {
+		cpu->stack = find_stack(cpu, base);
+		cpu->stack->task |= cpu->switching;
+		cpu->switching = false;
+	}
+	if (entering) {
+		cpu->stack->user = true;
+		cpu->stack->harness |= cpu->entering_harness;
+		cpu->entering = cpu->entering_harness = false;
+	}
+	cpu->context = context_of(cpu->stack);
+}
+
+static void leave_user_mode(unsigned int nr)
+{
+	struct cpu *cpu = &cpus[nr];
+
+	if (!user_mode[nr]->seen)
+		return;
+	user_mode[nr]->seen = 0;
+	cpu->entering = true;
+	cpu->stack->interrupts = cpu->stack->nesting = 0;
+}
+
+static void on_entry(unsigned int nr, void *userdata)
+{
+	const struct entry *entry = userdata;
+	struct cpu *cpu = &cpus[nr];
+
+	leave_user_mode(nr);
+	if (entry->kind == ENTRY_SWITCH) {
+		cpu->switching = true;
+		return;
+	}
+	if (cpu->stack->nesting < MAX_NESTING) {
+		cpu->stack->nesting++;
+		cpu->stack->interrupts = cpu->stack->interrupts << 1 | (entry->kind == ENTRY_INTERRUPT);
+	}
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_interrupt_return(unsigned int nr, void *userdata)
+{
+	struct cpu *cpu = &cpus[nr];
+
+	(void)userdata;
+	if (!cpu->stack->nesting)
+		return;
+	cpu->stack->nesting--;
+	cpu->stack->interrupts >>= 1;
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_call_or_return(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	(void)info;
+	(void)userdata;
+	leave_user_mode(nr);
+	on_stack_at(&cpus[nr], address);
+}
+
+static void on_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct cpu *cpu = &cpus[nr];
+	struct line_access access;
+
+	/* Its own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
+	if (!cpu->recording || cpu->context == CONTEXT_HARNESS || address < arch->kernel_start ||
+	    (address & ~(arch->stack_bytes - 1)) == cpu->stack->base)
+		return;
+	access = (struct line_access){
+		.address = address,
+		.pc = (uint64_t)userdata,
+		.context = cpu->context,
+		.size_shift = qemu_plugin_mem_size_shift(info),
+		.store = qemu_plugin_mem_is_store(info),
+	};
+	if (lines_count(&cpu->lines, &access)) {
+		struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+
+		/* A device register, such as a clock's, is the emulator's, and no cache line. */
+		if (hwaddr && qemu_plugin_hwaddr_is_io(hwaddr))
+			lines_ignore(&cpu->lines, &access);
+	}
+}
+
+static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	if (qemu_plugin_mem_is_store(info))
+		on_call_or_return(nr, info, address, userdata);
+	else
+		on_access(nr, info, address, userdata);
+}
+
+static uint64_t stored_value(qemu_plugin_meminfo_t info)
+{
+	qemu_plugin_mem_value value = qemu_plugin_mem_get_value(info);
+
+	return value.type == 3 ? value.data.u64 : value.data.u32;
+}
+
+/* A task counts its operations in user memory: that is where its recording begins and ends. */
+static void on_user_store(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct slot *slot;
+
+	(void)userdata;
+	if (address - arm.slots >= arm.nr_slots * arm.slot_bytes)
+		return;
+	slot = &slots[(address - arm.slots) / arm.slot_bytes];
+	switch (slot->state) {
+	case SLOT_WAITS:
+		slot->first = slot->last = stored_value(info);
+		slot->cpu = nr;
+		slot->state = SLOT_RECORDS;
+		cpus[nr].recording++;
+		break;
+	case SLOT_RECORDS:
+		slot->last = stored_value(info);
+		if (slot->last - slot->first >= arm.operations) {
+			slot->state = SLOT_DONE;
+			cpus[slot->cpu].recording--;
+		}
+		break;
+	case SLOT_DONE:
+		break;
+	}
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+static void translate_kernel(struct qemu_plugin_tb *tb)
+{
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint64_t pc = qemu_plugin_insn_vaddr(insn);
+		const struct entry key = { .address = pc };
+		struct entry *entry = bsearch(&key, entries, nr_entries, sizeof(key), compare_entries);
+		uint8_t bytes[16];
+		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+
+		if (entry)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
+		switch (arch->classify(bytes, size)) {
+		case INSN_STACK:
+			break;
+		case INSN_INTERRUPT_RETURN:
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_NO_REGS,
+							       NULL);
+			break;
+		case INSN_CALL_OR_RETURN:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_call_or_return, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_RW, NULL);
+			break;
+		case INSN_CALL_BY_MEMORY:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_RW, (void *)pc);
+			break;
+		case INSN_OTHER:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+							 (void *)pc);
+			break;
+		}
+	}
+}
+
+static void on_mark(unsigned int nr, void *userdata);
+
+static void translate_user(struct qemu_plugin_tb *tb)
+{
+	if (armed) {
+		const qemu_plugin_u64 seen = { .score = user_modes, .offset = offsetof(struct user_mode, seen) };
+
+		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_STORE_U64, seen, 1);
+	}
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint8_t bytes[16];
+		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+
+		if (arch->is_mark(bytes, size))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
+		else if (armed)
+			qemu_plugin_register_vcpu_mem_cb(insn, on_user_store, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_W, NULL);
+	}
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	(void)id;
+	if (qemu_plugin_tb_vaddr(tb) < arch->kernel_start)
+		translate_user(tb);
+	else if (armed)
+		translate_kernel(tb);
+}
+
+static void on_reset(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+}
+
+/* Throw all translated code away: what is translated from now on is instrumented, or no longer. */
+static void retranslate(bool arm_now)
+{
+	armed = arm_now;
+	qemu_plugin_reset(plugin_id, on_reset);
+}
+
+static bool is_stack(uint64_t address)
+{
+	uint64_t base = address & ~(arch->stack_bytes - 1);
+
+	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
+		uint64_t at = base / arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+
+		for (unsigned int probes = 0; probes < 9; probes++, at++)
+			if (cpus[nr].stacks[at % NR_STACKS].base == base)
+				return true;
+	}
+	return false;
+}
+
+static FILE *open_result(const char *name, const char *mode)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", out_folder, name);
+	return fopen(path, mode);
+}
+
+static void write_array(FILE *out, const char *name, const uint64_t values[NR_CONTEXTS])
+{
+	fprintf(out, ",\"%s\":{\"operation\":%lu,\"interrupt\":%lu,\"kthread\":%lu}", name,
+		values[CONTEXT_OPERATION], values[CONTEXT_INTERRUPT], values[CONTEXT_KTHREAD]);
+}
+
+static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
+{
+	FILE *out = open_result("recording.json", "w");
+	uint64_t accesses[NR_CONTEXTS] = { 0 }, lost = 0;
+	int failed;
+
+	if (!out)
+		return -1;
+	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
+		lost += cpus[nr].lines.lost;
+		for (int context = 0; context < NR_CONTEXTS; context++)
+			accesses[context] += cpus[nr].lines.accesses[context];
+	}
+	fprintf(out, "{\"operations\":[");
+	for (uint64_t i = 0; i < arm.nr_slots; i++)
+		fprintf(out, "%s%lu", i ? "," : "", slots[i].last - slots[i].first);
+	fprintf(out, "],\"lost\":%lu", lost);
+	write_array(out, "accesses", accesses);
+	write_array(out, "stack_accesses", stack_accesses);
+	fprintf(out, "}\n");
+	failed = ferror(out);
+	return fclose(out) || failed ? -1 : 0;
+}
+
+static void write_results(void)
+{
+	uint64_t stack_accesses[NR_CONTEXTS] = { 0 };
+	FILE *out = open_result("lines.csv", "w");
+	int failed;
+
+	if (!out)
+		return;
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		cpus[nr].recording = 0;
+	struct line_table tables[nr_cpus];
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		tables[nr] = cpus[nr].lines;
+	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses);
+	/* The summary comes last: it says that the rest is whole. */
+	if (!fclose(out) && !failed)
+		write_summary(stack_accesses);
+}
+
+static bool read_guest(uint64_t address, size_t length)
+{
+	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
+}
+
+static void mark_symbols(uint64_t address, size_t length)
+{
+	FILE *out = open_result("kallsyms", "a");
+
+	if (!out)
+		return;
+	if (read_guest(address, length))
+		fwrite(buffer->data, 1, length, out);
+	fclose(out);
+}
+
+static void mark_arm(unsigned int nr, uint64_t address, size_t length)
+{
+	if (armed || length != sizeof(arm) || !read_guest(address, sizeof(arm)))
+		return;
+	memcpy(&arm, buffer->data, sizeof(arm));
+	if (!arm.slot_bytes || arm.nr_slots > 1 << 20)
+		return;
+	slots = calloc(arm.nr_slots, sizeof(*slots));
+	for (unsigned int i = 0; i < nr_cpus; i++) {
+		lines_init(&cpus[i].lines, TABLES_BYTES / nr_cpus);
+		cpus[i].stack = &cpus[i].stacks[0];
+		user_mode[i] = qemu_plugin_scoreboard_find(user_modes, i);
+	}
+	cpus[nr].entering_harness = true;
+	retranslate(true);
+}
+
+static uint64_t read_register(struct qemu_plugin_register *handle)
+{
+	uint64_t value = 0;
+
+	g_byte_array_set_size(buffer, 0);
+	if (qemu_plugin_read_register(handle, buffer) == sizeof(value))
+		memcpy(&value, buffer->data, sizeof(value));
+	return value;
+}
+
+static void on_mark(unsigned int nr, void *userdata)
+{
+	uint64_t mark, memory, length;
+
+	(void)userdata;
+	if (read_register(mark_registers[0]) != RECORDER_MAGIC)
+		return;
+	mark = read_register(mark_registers[1]);
+	memory = read_register(mark_registers[2]);
+	length = read_register(mark_registers[3]);
+	if (mark == MARK_SYMBOLS && length <= 1 << 20) {
+		mark_symbols(memory, length);
+	} else if (mark == MARK_ARM) {
+		mark_arm(nr, memory, length);
+	} else if (mark == MARK_DISARM && armed) {
+		write_results();
+		retranslate(false);
+	}
+}
+
+static void on_cpu_init(qemu_plugin_id_t id, unsigned int nr)
+{
+	GArray *registers = qemu_plugin_get_registers();
+	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
+
+	(void)id;
+	(void)nr;
+	for (unsigned int i = 0; i < registers->len; i++)
+		for (int j = 0; j < 4; j++)
+			if (!strcmp(descriptor[i].name, arch->mark_registers[j]))
+				mark_registers[j] = descriptor[i].handle;
+	g_array_free(registers, 1);
+}
+
+/* Each line of the file: an address in hexadecimal, and what is entered there. */
+static int read_entries(const char *path)
+{
+	static const char *const kinds[] = { "exception", "interrupt", "switch" };
+	FILE *file = fopen(path, "r");
+	char kind[16];
+	uint64_t address;
+
+	if (!file)
+		return -1;
+	while (nr_entries < MAX_ENTRIES && fscanf(file, "%lx %15s", &address, kind) == 2)
+		for (unsigned int i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+			if (!strcmp(kind, kinds[i]))
+				entries[nr_entries++] = (struct entry){ address, i };
+	fclose(file);
+	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
+	return 0;
+}
+
+static int parse_argument(const char *argument)
+{
+	if (!strncmp(argument, "out=", 4)) {
+		out_folder = strdup(argument + 4);
+		return 0;
+	}
+	if (!strncmp(argument, "entries=", 8) && !read_entries(argument + 8))
+		return 0;
+	fprintf(stderr, "recorder: cannot use '%s'\n", argument);
+	return -1;
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	if (!info->system_emulation || strcmp(info->target_name, arch_x86_64.target)) {
+		fprintf(stderr, "recorder: no support for %s\n", info->target_name);
+		return -1;
+	}
+	arch = &arch_x86_64;
+	plugin_id = id;
+	for (int i = 0; i < argc; i++)
+		if (parse_argument(argv[i]))
+			return -1;
+	if (!out_folder) {
+		fprintf(stderr, "recorder: out=FOLDER is missing\n");
+		return -1;
+	}
+	nr_cpus = info->system.max_vcpus;
+	cpus = calloc(nr_cpus, sizeof(*cpus));
+	user_mode = calloc(nr_cpus, sizeof(*user_mode));
+	user_modes = qemu_plugin_scoreboard_new(sizeof(struct user_mode));
+	buffer = g_byte_array_new();
+	if (!cpus || !user_mode)
+		return -1;
+	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	return 0;
+}

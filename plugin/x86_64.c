@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Instruction formats: Intel SDM volume 2, chapter 2 and appendix A. */
+#include <string.h>
+
+#include "arch.h"
+
+static bool is_mark(const uint8_t *bytes, size_t size)
+{
+	return size == 3 && !memcmp(bytes, "\x66\x87\xc9", 3);
+}
+
+/* One-byte opcodes followed by a ModRM byte, a bit each. */
+static const uint32_t one_byte_modrm[8] = {
+	0x0f0f0f0f, 0x0f0f0f0f, 0x00000000, 0x00000a08, 0x0000ffff, 0x00000000, 0xff0f00c3, 0xc0c00000,
+};
+
+static bool has_modrm(int map, uint8_t opcode)
+{
+	switch (map) {
+	case 1:
+		return one_byte_modrm[opcode >> 5] >> (opcode & 31) & 1;
+	case 2:
+		return !(opcode <= 0x0c || opcode == 0x0e || (opcode >= 0x30 && opcode <= 0x37) || opcode == 0x77 ||
+			 (opcode >= 0x80 && opcode <= 0x8f) || (opcode & 0xf6) == 0xa0 || opcode == 0xaa ||
+			 (opcode >= 0xc8 && opcode <= 0xcf));
+	default:
+		return true;
+	}
+}
+
+struct insn {
+	int map;	 /* 1: one-byte opcodes, 2: 0f, 3: 0f 38 and 0f 3a */
+	uint8_t opcode;
+	uint8_t rex;
+	bool segment;	 /* addressed through fs or gs */
+	const uint8_t *modrm, *end;
+};
+
+static bool decode(struct insn *insn, const uint8_t *at, size_t size)
+{
+	*insn = (struct insn){ .map = 1, .end = at + size };
+	for (; at < insn->end; at++) {
+		if (*at == 0x64 || *at == 0x65)
+			insn->segment = true;
+		else if (*at != 0x66 && *at != 0x67 && *at != 0xf0 && *at != 0xf2 && *at != 0xf3 &&
+			 *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
+			break;
+	}
+	if (at < insn->end && (*at & 0xf0) == 0x40)
+		insn->rex = *at++;
+	if (at < insn->end && *at == 0x0f) {
+		insn->map = 2;
+		at++;
+		if (at < insn->end && (*at == 0x38 || *at == 0x3a)) {
+			insn->map = 3;
+			at++;
+		}
+	}
+	if (at >= insn->end)
+		return false;
+	insn->opcode = *at++;
+	insn->modrm = at;
+	return true;
+}
+
+/* (%rsp), disp(%rsp): ModRM asks for a SIB byte whose base is rsp; with REX.B it would be r12. */
+static bool is_stack_relative(const struct insn *insn)
+{
+	const uint8_t *modrm = insn->modrm;
+
+	return !insn->segment && has_modrm(insn->map, insn->opcode) && modrm + 1 < insn->end &&
+	       (*modrm >> 6) != 3 && (*modrm & 7) == 4 && (modrm[1] & 7) == 4 && !(insn->rex & 1);
+}
+
+static enum insn_kind classify(const uint8_t *bytes, size_t size)
+{
+	struct insn insn;
+	uint8_t opcode, reg;
+
+	if (!decode(&insn, bytes, size))
+		return INSN_OTHER;
+	opcode = insn.opcode;
+	reg = insn.modrm < insn.end ? *insn.modrm >> 3 & 7 : 0;
+	if (insn.map == 1) {
+		if (opcode == 0xe8 || opcode == 0xc2 || opcode == 0xc3)
+			return INSN_CALL_OR_RETURN;
+		if (opcode == 0xcf)
+			return INSN_INTERRUPT_RETURN;
+		if (opcode == 0xff && reg == 2)
+			return *insn.modrm >> 6 == 3 ? INSN_CALL_OR_RETURN : INSN_CALL_BY_MEMORY;
+		if ((opcode >= 0x50 && opcode <= 0x5f) || opcode == 0x68 || opcode == 0x6a || opcode == 0x9c ||
+		    opcode == 0x9d || opcode == 0xc9)
+			return INSN_STACK;
+		if ((opcode == 0xff && reg == 6) || opcode == 0x8f)
+			return INSN_OTHER; /* push and pop of memory access both */
+	}
+	return is_stack_relative(&insn) ? INSN_STACK : INSN_OTHER;
+}
+
+const struct arch arch_x86_64 = {
+	.target = "x86_64",
+	.kernel_start = 0xff00000000000000,
+	.stack_bytes = 16384,
+	/* the CPU entry area: Documentation/arch/x86/x86_64/mm.rst */
+	.no_stack_from = 0xfffffe0000000000,
+	.no_stack_to = 0xfffffe8000000000,
+	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
+	.is_mark = is_mark,
+	.classify = classify,
+};
