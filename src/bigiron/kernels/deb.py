@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -44,16 +45,21 @@ def extract_image(deb: Path, to: Path) -> None:
     The archive is only read: whatever links, device nodes or `../` paths it holds, no path of its choosing
     is ever opened. Only a regular file is taken.
     """
-    with subprocess.Popen(
-        [_dpkg_deb(), "--fsys-tarfile", deb], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as unpack:
+    with (
+        tempfile.TemporaryFile() as stderr,
+        subprocess.Popen([_dpkg_deb(), "--fsys-tarfile", deb], stdout=subprocess.PIPE, stderr=stderr) as unpack,
+    ):
+        stream = cast(IO[bytes], unpack.stdout)
         try:
-            found = _copy_image(cast(IO[bytes], unpack.stdout), to)
+            found = _copy_image(stream, to)
         except tarfile.TarError:
             found = False
-        finally:
-            unpack.terminate()  # what follows the image (hundreds of megabytes of modules) is not needed
-        complaint = cast(IO[bytes], unpack.stderr).read().decode(errors="replace")
+        # What follows the image (hundreds of megabytes of modules) is not needed: with the pipe closed,
+        # dpkg-deb and the decompressor that it forked both end.
+        stream.close()
+        unpack.wait()
+        stderr.seek(0)
+        complaint = stderr.read().decode(errors="replace")
     if not found:
         why = f" ({_last_line(complaint)})" if complaint else ""
         raise UserError(
