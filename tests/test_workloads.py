@@ -89,7 +89,7 @@ def test_an_unknown_name_gets_advice(name: str, advice: str) -> None:
 def test_a_file_of_one_s_own(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_bytes(
-        b"/* Andr\xe9's: char *testcase_description = \"not this\"; */\n"
+        b'/* Andr\xe9\'s: char *testcase_description = "not this"; */\n'
         b'const char *comment = "/* this starts none";\n'
         b'char *testcase_description = "a \\"quoted\\" word, /* kept */ "\n'
         b'\t"and // a second line"; /* an end */\n'
@@ -129,5 +129,5 @@ def test_a_file_that_is_no_workload(tmp_path: Path, content: bytes, complaint: s
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^cannot read workload file .*/none\.c: No such file or directory$"):
         workloads.from_file(tmp_path / "none.c")
-    with pytest.raises(UserError, match="Is a directory$"):
+    with pytest.raises(UserError, match=r"Is a directory$"):
         workloads.from_file(tmp_path)
