@@ -17,6 +17,8 @@
 #include "lines.h"
 #include "qemu_api.h"
 
+#define UNUSED __attribute__((unused))
+
 #define MAX_ENTRIES 1024
 #define NR_STACKS 4096
 #define MAX_NESTING 32
@@ -42,6 +44,7 @@ struct cpu {
 	struct stack *stack; /* the one this CPU is on */
 	enum context context;
 	unsigned int recording;	 /* tasks on this CPU that are in their recorded operations */
+	bool in_user;		 /* ran user code last */
 	bool entering;		 /* came from user mode, and has not called a function yet */
 	bool switching;		 /* is about to change to another task's stack */
 	bool entering_harness;	 /* the next task to enter the kernel is the agent */
@@ -49,14 +52,9 @@ struct cpu {
 	struct stack stacks[NR_STACKS];
 };
 
-/* Written by translated user code itself, hence apart, where QEMU can find it. */
-struct user_mode {
-	uint64_t seen;
-};
-
 struct slot {
 	uint64_t first, last; /* values of the task's counter */
-	unsigned int cpu;
+	struct cpu *cpu;
 	enum { SLOT_WAITS, SLOT_RECORDS, SLOT_DONE } state;
 };
 
@@ -64,8 +62,6 @@ static const struct arch *arch;
 static qemu_plugin_id_t plugin_id;
 static unsigned int nr_cpus;
 static struct cpu *cpus;
-static struct qemu_plugin_scoreboard *user_modes;
-static struct user_mode **user_mode; /* of each CPU */
 static struct qemu_plugin_register *mark_registers[4];
 static GByteArray *buffer;
 static const char *out_folder;
@@ -80,6 +76,26 @@ static struct entry {
 	enum entry_kind { ENTRY_EXCEPTION, ENTRY_INTERRUPT, ENTRY_SWITCH } kind;
 } entries[MAX_ENTRIES];
 static unsigned int nr_entries;
+
+/*
+ * The CPU that runs. QEMU 10 passes a wrong number to callbacks where one thread runs all CPUs: it compiles the
+ * number of the CPU that translated the code into code that all share (gen_cpu_index() in accel/tcg/plugin-gen.c).
+ */
+static struct cpu *this_cpu(void)
+{
+	static __thread void *state;
+	static __thread struct cpu *cpu;
+
+	if (state != current_cpu) {
+		unsigned int nr = 0;
+
+		state = current_cpu;
+		while (nr < nr_cpus - 1 && qemu_get_cpu(nr) != state)
+			nr++;
+		cpu = &cpus[nr];
+	}
+	return cpu;
+}
 
 static enum context context_of(const struct stack *stack)
 {
@@ -133,23 +149,26 @@ static void on_stack_at(struct cpu *cpu, uint64_t address)
 	cpu->context = context_of(cpu->stack);
 }
 
-static void leave_user_mode(unsigned int nr)
+static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	struct cpu *cpu = &cpus[nr];
+	this_cpu()->in_user = true;
+}
 
-	if (!user_mode[nr]->seen)
+static void leave_user_mode(struct cpu *cpu)
+{
+	if (!cpu->in_user)
 		return;
-	user_mode[nr]->seen = 0;
+	cpu->in_user = false;
 	cpu->entering = true;
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
 }
 
-static void on_entry(unsigned int nr, void *userdata)
+static void on_entry(unsigned int nr UNUSED, void *userdata)
 {
 	const struct entry *entry = userdata;
-	struct cpu *cpu = &cpus[nr];
+	struct cpu *cpu = this_cpu();
 
-	leave_user_mode(nr);
+	leave_user_mode(cpu);
 	if (entry->kind == ENTRY_SWITCH) {
 		cpu->switching = true;
 		return;
@@ -161,11 +180,10 @@ static void on_entry(unsigned int nr, void *userdata)
 	cpu->context = context_of(cpu->stack);
 }
 
-static void on_interrupt_return(unsigned int nr, void *userdata)
+static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	struct cpu *cpu = &cpus[nr];
+	struct cpu *cpu = this_cpu();
 
-	(void)userdata;
 	if (!cpu->stack->nesting)
 		return;
 	cpu->stack->nesting--;
@@ -173,17 +191,18 @@ static void on_interrupt_return(unsigned int nr, void *userdata)
 	cpu->context = context_of(cpu->stack);
 }
 
-static void on_call_or_return(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_call_or_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
+			      void *userdata UNUSED)
 {
-	(void)info;
-	(void)userdata;
-	leave_user_mode(nr);
-	on_stack_at(&cpus[nr], address);
+	struct cpu *cpu = this_cpu();
+
+	leave_user_mode(cpu);
+	on_stack_at(cpu, address);
 }
 
-static void on_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	struct cpu *cpu = &cpus[nr];
+	struct cpu *cpu = this_cpu();
 	struct line_access access;
 
 	/* Its own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
@@ -222,26 +241,26 @@ static uint64_t stored_value(qemu_plugin_meminfo_t info)
 }
 
 /* A task counts its operations in user memory: that is where its recording begins and ends. */
-static void on_user_store(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address,
+			  void *userdata UNUSED)
 {
 	struct slot *slot;
 
-	(void)userdata;
 	if (address - arm.slots >= arm.nr_slots * arm.slot_bytes)
 		return;
 	slot = &slots[(address - arm.slots) / arm.slot_bytes];
 	switch (slot->state) {
 	case SLOT_WAITS:
 		slot->first = slot->last = stored_value(info);
-		slot->cpu = nr;
+		slot->cpu = this_cpu();
 		slot->state = SLOT_RECORDS;
-		cpus[nr].recording++;
+		slot->cpu->recording++;
 		break;
 	case SLOT_RECORDS:
 		slot->last = stored_value(info);
 		if (slot->last - slot->first >= arm.operations) {
 			slot->state = SLOT_DONE;
-			cpus[slot->cpu].recording--;
+			slot->cpu->recording--;
 		}
 		break;
 	case SLOT_DONE:
@@ -295,11 +314,8 @@ static void on_mark(unsigned int nr, void *userdata);
 
 static void translate_user(struct qemu_plugin_tb *tb)
 {
-	if (armed) {
-		const qemu_plugin_u64 seen = { .score = user_modes, .offset = offsetof(struct user_mode, seen) };
-
-		qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_STORE_U64, seen, 1);
-	}
+	if (armed)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint8_t bytes[16];
@@ -421,7 +437,7 @@ static void mark_symbols(uint64_t address, size_t length)
 	fclose(out);
 }
 
-static void mark_arm(unsigned int nr, uint64_t address, size_t length)
+static void mark_arm(uint64_t address, size_t length)
 {
 	if (armed || length != sizeof(arm) || !read_guest(address, sizeof(arm)))
 		return;
@@ -432,9 +448,8 @@ static void mark_arm(unsigned int nr, uint64_t address, size_t length)
 	for (unsigned int i = 0; i < nr_cpus; i++) {
 		lines_init(&cpus[i].lines, TABLES_BYTES / nr_cpus);
 		cpus[i].stack = &cpus[i].stacks[0];
-		user_mode[i] = qemu_plugin_scoreboard_find(user_modes, i);
 	}
-	cpus[nr].entering_harness = true;
+	this_cpu()->entering_harness = true;
 	retranslate(true);
 }
 
@@ -448,11 +463,10 @@ static uint64_t read_register(struct qemu_plugin_register *handle)
 	return value;
 }
 
-static void on_mark(unsigned int nr, void *userdata)
+static void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	uint64_t mark, memory, length;
 
-	(void)userdata;
 	if (read_register(mark_registers[0]) != RECORDER_MAGIC)
 		return;
 	mark = read_register(mark_registers[1]);
@@ -461,20 +475,18 @@ static void on_mark(unsigned int nr, void *userdata)
 	if (mark == MARK_SYMBOLS && length <= 1 << 20) {
 		mark_symbols(memory, length);
 	} else if (mark == MARK_ARM) {
-		mark_arm(nr, memory, length);
+		mark_arm(memory, length);
 	} else if (mark == MARK_DISARM && armed) {
 		write_results();
 		retranslate(false);
 	}
 }
 
-static void on_cpu_init(qemu_plugin_id_t id, unsigned int nr)
+static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 {
 	GArray *registers = qemu_plugin_get_registers();
 	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
 
-	(void)id;
-	(void)nr;
 	for (unsigned int i = 0; i < registers->len; i++)
 		for (int j = 0; j < 4; j++)
 			if (!strcmp(descriptor[i].name, arch->mark_registers[j]))
@@ -530,10 +542,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	}
 	nr_cpus = info->system.max_vcpus;
 	cpus = calloc(nr_cpus, sizeof(*cpus));
-	user_mode = calloc(nr_cpus, sizeof(*user_mode));
-	user_modes = qemu_plugin_scoreboard_new(sizeof(struct user_mode));
 	buffer = g_byte_array_new();
-	if (!cpus || !user_mode)
+	if (!cpus)
 		return -1;
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

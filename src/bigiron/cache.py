@@ -5,6 +5,10 @@ from pathlib import Path
 
 import platformdirs
 
+from bigiron.errors import UserError
+
+OTHER_PLACE = "free some space, or name another folder in BIGIRON_CACHE"
+
 
 def cache_folder(room: str) -> Path:
     """The folder of one room of the cache (`kernels`, `symbols`, `built`), created if need be.
@@ -13,5 +17,8 @@ def cache_folder(room: str) -> Path:
     """
     base = os.environ.get("BIGIRON_CACHE")
     folder = (Path(base) if base else platformdirs.user_cache_path("bigiron")) / room
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the cache {folder} cannot be made: {error.strerror}; {OTHER_PLACE}") from None
     return folder

@@ -34,56 +34,57 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
     with store.writing(on_step) as staging:
         if here := store.lookup(name, arch):  # while waiting for the lock
             return here
-        package_file, package, suite = debian.download(wanted, arch, staging, on_step)
-        file = staging / "image"
-        deb.extract_image(package_file, file)
-        facts = image.read(file, f"the image in {package.name}")
+        file, package, suite = debian.download(wanted, arch, staging, on_step)
+        deb.extract_image(file, staging / "image")
+        facts = image.read(staging / "image", f"the image in {package.name}")
         if (facts.release, facts.arch) != (package.release, arch):
-            raise UserError(f"{package.name} holds a kernel {facts.release} for {facts.arch}: not what it says")
-        return store.keep(file, name, facts, package.version, f"Debian {suite}, {package.name} {package.version}")
+            raise UserError(f"{package.name} holds another kernel: {facts.release} for {facts.arch}")
+        source = f"Debian {suite}, {package.name} {package.version}"
+        return store.keep(staging / "image", name, facts, package.version, source)
 
 
 def add(path: Path, name: str | None = None) -> Kernel:
     """Put a copy of a bzImage, a vmlinux, a .deb's image or a built tree's image into the cache.
 
-    Without a name it is called by its release.
+    Without a name it is called by its release, and by its checksum too if that is another kernel's name.
     """
     if name is not None:
         store.check_name(name)
+    if not _exists(path):
+        raise UserError(f"there is no file {path}: give {image.ACCEPTED}")
     path = _image_of_tree(path) if path.is_dir() else path
     if not path.is_file():
-        raise UserError(f"{path} is not a file: give a bzImage, an ELF vmlinux, a .deb or a built tree")
+        raise UserError(f"{path} is not a file: give {image.ACCEPTED}")
     with store.writing(_silent) as staging:
-        file, version = staging / "image", ""
-        if path.suffix == ".deb":
-            version = deb.read_control(path).version
-            deb.extract_image(path, file)
-        else:
-            shutil.copyfile(path, file)
-        facts = image.read(file, str(path))
-        digest = store.sha256_of(file)
-        chosen = name or facts.release
-        here = store.lookup(chosen, facts.arch)
-        if here and here.sha256 != digest and name is None:
-            chosen = f"{facts.release}-{digest[:8]}"
+        copy = staging / "image"
+        version = _copy_image(path, copy)
+        facts = image.read(copy, str(path))
+        digest = store.sha256_of(copy)
+        for chosen in [name] if name else [facts.release, f"{facts.release}-{digest[:8]}"]:
+            store.check_name(chosen)
             here = store.lookup(chosen, facts.arch)
-        if here and here.sha256 != digest:
-            raise UserError(f"{chosen!r} is another kernel already: choose another name, or delete {here.image.parent}")
-        return here or store.keep(file, chosen, facts, version or facts.version, str(path.resolve()))
+            if here is None:
+                return store.keep(copy, chosen, facts, version or facts.version, str(path.resolve()))
+            if here.sha256 == digest:
+                return here
+    raise UserError(f"{chosen!r} is another kernel already: choose another name")
 
 
-def find(name: str, arch: str = "x86_64") -> Kernel:
-    """The kernel of that name in the cache; else fetched if it is `debian/…`, added if it is a file or tree."""
+def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
+    """The kernel of that name in the cache; else fetched if it is `debian/…`, added if it is a path."""
     arch = known_arch(arch)
     if name.startswith(_DEBIAN):
-        return fetch(name, arch)
-    if here := store.lookup(name, arch):
+        return fetch(name, arch, on_step)
+    if store.is_name(name) and (here := store.lookup(name, arch)):
         return here
-    if Path(name).exists():
-        return add(Path(name))
-    there = [f"{kernel.name} ({kernel.arch})" for kernel in installed()]
+    if _exists(Path(name)):
+        kernel = add(Path(name))
+        if kernel.arch != arch:
+            raise UserError(f"{name} is a kernel for {kernel.arch}, not for {arch}")
+        return kernel
+    there = ", ".join(f"{kernel.name} ({kernel.arch})" for kernel in installed())
     raise UserError(
-        f"there is no kernel {name!r} for {arch}: use {', '.join(there) if there else 'debian/6.1'}, "
+        f"there is no kernel {name!r} for {arch}, {f'only {there}' if there else 'nor any other yet'}: "
         "fetch one (bigiron kernel fetch debian/6.12), or give a path"
     )
 
@@ -93,8 +94,33 @@ def installed() -> list[Kernel]:
     return store.everything()
 
 
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    return True
+
+
 def _image_of_tree(tree: Path) -> Path:
     for candidate in (tree / "arch/x86/boot/bzImage", tree / "vmlinux"):
         if candidate.is_file():
             return candidate
-    raise UserError(f"{tree} is not a built kernel tree: it has no arch/x86/boot/bzImage and no vmlinux; run make")
+    raise UserError(
+        f"{tree} is not a built kernel tree (no arch/x86/boot/bzImage, no vmlinux): run make in it"
+    )
+
+
+def _copy_image(path: Path, to: Path) -> str:
+    """Copy the image, out of its package if it is in one; returns the package's version, else ""."""
+    if path.suffix == ".deb":
+        version = deb.read_version(path)
+        deb.extract_image(path, to)
+        return version
+    try:
+        shutil.copyfile(path, to)
+    except OSError as error:
+        raise UserError(f"{path} cannot be copied into {to.parent.parent}: {error.strerror}") from None
+    return ""

@@ -5,38 +5,29 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
 from bigiron.errors import UserError
 
-# /boot up to 6.18, /usr/lib/modules since (packages linux-binary-*); never a debug package's usr/lib/debug/boot.
+# /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*); never a debug package's usr/lib/debug
 _IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+|usr/lib/modules/[^/]+/vmlinu[xz])")
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
 
-@dataclass(frozen=True)
-class Control:
-    """What a package says of itself."""
-
-    package: str
-    version: str
-
-
-def read_control(deb: Path) -> Control:
-    """A package's name and version."""
+def read_version(deb: Path) -> str:
+    """A package's version."""
     done = subprocess.run(
-        [_dpkg_deb(), "--show", "--showformat=${Package} ${Version}", "--", deb],
+        [_dpkg_deb(), "--field", "--", deb, "Version"],
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    package, _, version = done.stdout.strip().partition(" ")
+    version = done.stdout.strip()
     if done.returncode or not version:
         raise UserError(f"{deb} is not a whole Debian package: {_last_line(done.stderr)}; copy it again")
-    return Control(package, version)
+    return version
 
 
 def extract_image(deb: Path, to: Path) -> None:
@@ -47,7 +38,9 @@ def extract_image(deb: Path, to: Path) -> None:
     """
     with (
         tempfile.TemporaryFile() as stderr,
-        subprocess.Popen([_dpkg_deb(), "--fsys-tarfile", deb], stdout=subprocess.PIPE, stderr=stderr) as unpack,
+        subprocess.Popen(
+            [_dpkg_deb(), "--fsys-tarfile", "--", deb], stdout=subprocess.PIPE, stderr=stderr
+        ) as unpack,
     ):
         stream = cast(IO[bytes], unpack.stdout)
         try:
@@ -62,9 +55,7 @@ def extract_image(deb: Path, to: Path) -> None:
         complaint = stderr.read().decode(errors="replace")
     if not found:
         why = f" ({_last_line(complaint)})" if complaint else ""
-        raise UserError(
-            f"{deb} holds no kernel image{why}: give a linux-image or linux-binary package that is not a metapackage"
-        )
+        raise UserError(f"{deb} holds no whole kernel image{why}: give a linux-image or linux-binary package")
 
 
 def _copy_image(stream: IO[bytes], to: Path) -> bool:

@@ -126,7 +126,8 @@ class _Apt:
         flavour = re.escape(self._flavour)
         done = self._run("apt-cache", "show", f"^linux-(image|binary)-[0-9].*-{flavour}$")
         stanzas = [_fields(text) for text in done.stdout.split("\n\n") if text.strip()]
-        name = re.compile(rf"linux-(?:image|binary)-(\d+\.\d+\.\d+.*-{flavour})")  # a metapackage has no a.b.c
+        # a metapackage's name has no a.b.c
+        name = re.compile(rf"linux-(?:image|binary)-(\d+\.\d+\.\d+.*-{flavour})")
         return [
             Package(fields["Package"], fields["Version"], found[1], int(fields["Size"]))
             for fields in stanzas
@@ -141,7 +142,7 @@ class _Apt:
         return files[0]
 
     def suite_of(self, package: Package) -> str:
-        """The first suite that has it: `linux-image-… | 6.1.192-2 | URI bookworm-security/main amd64 Packages`."""
+        """The first suite that has it: `linux-… | 6.1.192-2 | URI bookworm-security/main amd64 Packages`."""
         for line in self._run("apt-cache", "madison", package.name).stdout.splitlines():
             _name, version, place = (part.strip() for part in line.split("|"))
             if version == package.version:
@@ -207,7 +208,7 @@ def _stanza(uri: str, suites: Iterable[str]) -> str:
 def _mirrors() -> tuple[str, str]:
     """The URIs of Debian's main and security archives: the variable's, else those this machine uses.
 
-    A machine whose lists were never updated does not know an index's origin yet: there the suite's name tells.
+    A machine whose lists were never updated does not know an index's origin: there the suite's name tells.
     """
     override = os.environ.get(MIRROR_VARIABLE, "").split()
     if override:
@@ -234,7 +235,7 @@ def _mirrors() -> tuple[str, str]:
 def _ask(tool: str, *arguments: str) -> str:
     """What the machine's own apt says."""
     if shutil.which(tool) is None:
-        raise UserError(f"{tool} is not installed: Debian's kernels need apt; or use `bigiron kernel add PATH`")
+        raise UserError(f"no {tool} on PATH: Debian's kernels need apt; or use `bigiron kernel add PATH`")
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise UserError(f"{tool} failed: {_reason(done)}")
@@ -242,7 +243,7 @@ def _ask(tool: str, *arguments: str) -> str:
 
 
 def _reason(done: "subprocess.CompletedProcess[str]") -> str:
-    """apt's own words for why: its first E: line, else its last line."""
+    """Why, in apt's own words: its first E: line, else its last line."""
     lines = (done.stderr + done.stdout).strip().splitlines()
     for line in lines:
         if line.startswith("E:"):
@@ -251,5 +252,4 @@ def _reason(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def _fields(stanza: str) -> dict[str, str]:
-    pairs = (line.split(": ", 1) for line in stanza.splitlines() if re.match(r"\S+: ", line))
-    return {key: value for key, value in pairs}
+    return dict(re.findall(r"^(\S+): (.*)$", stanza, re.MULTILINE))

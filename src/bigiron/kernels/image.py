@@ -12,7 +12,13 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 
-_X86_64, _PPC64 = 62, 21  # ELF e_machine
+ACCEPTED = "a bzImage, an ELF vmlinux, a .deb or a built tree"
+
+_ELF_MACHINES = {62: "x86_64", 21: "ppc64le"}
+_EXECUTABLE = (2, 3)  # ET_EXEC; ET_DYN, which a relocatable ppc64le kernel is
+_PHDR, _SHDR = 56, 64  # bytes of one entry in the tables of segments and sections
+_BOOTABLE = "only x86_64 and ppc64le kernels can be booted"
+_SMALLEST = 4096  # bytes; mmap refuses an empty file, and no kernel is this small
 _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")
 
@@ -35,15 +41,13 @@ def read(path: Path, called: str) -> Facts:
     Facts(arch='x86_64', release='6.1.0-56-cloud-amd64', version='6.1.192-2', file_name='vmlinuz')
     ```
     """
-    with path.open("rb") as file:
-        if path.stat().st_size < 4096:  # mmap refuses an empty file; no kernel is this small
-            raise UserError(f"{called} is not a kernel: give a bzImage, an ELF vmlinux, a .deb or a built tree")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    if path.stat().st_size >= _SMALLEST:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[0x202:0x206] == b"HdrS":
                 return _bzimage(data, called)
             if data[:4] == b"\x7fELF":
                 return _vmlinux(data, called)
-    raise UserError(f"{called} is not a kernel: give a bzImage, an ELF vmlinux, a .deb or a built tree")
+    raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
 
 
 def _bzimage(data: mmap.mmap, called: str) -> Facts:
@@ -55,32 +59,33 @@ def _bzimage(data: mmap.mmap, called: str) -> Facts:
     (xloadflags,) = struct.unpack_from("<H", data, 0x236)
     _check_length(data, (setup_sects + 1) * 512 + syssize * 16, called)
     if boot_protocol < 0x20C or not xloadflags & 1:
-        raise UserError(f"{called} is not a 64-bit x86 kernel: only x86_64 and ppc64le can be booted")
-    text = data[version_at + 0x200 : version_at + 0x400].split(b"\0")[0].decode("ascii", "replace")
-    if not version_at or not text:
+        raise UserError(f"{called} is not a 64-bit x86 kernel: {_BOOTABLE}")
+    text = data[version_at + 0x200 : version_at + 0x400].partition(b"\0")[0].decode("ascii", "replace")
+    if not version_at or not text.strip():
         raise UserError(f"{called} is a bzImage that does not name its release: build it again")
     return Facts("x86_64", text.split()[0], _debian_version(text), "vmlinuz")
 
 
 def _vmlinux(data: mmap.mmap, called: str) -> Facts:
-    """The ELF header, the program headers (is the file whole?), and the banner in the kernel's own data."""
-    bits, order = data[4], data[5]
-    if (bits, order) != (2, 1):
-        raise UserError(f"{called} is not a 64-bit little-endian ELF file: only x86_64 and ppc64le can be booted")
-    kind, machine = struct.unpack_from("<HH", data, 16)
-    if machine not in (_X86_64, _PPC64):
-        raise UserError(f"{called} is for another machine (ELF machine {machine}): only x86_64 and ppc64le can be booted")
-    (table,) = struct.unpack_from("<Q", data, 32)
-    entry_size, entries = struct.unpack_from("<HH", data, 54)
-    _check_length(data, table + entry_size * entries, called)
-    for at in range(table, table + entry_size * entries, entry_size or 1):
-        offset, _vaddr, _paddr, size = struct.unpack_from("<QQQQ", data, at + 8)
-        _check_length(data, offset + size, called)
+    """elf(5): the header, the tables it points to (is the file whole?), and the kernel's own banner."""
+    bits, byte_order = data[4], data[5]
+    if (bits, byte_order) != (2, 1):
+        raise UserError(f"{called} is not a 64-bit little-endian ELF file: {_BOOTABLE}")
+    e_type, e_machine = struct.unpack_from("<HH", data, 16)
+    if e_machine not in _ELF_MACHINES:
+        raise UserError(f"{called} is for another machine (ELF machine {e_machine}): {_BOOTABLE}")
+    e_phoff, e_shoff = struct.unpack_from("<QQ", data, 32)
+    _, e_phnum, _, e_shnum = struct.unpack_from("<HHHH", data, 54)
+    end_of_segments = e_phoff + e_phnum * _PHDR
+    _check_length(data, max(end_of_segments, e_shoff + e_shnum * _SHDR), called)
+    for segment in range(e_phoff, end_of_segments, _PHDR):
+        p_offset, _, _, p_filesz = struct.unpack_from("<QQQQ", data, segment + 8)
+        _check_length(data, p_offset + p_filesz, called)
     banner = _BANNER.search(data)
-    if banner is None or kind not in (2, 3):
-        raise UserError(f"{called} is an ELF file but not a kernel (no 'Linux version' in it): give a vmlinux")
-    arch = "x86_64" if machine == _X86_64 else "ppc64le"
-    return Facts(arch, banner[1].decode(), _debian_version(banner[2].decode("ascii", "replace")), "vmlinux")
+    if banner is None or e_type not in _EXECUTABLE:
+        raise UserError(f"{called} is an ELF file but not a kernel: give a vmlinux")
+    version = _debian_version(banner[2].decode("ascii", "replace"))
+    return Facts(_ELF_MACHINES[e_machine], banner[1].decode(), version, "vmlinux")
 
 
 def _check_length(data: mmap.mmap, needed: int, called: str) -> None:

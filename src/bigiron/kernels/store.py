@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.cache import cache_folder
+from bigiron.cache import OTHER_PLACE, cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
 _STAGING = ".new-"
 
 
@@ -37,10 +37,15 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     source: str
 
 
+def is_name(name: str) -> bool:
+    """Whether a kernel may be called so: it becomes a folder's name and a column's heading."""
+    return bool(_NAME.fullmatch(name))
+
+
 def check_name(name: str) -> None:
-    """A name for `add`: it becomes a folder's name and a column's heading."""
-    if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} cannot name a kernel: use letters, digits and . _ + ~ -")
+    """UserError if no kernel may be called so."""
+    if not is_name(name):
+        raise UserError(f"{name!r} cannot name a kernel: use up to 100 letters, digits and . _ + ~ -")
 
 
 def lookup(name: str, arch: str) -> Kernel | None:
@@ -66,16 +71,19 @@ def everything() -> list[Kernel]:
 def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
     """Hold the cache's lock; gives a temporary folder on the cache's own file system."""
     root = cache_folder("kernels")
-    with (root / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait("waiting for another bigiron that is adding a kernel")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        for dead in root.glob(_STAGING + "*"):
-            shutil.rmtree(dead)
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
-            yield Path(staging)
+    try:
+        with (root / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait("waiting for another bigiron that is adding a kernel")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for dead in root.glob(_STAGING + "*"):
+                shutil.rmtree(dead)
+            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+                yield Path(staging)
+    except OSError as error:
+        raise UserError(f"the cache {root} cannot be written: {error.strerror}; {OTHER_PLACE}") from None
 
 
 def keep(image: Path, name: str, facts: Facts, version: str, source: str) -> Kernel:
@@ -119,4 +127,6 @@ def _read(folder: Path) -> Kernel:
 
 
 def _damaged(folder: Path, why: str) -> UserError:
-    return UserError(f"the stored kernel {folder} is damaged ({why}): delete that folder and fetch or add it again")
+    return UserError(
+        f"the stored kernel {folder} is damaged ({why}): delete that folder, and fetch or add it again"
+    )
