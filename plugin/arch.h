@@ -16,6 +16,9 @@ enum insn_kind {
 	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception */
 };
 
+/* The kernel's functions at which the recorder must know that the context changes. */
+enum entry_kind { ENTRY_NONE, ENTRY_EXCEPTION, ENTRY_INTERRUPT, ENTRY_SWITCH };
+
 struct arch {
 	const char *target;	/* QEMU's name of it */
 	uint64_t kernel_start;	/* addresses from here on are the kernel's */
@@ -25,6 +28,7 @@ struct arch {
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
+	enum entry_kind (*entry_kind)(const char *symbol);
 };
 
 extern const struct arch arch_x86_64;

@@ -65,6 +65,7 @@ static struct cpu *cpus;
 static struct qemu_plugin_register *mark_registers[4];
 static GByteArray *buffer;
 static const char *out_folder;
+static FILE *symbols;
 static bool armed;
 
 static struct recorder_arm arm;
@@ -73,7 +74,7 @@ static struct slot *slots;
 /* Addresses of the kernel's entry points, sorted: those of interrupts, of exceptions, and the task switch. */
 static struct entry {
 	uint64_t address;
-	enum entry_kind { ENTRY_EXCEPTION, ENTRY_INTERRUPT, ENTRY_SWITCH } kind;
+	enum entry_kind kind;
 } entries[MAX_ENTRIES];
 static unsigned int nr_entries;
 
@@ -394,7 +395,7 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	fprintf(out, "{\"operations\":[");
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
 		fprintf(out, "%s%lu", i ? "," : "", slots[i].last - slots[i].first);
-	fprintf(out, "],\"lost\":%lu", lost);
+	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_entries);
 	write_array(out, "accesses", accesses);
 	write_array(out, "stack_accesses", stack_accesses);
 	fprintf(out, "}\n");
@@ -426,15 +427,39 @@ static bool read_guest(uint64_t address, size_t length)
 	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
 }
 
+/* A part of /proc/kallsyms, whose lines may be cut anywhere. */
 static void mark_symbols(uint64_t address, size_t length)
 {
-	FILE *out = open_result("kallsyms", "a");
+	static FILE *out;
 
 	if (!out)
+		out = open_result("kallsyms", "w+");
+	if (!out || !read_guest(address, length))
 		return;
-	if (read_guest(address, length))
-		fwrite(buffer->data, 1, length, out);
-	fclose(out);
+	fwrite(buffer->data, 1, length, out);
+	symbols = out;
+}
+
+/* Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. */
+static void find_entries(void)
+{
+	char line[1024], name[512];
+	uint64_t address;
+
+	if (!symbols)
+		return;
+	rewind(symbols);
+	while (nr_entries < MAX_ENTRIES && fgets(line, sizeof(line), symbols)) {
+		enum entry_kind kind;
+
+		if (sscanf(line, "%lx %*c %511s", &address, name) != 2)
+			continue;
+		kind = arch->entry_kind(name);
+		if (kind != ENTRY_NONE)
+			entries[nr_entries++] = (struct entry){ address, kind };
+	}
+	fflush(symbols);
+	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
 }
 
 static void mark_arm(uint64_t address, size_t length)
@@ -449,6 +474,7 @@ static void mark_arm(uint64_t address, size_t length)
 		lines_init(&cpus[i].lines, TABLES_BYTES / nr_cpus);
 		cpus[i].stack = &cpus[i].stacks[0];
 	}
+	find_entries();
 	this_cpu()->entering_harness = true;
 	retranslate(true);
 }
@@ -494,33 +520,12 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 	g_array_free(registers, 1);
 }
 
-/* Each line of the file: an address in hexadecimal, and what is entered there. */
-static int read_entries(const char *path)
-{
-	static const char *const kinds[] = { "exception", "interrupt", "switch" };
-	FILE *file = fopen(path, "r");
-	char kind[16];
-	uint64_t address;
-
-	if (!file)
-		return -1;
-	while (nr_entries < MAX_ENTRIES && fscanf(file, "%lx %15s", &address, kind) == 2)
-		for (unsigned int i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-			if (!strcmp(kind, kinds[i]))
-				entries[nr_entries++] = (struct entry){ address, i };
-	fclose(file);
-	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
-	return 0;
-}
-
 static int parse_argument(const char *argument)
 {
 	if (!strncmp(argument, "out=", 4)) {
 		out_folder = strdup(argument + 4);
 		return 0;
 	}
-	if (!strncmp(argument, "entries=", 8) && !read_entries(argument + 8))
-		return 0;
 	fprintf(stderr, "recorder: cannot use '%s'\n", argument);
 	return -1;
 }

@@ -97,6 +97,25 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 	return is_stack_relative(&insn) ? INSN_STACK : INSN_OTHER;
 }
 
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
+static enum entry_kind entry_kind(const char *symbol)
+{
+	if (!strcmp(symbol, "__switch_to_asm"))
+		return ENTRY_SWITCH;
+	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||
+	    starts_with(symbol, "asm_spurious_"))
+		return ENTRY_INTERRUPT;
+	if (starts_with(symbol, "asm_exc_") && !strstr(symbol, "nmi") && !strstr(symbol, "debug") &&
+	    !strstr(symbol, "double_fault") && !strstr(symbol, "machine_check"))
+		return ENTRY_EXCEPTION;
+	return ENTRY_NONE;
+}
+
 const struct arch arch_x86_64 = {
 	.target = "x86_64",
 	.kernel_start = 0xff00000000000000,
@@ -107,4 +126,5 @@ const struct arch arch_x86_64 = {
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
 	.is_mark = is_mark,
 	.classify = classify,
+	.entry_kind = entry_kind,
 };
