@@ -66,6 +66,7 @@ static struct qemu_plugin_register *mark_registers[4];
 static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
+static uint64_t per_cpu_offset; /* the kernel's array of where each CPU's variables lie; 0: unknown */
 static bool armed;
 
 static struct recorder_arm arm;
@@ -365,6 +366,11 @@ static bool is_stack(uint64_t address)
 	return false;
 }
 
+static bool read_guest(uint64_t address, size_t length)
+{
+	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
+}
+
 static FILE *open_result(const char *name, const char *mode)
 {
 	char path[4096];
@@ -396,6 +402,11 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
 		fprintf(out, "%s%lu", i ? "," : "", slots[i].last - slots[i].first);
 	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_entries);
+	fprintf(out, ",\"per_cpu_offsets\":[");
+	if (per_cpu_offset && read_guest(per_cpu_offset, nr_cpus * sizeof(uint64_t)))
+		for (unsigned int nr = 0; nr < nr_cpus; nr++)
+			fprintf(out, "%s%lu", nr ? "," : "", ((uint64_t *)buffer->data)[nr]);
+	fprintf(out, "]");
 	write_array(out, "accesses", accesses);
 	write_array(out, "stack_accesses", stack_accesses);
 	fprintf(out, "}\n");
@@ -420,11 +431,6 @@ static void write_results(void)
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);
-}
-
-static bool read_guest(uint64_t address, size_t length)
-{
-	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
 }
 
 /* A part of /proc/kallsyms, whose lines may be cut anywhere. */
@@ -454,6 +460,8 @@ static void find_entries(void)
 
 		if (sscanf(line, "%lx %*c %511s", &address, name) != 2)
 			continue;
+		if (!strcmp(name, "__per_cpu_offset"))
+			per_cpu_offset = address;
 		kind = arch->entry_kind(name);
 		if (kind != ENTRY_NONE)
 			entries[nr_entries++] = (struct entry){ address, kind };
