@@ -3,3 +3,7 @@
 from importlib.metadata import version
 
 __version__ = version("bigiron")
+
+from bigiron.study.store import Study, open_study
+
+__all__ = ["Study", "__version__", "open_study"]

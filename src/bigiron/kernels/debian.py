@@ -196,7 +196,7 @@ APT::Sandbox::User "root";
 def _sources() -> str:
     if not KEYRING.exists():
         raise UserError(f"Debian's keys are not in {KEYRING}: install the package debian-archive-keyring")
-    main, security = _mirrors()
+    main, security = mirrors()
     text = _stanza(main, MAIN_SUITES)
     return text + ("\n" + _stanza(security, SECURITY_SUITES) if security else "")
 
@@ -205,7 +205,7 @@ def _stanza(uri: str, suites: Iterable[str]) -> str:
     return f"Types: deb\nURIs: {uri}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {KEYRING}\n"
 
 
-def _mirrors() -> tuple[str, str]:
+def mirrors() -> tuple[str, str]:
     """The URIs of Debian's main and security archives: the variable's, else those this machine uses.
 
     A machine whose lists were never updated does not know an index's origin: there the suite's name tells.

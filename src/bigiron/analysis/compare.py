@@ -1,0 +1,179 @@
+"""Lining up the shared lines of several cells.
+
+The same line is the same kind of thing, touched by the same functions. Addresses differ from boot to boot
+and mean nothing here.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+TOLERANCE = 0.05
+"""Accesses per operation up to which a difference is not marked: the clock's ticks alone cause that much."""
+
+_RELATIVE_TOLERANCE = 0.01
+_ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
+
+
+@dataclass(frozen=True)
+class Line:
+    """One shared line in one column: a row of `conflicts.profile`, or the mean of several."""
+
+    object: str
+    weights: dict[str, float]  # accesses per operation of each function, hottest first
+    writes_per_op: float
+    accesses_per_op: float
+    writers: int
+    readers: int
+    false_sharing: bool
+
+
+@dataclass
+class Row:
+    """A line in all columns that have it, by variant."""
+
+    lines: dict[str, Line] = field(default_factory=dict)
+
+    @property
+    def object(self) -> str:
+        """What the line is, in the column where it is hottest."""
+        return self._hottest.object
+
+    @property
+    def false_sharing(self) -> bool:
+        """Whether in some column no byte of it is touched by two CPUs."""
+        return any(line.false_sharing for line in self.lines.values())
+
+    @property
+    def functions(self) -> list[str]:
+        """Who touches it in any column, hottest first."""
+        total: dict[str, float] = {}
+        for line in self.lines.values():
+            for function, weight in line.weights.items():
+                total[function] = total.get(function, 0) + weight
+        return sorted(total, key=lambda function: (-total[function], function))
+
+    def accesses(self, variant: str) -> float:
+        """Accesses per operation in a column; 0 where the line is not shared."""
+        return self.lines[variant].accesses_per_op if variant in self.lines else 0.0
+
+    def writes(self, variant: str) -> float:
+        """Writes per operation in a column."""
+        return self.lines[variant].writes_per_op if variant in self.lines else 0.0
+
+    def change(self, base: str, variants: Sequence[str]) -> float:
+        """The largest change of accesses per operation from the base, signed."""
+        changes = [self.accesses(variant) - self.accesses(base) for variant in variants]
+        return max(changes, key=abs, default=0.0)
+
+    def differs(self, base: str, variants: Sequence[str]) -> bool:
+        """Whether some column differs from the base by more than the tolerance."""
+        return any(
+            abs(after - before) > TOLERANCE + _RELATIVE_TOLERANCE * max(after, before)
+            for variant in variants
+            for before, after in (
+                (self.accesses(base), self.accesses(variant)),
+                (self.writes(base), self.writes(variant)),
+            )
+        )
+
+    @property
+    def _hottest(self) -> Line:
+        return max(self.lines.values(), key=lambda line: line.accesses_per_op)
+
+
+def lines_of(profile: pl.DataFrame) -> list[Line]:
+    """The rows of `conflicts.profile` as values."""
+    return [
+        Line(
+            object=row["object"],
+            weights=dict(zip(row["functions"], row["weights"], strict=True)),
+            writes_per_op=row["writes_per_op"],
+            accesses_per_op=row["accesses_per_op"],
+            writers=row["writers"],
+            readers=row["readers"],
+            false_sharing=row["false_sharing"],
+        )
+        for row in profile.iter_rows(named=True)
+    ]
+
+
+def mean(repetitions: Sequence[list[Line]]) -> list[Line]:
+    """The mean of several repetitions of one cell: a line that one of them lacks counts there as 0."""
+    if len(repetitions) == 1:
+        return repetitions[0]
+    columns = {str(number): lines for number, lines in enumerate(repetitions)}
+    return [_mean_line(row, len(repetitions)) for row in match(columns)]
+
+
+def _mean_line(row: Row, repetitions: int) -> Line:
+    lines = list(row.lines.values())
+    return Line(
+        object=row.object,
+        weights={
+            function: sum(line.weights.get(function, 0) for line in lines) / repetitions
+            for function in row.functions
+        },
+        writes_per_op=sum(line.writes_per_op for line in lines) / repetitions,
+        accesses_per_op=sum(line.accesses_per_op for line in lines) / repetitions,
+        writers=max(line.writers for line in lines),
+        readers=max(line.readers for line in lines),
+        false_sharing=row.false_sharing,
+    )
+
+
+def match(columns: dict[str, list[Line]]) -> list[Row]:
+    """Rows of all columns' lines, each line in one row; the pairs most alike are joined first."""
+    rows: list[Row] = []
+    for variant, lines in columns.items():
+        pairs = sorted(_pairs(rows, lines), key=lambda pair: pair[:2], reverse=True)
+        taken: set[int] = set()
+        for _likeness, _weight, row, number in pairs:
+            if number not in taken and variant not in row.lines:
+                row.lines[variant] = lines[number]
+                taken.add(number)
+        rows += [Row({variant: line}) for number, line in enumerate(lines) if number not in taken]
+    return rows
+
+
+def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, Row, int]]:
+    """What could be joined: likeness, accesses per operation, the row, the line's number."""
+    rows_of_kind: dict[str, list[Row]] = {}
+    for row in rows:
+        rows_of_kind.setdefault(_kind(row.object), []).append(row)
+    for number, line in enumerate(lines):
+        for row in rows_of_kind.get(_kind(line.object), []):
+            likeness = _likeness(line, row._hottest)
+            if likeness >= _ALIKE:
+                yield likeness, line.accesses_per_op, row, number
+
+
+def _kind(object: str) -> str:
+    """An object without what differs between kernels and CPUs: two lines of one kind may be the same thing.
+
+    >>> _kind("rcu_data+0x40 of CPU 3"), _kind("page or slab object")
+    ('rcu_data of CPU', 'page or slab object')
+    """
+    return re.sub(r"\+0x[0-9a-f]+| \d+$", "", object)
+
+
+def _likeness(one: Line, other: Line) -> float:
+    """How alike two lines of one kind are, 0 to 1: the share of their accesses by the same functions.
+
+    A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions.
+    """
+    known = _ALIKE if "+" in one.object else 0.0
+    return known + (1 - known) * _overlap(one, other)
+
+
+def _overlap(one: Line, other: Line) -> float:
+    total_one, total_other = sum(one.weights.values()), sum(other.weights.values())
+    if not total_one or not total_other:
+        return 0.0
+    return sum(
+        min(weight / total_one, other.weights[function] / total_other)
+        for function, weight in one.weights.items()
+        if function in other.weights
+    )

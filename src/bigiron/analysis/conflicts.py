@@ -1,0 +1,81 @@
+"""From a cell's counts to its shared lines: one row a line, per operation.
+
+Tables in, tables out. A line is shared, here, if in the chosen contexts at least two CPUs touched it and one
+of them wrote it.
+"""
+
+import polars as pl
+
+CONTEXTS = ("operation", "interrupt", "kthread")
+
+SCHEMA: dict[str, pl.DataType] = {
+    "line": pl.UInt64(),
+    "object": pl.String(),  # what the hottest instruction touched
+    "functions": pl.List(pl.String),  # hottest first
+    "weights": pl.List(pl.Float64),  # accesses per operation of each of them
+    "writes_per_op": pl.Float64(),
+    "accesses_per_op": pl.Float64(),
+    "writers": pl.UInt32(),  # CPUs
+    "readers": pl.UInt32(),  # CPUs
+    "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
+}
+
+
+def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+    """The shared lines of one cell, most accessed first.
+
+    `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
+    An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
+    """
+    touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
+        accesses=pl.max_horizontal("reads", "writes")
+    )
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    lines = (
+        touched.group_by("line")
+        .agg(
+            pl.col("object").sort_by("accesses", "pc", descending=True).first(),
+            pl.col("writes").sum() / operations,
+            pl.col("accesses").sum() / operations,
+            pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
+            pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
+            pl.col("cpu").n_unique().alias("touchers"),
+        )
+        .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
+    )
+    return (
+        lines.join(_functions(touched, operations), on="line")
+        .join(_false_sharing(touched), on="line", how="left")
+        .rename({"writes": "writes_per_op", "accesses": "accesses_per_op"})
+        .with_columns(pl.col("false_sharing").fill_null(False))
+        .sort("accesses_per_op", "line", descending=[True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )
+
+
+def _functions(touched: pl.DataFrame, operations: int) -> pl.DataFrame:
+    return (
+        touched.group_by("line", "function")
+        .agg(weight=pl.col("accesses").sum() / operations)
+        .sort("weight", "function", descending=[True, False])
+        .group_by("line", maintain_order=True)
+        .agg(functions="function", weights="weight")
+    )
+
+
+def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
+    """Whether the sets of bytes that the CPUs touch are disjoint, for lines in which any were touched."""
+    block = pl.col("address") - pl.col("address") % 64
+    masks = (
+        touched.with_columns(block=block)
+        .group_by("line", "block", "cpu")
+        .agg(mask=pl.col("bytes").bitwise_or())
+        .with_columns(bits=pl.col("mask").bitwise_count_ones())
+    )
+    return (
+        masks.group_by("line", "block")
+        .agg(apart=pl.col("bits").sum() == pl.col("mask").bitwise_or().bitwise_count_ones())
+        .group_by("line")
+        .agg(false_sharing=pl.col("apart").all())
+    )

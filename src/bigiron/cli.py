@@ -1,0 +1,301 @@
+"""The commands: parse, call, print."""
+
+import errno
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from typer.exceptions import TyperException
+
+import bigiron
+from bigiron import kernels, workloads
+from bigiron.analysis import conflicts
+from bigiron.errors import MachineError, UserError
+from bigiron.machines import topology as topologies
+from bigiron.report import comparison, overview
+from bigiron.report.progress import ProgressBar
+from bigiron.study import run as runner
+from bigiron.study import spec as specs
+from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
+
+app = typer.Typer(
+    help="Find, explain and predict scalability regressions of the Linux kernel, without the big machine.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+kernel_app = typer.Typer(help="Kernels to boot: fetch, add, list.", no_args_is_help=True)
+workload_app = typer.Typer(help="Workloads to run: list, show.", no_args_is_help=True)
+app.add_typer(kernel_app, name="kernel")
+app.add_typer(workload_app, name="workload")
+
+
+class Format(StrEnum):
+    """How a comparison is printed."""
+
+    text = "text"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
+
+
+class Context(StrEnum):
+    """On whose behalf the kernel ran."""
+
+    operation = "operation"
+    interrupt = "interrupt"
+    kthread = "kthread"
+    all = "all"
+
+
+class Mode(StrEnum):
+    """What tasks are."""
+
+    process = "process"
+    thread = "thread"
+
+
+def main() -> None:
+    """Run the command line; failures become one clear line and an exit status."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except TyperException as error:
+        message = " ".join(error.format_message().split())
+        sys.exit(_complain(f"{message} (bigiron {' '.join(sys.argv[1:2])} --help tells more)", 2))
+    except UserError as error:
+        sys.exit(_complain(str(error), 2))
+    except MachineError as error:
+        if error.console_tail:
+            print(error.console_tail, file=sys.stderr)
+        sys.exit(_complain(error.reason, 3))
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone: nothing to say, and nobody to hear it
+        sys.exit(141)
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        advice = ": make room and run it again" if error.errno == errno.ENOSPC else ""
+        sys.exit(_complain(f"{error.strerror or error}{place}{advice}", 2))
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"bigiron: {message}", file=sys.stderr)
+    return status
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"bigiron {bigiron.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
+
+
+@kernel_app.command("fetch")
+def kernel_fetch(
+    name: Annotated[str, typer.Argument(help="debian/6.1, debian/6.1.192-2, …")],
+    arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
+) -> None:
+    """Fetch a kernel of Debian's, its signature verified. What is here is not fetched again.
+
+    Example: `bigiron kernel fetch debian/6.12`
+    """
+    kernel = kernels.fetch(name, arch, lambda step: print(f"{name}: {step}", file=sys.stderr))
+    print(f"{kernel.name}: Linux {kernel.release}, {kernel.version}")
+
+
+@kernel_app.command("add")
+def kernel_add(
+    path: Annotated[Path, typer.Argument(help="a bzImage, a vmlinux, a .deb or a built kernel tree")],
+    name: Annotated[str | None, typer.Option(help="what to call it; its release unless given")] = None,
+) -> None:
+    """Add a kernel of your own.
+
+    Example: `bigiron kernel add ~/linux --name patched`
+    """
+    kernel = kernels.add(path, name)
+    print(f"{kernel.name}: Linux {kernel.release}")
+
+
+@kernel_app.command("list")
+def kernel_list() -> None:
+    """List the kernels that are here."""
+    table = _table("kernel", "arch", "release", "version", "source")
+    for kernel in kernels.installed():
+        table.add_row(kernel.name, kernel.arch, kernel.release, kernel.version, kernel.source)
+    _print(table)
+
+
+@workload_app.command("list")
+def workload_list() -> None:
+    """List the built-in workloads and what each exercises."""
+    table = _table("workload", "one operation")
+    for workload in workloads.builtin():
+        table.add_row(workload.name, workload.description)
+    _print(table)
+
+
+@workload_app.command("show")
+def workload_show(name: Annotated[str, typer.Argument(help="a built-in workload")]) -> None:
+    """Print a workload's C source."""
+    print(workloads.find(name).source.read_text(encoding="utf-8"), end="")
+
+
+@app.command()
+def run(
+    workload: Annotated[
+        str | None, typer.Argument(help="a built-in workload, a STUDY.toml, or a study to go on with")
+    ] = None,
+    kernel: Annotated[list[str] | None, typer.Option(help="debian/6.1, a name or a path; repeat it")] = None,
+    workload_file: Annotated[
+        Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
+    ] = None,
+    cpus: Annotated[str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8]")] = None,
+    tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all",
+    mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process,
+    topology: Annotated[str, typer.Option(help="sockets=2,nodes=2,cores=4,threads=1, any of them")] = "",
+    boot: Annotated[str, typer.Option(help="more kernel parameters")] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
+    reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
+    probe: Annotated[str, typer.Option(help="what to record: conflicts,throughput")] = "conflicts",
+    operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 1000,
+    arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
+    memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
+    deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,
+    jobs: Annotated[int, typer.Option(help="machines side by side; 0: by cores and memory")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
+    ] = None,
+) -> None:
+    """Run a workload on kernels in virtual machines, and keep what was recorded in a study.
+
+    Run it again and only missing or failed cells run.
+
+    Example: `bigiron run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o s`
+    """
+    given = Path(workload) if workload else None
+    if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
+        if kernel or workload_file:
+            raise UserError(f"{given} says which kernels and workload to use: change them there")
+        file = given if given.suffix == ".toml" else given / "study.toml"
+        spec = specs.read(file)
+        output = output or (given if given.is_dir() else None)
+    else:
+        if not (workload or workload_file):
+            raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
+        if not kernel:
+            raise UserError("no kernel: give --kernel debian/6.12, or another (`bigiron kernel list`)")
+        if workload and workload_file:
+            raise UserError(f"both a workload ({workload}) and --workload-file: give one of them")
+        shape = topologies.parse(topology)
+        spec = Spec(
+            workload=workload or "",
+            workload_file=str(workload_file) if workload_file else "",
+            mode=mode.value,
+            arch=arch,
+            probes=_words(probe),
+            cpus=_numbers("--cpus", cpus) if cpus else [shape.cpus or 8],
+            tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
+            topology=str(shape),
+            repetitions=reps,
+            operations=operations,
+            memory_mib=memory,
+            deadline_s=deadline,
+            variant=[Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
+        )
+    if output is None:
+        raise UserError("no folder for the study: give -o FOLDER")
+    _run(spec, output, jobs)
+
+
+def _run(spec: Spec, output: Path, jobs: int) -> None:
+    spec, workload = specs.resolve(spec)
+    study = store.create(output, spec, workload)
+    missing = runner.missing(study)
+    if not missing:
+        print(f"every cell of {output} is measured: see `bigiron compare {output}`")
+        return
+    try:
+        with ProgressBar(missing) as bar:
+            records = runner.run(study, workload, jobs or runner.default_jobs(spec), bar)
+    except KeyboardInterrupt:
+        raise typer.Exit(_complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+    failures = [record.failure for record in records if record.failure]
+    print(f"{len(records) - len(failures)} of {len(records)} cells measured: see `bigiron compare {output}`")
+    if failures:
+        raise typer.Exit(3 if any(failure.kind == "machine" for failure in failures) else 2)
+
+
+@app.command()
+def compare(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+) -> None:
+    """Compare the shared cache lines of a study's variants: one row a line, counts per operation.
+
+    Example: `bigiron compare s --base debian/6.1 --format markdown`
+    """
+    contexts = conflicts.CONTEXTS if context is Context.all else (context.value,)
+    result = comparison.compare_study(store.open_study(study), base, contexts)
+    print(comparison.FORMATS[format.value](result), end="")
+
+
+@app.command()
+def show(study: Annotated[Path, typer.Argument(help="a study")]) -> None:
+    """Show what a study asks, and the identity and state of its cells."""
+    _print(*overview.show(store.open_study(study)))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has and lacks, and how to get it."""
+    from bigiron import doctor as diagnosis
+
+    checks = diagnosis.examine()
+    table = _table("", "what", "found", "how to get it")
+    for check in checks:
+        table.add_row(check.state, check.name, check.found, check.advice)
+    _print(table)
+    if not diagnosis.can_run(checks):
+        raise UserError("this machine cannot run bigiron yet: see above")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print(*renderables: Table | str) -> None:
+    """On a terminal as wide as it is; in a pipe with no line cut or folded."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    for renderable in renderables:
+        console.print(escape(renderable) if isinstance(renderable, str) else renderable)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    words = _words(text)
+    if not words or not all(word.isdecimal() for word in words):
+        raise UserError(f"{option} {text!r}: use whole numbers with commas, for instance 2,4,8")
+    return [int(word) for word in words]

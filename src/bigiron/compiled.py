@@ -1,0 +1,84 @@
+"""The C programs that run in or beside the machine under test, compiled on first use into the cache."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bigiron.cache import cache_folder
+from bigiron.errors import UserError
+from bigiron.workloads import Workload
+
+_HERE = Path(__file__).parent
+_FLAGS = ("-std=gnu11", "-O2")
+
+
+def agent(workload: Workload, compiler: str) -> Path:
+    """The guest agent linked with one workload: a static program, PID 1 of a virtual machine.
+
+    UserError with the compiler's first error if the workload does not compile.
+    """
+    ours = sorted(_source_folder("guest").glob("*.c"))
+    flags = (*_FLAGS, "-static", "-pthread")
+    return _compile("agent", compiler, flags, [*ours, workload.source], f"workload {workload.source}")
+
+
+def recorder() -> Path:
+    """The QEMU plugin that counts."""
+    sources = sorted(_source_folder("plugin").glob("*.c"))
+    flags = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+    return _compile("recorder.so", "gcc", flags, sources, "the recorder")
+
+
+def _source_folder(name: str) -> Path:
+    """Beside the package where it is installed, at the top of the tree where one works on it."""
+    installed = _HERE / name
+    return installed if installed.is_dir() else _HERE.parent.parent / name
+
+
+def _compile(name: str, compiler: str, flags: Sequence[str], sources: Sequence[Path], what: str) -> Path:
+    tool = shutil.which(compiler)
+    if tool is None:
+        raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
+    final = cache_folder("compiled") / _digest((tool, *flags), sources) / name
+    if final.exists():
+        return final
+    final.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent) as folder:
+        made = Path(folder) / name
+        done = subprocess.run(
+            [tool, *flags, *sources, "-o", made],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        if done.returncode:
+            raise UserError(f"{what} does not compile: {_first_error(done.stderr)}")
+        made.replace(final)
+    return final
+
+
+def _package(compiler: str) -> str:
+    return "gcc libc6-dev" if compiler == "gcc" else compiler
+
+
+def _digest(command: Iterable[str], sources: Sequence[Path]) -> str:
+    """Of the command, the sources, and the headers that stand beside them."""
+    digest = hashlib.sha256("\0".join(command).encode())
+    folders = {source.parent for source in sources}
+    headers = sorted(header for folder in folders for header in folder.glob("*.h"))
+    guest_headers = sorted(_source_folder("guest").glob("*.h"))
+    for file in (*sources, *headers, *guest_headers):
+        digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _first_error(output: str) -> str:
+    lines = output.strip().splitlines()
+    errors = [line for line in lines if "error" in line or "undefined" in line]
+    return (errors or lines or ["the compiler said nothing"])[0]

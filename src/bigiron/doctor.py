@@ -1,0 +1,226 @@
+"""What bigiron finds on this machine, what it does not, and how to get that."""
+
+import ctypes
+import errno
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bigiron.errors import UserError
+from bigiron.kernels import debian
+from bigiron.machines.qemu import find_qemu, how_to_get
+
+State = Literal["ok", "missing", "limited"]
+
+_DEMO_CPUS = 8
+_KVM = Path("/dev/kvm")
+_BTF = Path("/sys/kernel/btf/vmlinux")
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_DEBIAN = Path("/etc/debian_version")  # Debian and what descends from it
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked for.
+
+    ```
+    Check(name='QEMU for ppc64le', state='missing', found='no qemu-system-ppc64 on PATH',
+          advice='apt-get install -t bookworm-backports qemu-system-ppc')
+    ```
+    """
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""  # what to do, "" if nothing
+
+
+def examine() -> list[Check]:
+    """Look for everything that bigiron uses; what the main job needs comes first. Takes a few seconds."""
+    return [
+        _qemu("x86_64", "qemu-system-x86_64"),
+        _plugins(),
+        _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"),
+        _compiler("static C library", "gcc", "libc6-dev", "the C library for static linking", "-static"),
+        _memory(),
+        _cpus(),
+        _apt(),
+        _keyring(),
+        _kvm(),
+        _qemu("ppc64le", "qemu-system-ppc64"),
+        _compiler(
+            "cross compiler for ppc64le",
+            "powerpc64le-linux-gnu-gcc",
+            "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross",
+            "powerpc64le-linux-gnu-gcc and its C library for static linking",
+            "-static",
+        ),
+        _bpf(),
+        _perf(),
+    ]
+
+
+def can_run(checks: list[Check]) -> bool:
+    """Whether the main job can run: record conflicts of x86_64 kernels in virtual machines.
+
+    >>> can_run([Check("gcc", "missing", "no gcc on PATH")])
+    False
+    """
+    needed = ("QEMU for x86_64", "QEMU plugins", "gcc", "static C library")
+    return {check.name for check in checks if check.state == "ok"}.issuperset(needed)
+
+
+def _qemu(arch: str, binary: str) -> Check:
+    name, qemu = f"QEMU for {arch}", find_qemu(binary)
+    if qemu is None:
+        return Check(name, "missing", f"no {binary} on PATH", how_to_get(binary))
+    if qemu.fault:
+        return Check(name, "limited", f"{qemu.path} {qemu.fault}", how_to_get(binary))
+    return Check(name, "ok", f"{qemu.version}, {qemu.path}")
+
+
+def _plugins() -> Check:
+    qemu = find_qemu("qemu-system-x86_64")
+    if qemu and qemu.plugins:
+        return Check("QEMU plugins", "ok", "built in")
+    found = "not built in" if qemu else "no QEMU"
+    return Check("QEMU plugins", "missing", found, how_to_get("qemu-system-x86_64"))
+
+
+def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) -> Check:
+    """A compiler counts when it has made a program, not when it is there."""
+    advice = _install(packages, words)
+    path = shutil.which(binary)
+    if path is None:
+        return Check(name, "missing", f"no {binary} on PATH", advice)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.c"
+        source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n', encoding="utf-8")
+        done = _ask(path, *flags, str(source), "-o", f"{folder}/probe")
+    if done.returncode:
+        return Check(name, "missing", f"{path} cannot make a program: {_last_line(done.stderr)}", advice)
+    told = _ask(path, "-print-file-name=libc.a" if "-static" in flags else "--version").stdout
+    return Check(name, "ok", told.partition("\n")[0])
+
+
+def _memory() -> Check:
+    from bigiron.machines.vm import memory_mib
+
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    cpus = max((n for n in range(1, 8193) if memory_mib(n) <= here), default=0)
+    found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
+    if cpus < _DEMO_CPUS:
+        return Check("memory", "limited", found, "ask for machines with less: --memory MIB")
+    return Check("memory", "ok", found)
+
+
+def _cpus() -> Check:
+    cpus = len(os.sched_getaffinity(0))
+    return Check("CPUs", "ok", f"{cpus}; virtual machines have as many as you ask for")
+
+
+def _apt() -> Check:
+    try:
+        main, security = debian.mirrors()
+    except UserError as error:
+        return Check("apt", "missing", str(error), "without it: bigiron kernel add PATH")
+    return Check("apt", "ok", " and ".join(filter(None, (main, security))))
+
+
+def _keyring() -> Check:
+    if debian.KEYRING.exists():
+        return Check("Debian's keys", "ok", str(debian.KEYRING))
+    advice = _install("debian-archive-keyring", "the package debian-archive-keyring")
+    return Check("Debian's keys", "missing", f"no {debian.KEYRING}", advice)
+
+
+def _kvm() -> Check:
+    from bigiron.machines.vm import kvm_works
+
+    try:
+        works, why = kvm_works()
+    except UserError as error:
+        works, why = False, str(error)
+    if works:
+        return Check("KVM", "ok", why)
+    state: State = "limited" if _KVM.exists() else "missing"
+    return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
+
+
+def _bpf() -> Check:
+    """A program that only returns, loaded as a tracing program, tells what no list of capabilities does."""
+    failed = _load_bpf_program()
+    if failed == errno.EPERM:
+        advice = "run as root, or with CAP_BPF and CAP_PERFMON"
+        return Check("BPF", "limited", "no right to load a tracing program", advice)
+    if failed:
+        advice = "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS"
+        return Check("BPF", "missing", f"bpf(): {os.strerror(failed)}", advice)
+    if not _BTF.exists():
+        return Check("BPF", "missing", f"no {_BTF}", "use a kernel built with CONFIG_DEBUG_INFO_BTF")
+    return Check("BPF", "ok", f"loads a tracing program; {_BTF}")
+
+
+def _load_bpf_program() -> int:
+    """bpf(BPF_PROG_LOAD) of `r0 = 0; exit` as BPF_PROG_TYPE_TRACEPOINT; errno, 0 if it was loaded."""
+    number = {"x86_64": 321, "aarch64": 280, "ppc64le": 361}.get(platform.machine())
+    if number is None:
+        return errno.ENOSYS
+    program = ctypes.create_string_buffer(struct.pack("=BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0))
+    license_ = ctypes.create_string_buffer(b"GPL")
+    attributes = struct.pack("=IIQQ", 5, 2, ctypes.addressof(program), ctypes.addressof(license_))
+    loaded: int = ctypes.CDLL(None, use_errno=True).syscall(number, 5, attributes, len(attributes))
+    if loaded < 0:
+        return ctypes.get_errno()
+    os.close(loaded)
+    return 0
+
+
+def _perf() -> Check:
+    path = shutil.which("perf")
+    if path is None:
+        return Check("perf", "missing", "no perf on PATH", _install("linux-perf", "perf"))
+    done = _ask(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
+    counted = _last_line(done.stderr).partition(",")[0]
+    paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
+    setting = f"kernel.perf_event_paranoid is {paranoid}"
+    if not counted.isdecimal():
+        advice = "for real machines only; few virtual machines have them"
+        return Check("perf", "limited", f"no hardware counters ({counted}); {setting}", advice)
+    if os.geteuid() and paranoid not in ("-1", "0", "1"):
+        advice = "run as root, or: sysctl kernel.perf_event_paranoid=1"
+        return Check("perf", "limited", f"counts user code only; {setting}", advice)
+    return Check("perf", "ok", f"hardware counters count; {setting}")
+
+
+def _install(packages: str, words: str) -> str:
+    return f"apt-get install {packages}" if _DEBIAN.exists() else f"install {words}"
+
+
+def _ask(*command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a tool; one that cannot be run, or does not end, has failed."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=environment,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]

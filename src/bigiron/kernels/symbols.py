@@ -1,0 +1,71 @@
+"""The kernel's symbols: which function or object an address belongs to."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+_MARKS = re.compile(r"(__start_|__stop_|__per_cpu_start|__per_cpu_end|_s?text$|_[es]?data$|_end$|__bss_)")
+
+
+class SymbolTable:
+    """The places and names in the text of /proc/kallsyms."""
+
+    def __init__(self, text: str) -> None:
+        places: dict[int, str] = {}
+        variables: dict[int, str] = {}
+        marks: dict[str, int] = {}
+        for line in text.splitlines():
+            address, kind, name = line.split(maxsplit=3)[:3]
+            at = int(address, 16)
+            if _MARKS.match(name):
+                marks.setdefault(name, at)
+            # Of several names of one place the first, as in the kernel's own lookup. Absolute symbols are
+            # no places, but per-CPU variables where these are counted from zero.
+            elif kind in "aA":
+                variables.setdefault(at, name)
+            else:
+                places.setdefault(at, name)
+        start, end = marks.get("__per_cpu_start", 0), marks.get("__per_cpu_end", 0)
+        if start:
+            variables = {at: name for at, name in places.items() if start <= at < end}
+        self._places = _Sorted(places)
+        self._variables = _Sorted({at: name for at, name in variables.items() if start <= at < end})
+        self._per_cpu = range(start, end)
+
+    @classmethod
+    def read(cls, path: Path) -> "SymbolTable":
+        """The table in a file of /proc/kallsyms."""
+        return cls(path.read_text(encoding="ascii", errors="replace"))
+
+    def lookup(self, address: int) -> tuple[str, int]:
+        r"""The symbol at or before an address and the offset from there; ("", 0) where there is none.
+
+        >>> table = SymbolTable("ffffffff81000000 T startup_64\nffffffff81000100 t find_get_task_by_vpid\n")
+        >>> table.lookup(0xffffffff81000123)
+        ('find_get_task_by_vpid', 35)
+        >>> table.lookup(0x1000)
+        ('', 0)
+        """
+        return self._places.lookup(address)
+
+    def lookup_per_cpu(self, address: int, offsets: Sequence[int]) -> tuple[str, int, int] | None:
+        """The per-CPU variable at an address, the offset in it and the CPU whose it is; None if it is none.
+
+        `offsets` is the kernel's `__per_cpu_offset`: what is added to a variable's place, for each CPU.
+        """
+        for cpu, offset in enumerate(offsets):
+            at = (address - offset) % (1 << 64)
+            if at in self._per_cpu:
+                return (*self._variables.lookup(at), cpu)
+        return None
+
+
+class _Sorted:
+    def __init__(self, names: dict[int, str]) -> None:
+        self._addresses = sorted(names)
+        self._names = [names[address] for address in self._addresses]
+
+    def lookup(self, address: int) -> tuple[str, int]:
+        place = bisect_right(self._addresses, address) - 1
+        return (self._names[place], address - self._addresses[place]) if place >= 0 else ("", 0)

@@ -1,0 +1,81 @@
+"""How the CPUs of a machine lie: sockets, nodes, cores, threads."""
+
+from dataclasses import dataclass
+
+from bigiron.errors import UserError
+
+_KEYS = ("sockets", "nodes", "cores", "threads")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A machine of `sockets` x `cores` x `threads` CPUs, divided evenly into `nodes` NUMA nodes."""
+
+    sockets: int = 1
+    nodes: int = 1
+    cores: int = 1
+    threads: int = 1
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs there are.
+
+        >>> Topology(sockets=2, nodes=2, cores=4, threads=2).cpus
+        16
+        """
+        return self.sockets * self.cores * self.threads
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the user said of a topology; what was left open (None) follows from the number of CPUs."""
+
+    sockets: int | None = None
+    nodes: int | None = None
+    cores: int | None = None
+    threads: int | None = None
+
+    def at(self, cpus: int) -> Topology:
+        """The topology of this shape with so many CPUs.
+
+        >>> Shape(sockets=2).at(8)
+        Topology(sockets=2, nodes=1, cores=4, threads=1)
+        >>> Shape(sockets=2, cores=4).at(6)
+        Traceback (most recent call last):
+        bigiron.errors.UserError: topology sockets=2,cores=4 has 8 CPUs, not 6
+        """
+        sockets, threads = self.sockets or 1, self.threads or 1
+        cores = self.cores or max(1, cpus // (sockets * threads))
+        topology = Topology(sockets, self.nodes or 1, cores, threads)
+        if topology.cpus != cpus:
+            raise UserError(f"topology {self} has {topology.cpus} CPUs, not {cpus}")
+        if topology.nodes > cpus or cpus % topology.nodes:
+            raise UserError(f"topology {self}: {cpus} CPUs do not divide into {topology.nodes} nodes")
+        return topology
+
+    @property
+    def cpus(self) -> int | None:
+        """How many CPUs the shape has, where it says so."""
+        return self.at((self.sockets or 1) * self.cores * (self.threads or 1)).cpus if self.cores else None
+
+    def __str__(self) -> str:
+        pairs = ((key, getattr(self, key)) for key in _KEYS)
+        return ",".join(f"{key}={value}" for key, value in pairs if value is not None)
+
+
+def parse(text: str) -> Shape:
+    """Read `sockets=2,nodes=2,cores=4,threads=1`, any of them.
+
+    >>> parse("sockets=2,cores=4")
+    Shape(sockets=2, nodes=None, cores=4, threads=None)
+    >>> parse("socket=2")
+    Traceback (most recent call last):
+    bigiron.errors.UserError: topology 'socket=2': use sockets=, nodes=, cores=, threads= with whole numbers
+    """
+    shape: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        key, _, value = part.strip().partition("=")
+        if key not in _KEYS or not value.isdecimal() or int(value) < 1:
+            raise UserError(f"topology {text!r}: use {'=, '.join(_KEYS)}= with whole numbers")
+        shape[key] = int(value)
+    return Shape(**shape)

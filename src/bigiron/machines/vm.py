@@ -1,0 +1,280 @@
+"""The virtual machine: a real kernel under QEMU with the guest agent as PID 1.
+
+One call boots it, listens until the agent has said its last word, and ends it. It has a deadline, and dies
+with this process however that ends.
+"""
+
+import functools
+import os
+import selectors
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from bigiron import compiled, kernels, workloads
+from bigiron.errors import MachineError, UserError
+from bigiron.machines.architecture import Architecture, architecture
+from bigiron.machines.initramfs import initramfs
+from bigiron.machines.messages import PROTOCOL, Decoder, Message
+from bigiron.machines.topology import Topology
+
+_CONSOLE_KEPT = 64 << 10  # bytes
+_CONSOLE_TAIL = 25  # lines
+_LOOK_S = 0.25  # how soon a stop is noticed
+
+
+@dataclass(frozen=True)
+class VirtualMachine:
+    """What is booted. `plugin` is the recorder, which writes its results into `results`."""
+
+    architecture: Architecture
+    kernel: Path
+    agent: Path
+    job: str
+    topology: Topology
+    memory_mib: int
+    deadline_s: float
+    boot: str = ""
+    plugin: Path | None = None
+    results: Path | None = None
+    kvm: bool = False
+
+    @property
+    def boot_line(self) -> str:
+        """The kernel's parameters: what the console needs, what makes a crash end the machine, the user's.
+
+        nokaslr: an address means the same in every cell.
+        """
+        return " ".join([*self.architecture.boot, "quiet panic=-1 oops=panic nokaslr", self.boot]).strip()
+
+    @property
+    def accelerator(self) -> str:
+        """One thread runs all CPUs, unless there is a core for each.
+
+        A recording always uses one thread: with several, a CPU that spins for a lock would be counted
+        for as long as the host takes, and PAUSE would not let the lock's holder go on.
+        """
+        if self.kvm:
+            return "kvm"
+        enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
+        return "tcg,thread=multi" if enough and not self.plugin else "tcg,thread=single"
+
+
+@dataclass
+class Outcome:
+    """What a machine that ran to its end said."""
+
+    messages: list[Message] = field(default_factory=list)
+    seconds_to_agent: float = 0.0
+    seconds: float = 0.0
+
+
+class StoppedError(Exception):
+    """The user asked to stop while the machine ran."""
+
+
+def memory_mib(cpus: int) -> int:
+    """How much memory a machine has by default: will-it-scale's tests map up to 128 MiB a task."""
+    return 1024 + 128 * cpus
+
+
+def deadline_s(cpus: int) -> int:
+    """How long a cell may take by default: several times what it takes on two slow cores."""
+    return 60 + 5 * cpus
+
+
+def check_memory(mib: int, cpus: int) -> None:
+    """Raise UserError if a machine of so much memory cannot fit into this one's."""
+    host_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    if mib > host_mib:
+        raise UserError(
+            f"a machine of {mib} MiB for {cpus} CPUs does not fit into this one's {host_mib} MiB: "
+            "ask for fewer CPUs, or for less with --memory MIB"
+        )
+
+
+def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
+    """Boot the machine and listen until the agent's last word.
+
+    Raises UserError where what it was given cannot run (the workload crashed, a setting does not exist),
+    MachineError with the console's tail where the machine failed, StoppedError where `stop` was set.
+    """
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as folder, tempfile.TemporaryFile() as stderr:
+        initrd = Path(folder) / "initramfs"
+        initrd.write_bytes(initramfs(vm.agent.read_bytes(), vm.job))
+        console, their_console = socket.socketpair()
+        agent, their_agent = socket.socketpair()
+        with console, agent:
+            with their_console, their_agent:
+                fds = (their_console.fileno(), their_agent.fileno())
+                process = subprocess.Popen(
+                    # The kernel ends the machine if this process dies, however it dies.
+                    ["setpriv", "--pdeathsig", "KILL", *_command(vm, initrd, *fds)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    stderr=stderr,
+                    pass_fds=fds,
+                    start_new_session=True,  # a Ctrl-C is for us, not for it
+                )
+            try:
+                return _listen(vm, console, agent, stop, on_stage)
+            except _QemuEndedError as ended:
+                process.wait()
+                raise MachineError(_why_it_ended(vm, ended, stderr, process.returncode), ended.tail) from None
+            finally:
+                process.kill()
+                process.wait()
+
+
+class _QemuEndedError(Exception):
+    def __init__(self, stage: str, console: bytes) -> None:
+        self.stage, self.tail = stage, _tail(console)
+
+
+def _listen(
+    vm: VirtualMachine,
+    console: socket.socket,
+    agent: socket.socket,
+    stop: threading.Event,
+    on_stage: Callable[[str], None],
+) -> Outcome:
+    started = time.monotonic()
+    outcome, decoder, log, stage = Outcome(), Decoder(), b"", "booting"
+    with selectors.DefaultSelector() as selector:
+        for channel in (console, agent):
+            selector.register(channel, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select(_LOOK_S):
+                data = _receive(key.fileobj)  # type: ignore[arg-type]
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is console:
+                    log = (log + data)[-_CONSOLE_KEPT:]
+                else:
+                    for message in decoder.feed(data):
+                        outcome.messages.append(message)
+                        outcome.seconds = time.monotonic() - started
+                        stage = _heard(message, outcome, stage, log)
+                        on_stage(stage)
+                        if message.type == "end":
+                            return outcome
+            if stop.is_set():
+                raise StoppedError
+            if not selector.get_map():
+                raise _QemuEndedError(stage, log)
+            if time.monotonic() - started > vm.deadline_s:
+                raise MachineError(
+                    f"the machine was still {stage} after its deadline of {vm.deadline_s:.0f} s", _tail(log)
+                )
+
+
+def _receive(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
+def _heard(message: Message, outcome: Outcome, stage: str, console: bytes) -> str:
+    if message.type == "hello":
+        outcome.seconds_to_agent = outcome.seconds
+        if message.content.get("protocol") != PROTOCOL:
+            raise MachineError(f"the agent speaks protocol {message.content.get('protocol')}, not {PROTOCOL}")
+        return "starting tasks"
+    if message.type == "stage":
+        return f"in {message.content.get('stage')}"
+    if message.type == "error":
+        kind, text = str(message.content.get("kind")), str(message.content.get("text"))
+        if kind == "machine":
+            raise MachineError(text, _tail(console))
+        raise UserError(f"{kind}: {text}" if kind != "workload" else text)
+    return stage
+
+
+def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes], status: int) -> str:
+    lines = ended.tail.splitlines()
+    for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory"):
+        for line in lines:
+            if sign in line:
+                return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
+    stderr.seek(0)
+    complaint = stderr.read().decode(errors="replace").strip().splitlines()
+    if status or complaint:
+        said = complaint[-1] if complaint else "it said nothing"
+        return f"{vm.architecture.qemu} ended with status {status} while {ended.stage}: {said}"
+    return f"the machine stopped while {ended.stage} and gave no reason"
+
+
+def _tail(console: bytes) -> str:
+    """The console's last lines, with nothing in them that could steer a terminal."""
+    text = console.decode(errors="replace").replace("\r", "")
+    printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return "\n".join(printable.splitlines()[-_CONSOLE_TAIL:])
+
+
+def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:
+    topology = vm.topology
+    machine = list(vm.architecture.machine)
+    if vm.kvm:
+        machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
+    command = [vm.architecture.qemu, *machine]
+    command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
+    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_nodes(vm)]
+    command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
+                f"threads={topology.threads}"]  # fmt: skip
+    for name, fd in (("console", console_fd), ("agent", agent_fd)):
+        command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
+    if vm.plugin:
+        command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
+    return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", vm.boot_line]
+
+
+def _escaped(path: Path | None) -> str:
+    """A path in QEMU's option syntax, where a comma ends a value."""
+    return str(path).replace(",", ",,")
+
+
+def _nodes(vm: VirtualMachine) -> list[str]:
+    nodes = vm.topology.nodes
+    if nodes == 1:
+        return []
+    cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
+    options = []
+    for node in range(nodes):
+        size = memory if node else vm.memory_mib - memory * (nodes - 1)
+        last = (node + 1) * cpus - 1
+        options += ["-object", f"memory-backend-ram,id=node{node},size={size}M"]
+        options += ["-numa", f"node,nodeid={node},memdev=node{node},cpus={node * cpus}-{last}"]
+    return options
+
+
+@functools.cache
+def kvm_works() -> tuple[bool, str]:
+    """Whether a stock kernel boots under KVM here, tried with one that is installed, and why not."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False, "no /dev/kvm" if not Path("/dev/kvm").exists() else "no right to open /dev/kvm"
+    here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
+    if not here:
+        return False, "untested: no kernel is installed to try it with (bigiron kernel fetch debian/6.12)"
+    target = architecture(here[-1].arch)
+    vm = VirtualMachine(
+        architecture=target,
+        kernel=here[-1].image,
+        agent=compiled.agent(workloads.find("getppid1"), target.compiler),
+        job="cpus 1\n",
+        topology=Topology(),
+        memory_mib=memory_mib(1),
+        deadline_s=30,
+        kvm=True,
+    )
+    try:
+        run(vm, threading.Event(), lambda _stage: None)
+    except (MachineError, UserError) as error:
+        return False, str(error)
+    return True, f"booted {here[-1].name}"

@@ -1,0 +1,47 @@
+"""What every probe has: how it is armed, and how its raw output becomes a table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from bigiron.machines.architecture import Architecture
+from bigiron.machines.messages import Message
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a cell asks of its probes."""
+
+    cpus: int
+    tasks: int
+    operations: int
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What the machine left: the agent's messages, and the recorder's files in `results`."""
+
+    messages: list[Message]
+    results: Path
+    architecture: Architecture
+
+
+@dataclass(frozen=True)
+class Table:
+    """A probe's result: one row a finding (docs/schema.md), and facts that hold for the whole cell."""
+
+    rows: pl.DataFrame
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A probe: the lines it adds to the agent's job, and how it reads what came back."""
+
+    name: str
+    description: str
+    needs_recorder: bool
+    job: Callable[[Ask], list[str]]
+    collect: Callable[[Raw], Table]

@@ -1,0 +1,44 @@
+"""throughput: operations each task completes, sampled as will-it-scale does. In a VM the time is VM time."""
+
+import itertools
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+_SAMPLES = 5
+SCHEMA = {
+    "sample": pl.UInt32,  # from 0
+    "nanoseconds": pl.UInt64,  # how long the sample was, by the guest's clock
+    "task": pl.UInt32,
+    "operations": pl.UInt64,  # that the task completed in it
+}
+
+
+def _job(ask: Ask) -> list[str]:
+    # One thread gives each CPU a turn of up to 100 ms: a sample must be longer than a round.
+    return [f"samples {_SAMPLES}", f"sample_ms {500 + 150 * ask.cpus}"]
+
+
+def _collect(raw: Raw) -> Table:
+    points = [message.content for message in raw.messages if message.type == "sample"]
+    if len(points) != _SAMPLES + 1:
+        raise MachineError(f"the agent reported {len(points)} points of throughput, not {_SAMPLES + 1}")
+    rows = [
+        (sample, after["nanoseconds"] - before["nanoseconds"], task, done - done_before)
+        for sample, (before, after) in enumerate(itertools.pairwise(points))
+        for task, (done_before, done) in enumerate(
+            zip(before["operations"], after["operations"], strict=True)
+        )
+    ]
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+
+
+PROBE = Probe(
+    name="throughput",
+    description="operations a second of every task; in a virtual machine a VM time",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+)

@@ -1,0 +1,272 @@
+"""What `bigiron compare` shows, in the formats people paste: text, Markdown, CSV, JSON."""
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from bigiron.analysis import compare, conflicts
+from bigiron.analysis.compare import Row
+from bigiron.errors import UserError
+from bigiron.study.store import CellRecord, Study
+
+_SHOWN = 0.01  # accesses per operation below which a row is only counted, in text and Markdown
+_WIDTH = 100  # of the text: fits a mail's reader and a terminal
+_OBJECT_WIDTH = 34
+_MOST_FUNCTIONS = 8
+
+
+@dataclass(frozen=True)
+class Point:
+    """The comparison at one number of CPUs and tasks."""
+
+    cpus: int
+    tasks: int
+    variants: list[str]
+    base: str
+    rows: list[Row]  # largest change first, then heaviest
+    lost: dict[str, int]  # accesses that no table had room for, by variant
+
+    @property
+    def others(self) -> list[str]:
+        """The variants that are compared with the base."""
+        return [variant for variant in self.variants if variant != self.base]
+
+    def total(self, variant: str) -> tuple[float, float]:
+        """Writes and accesses per operation of all shared lines."""
+        return sum(row.writes(variant) for row in self.rows), sum(row.accesses(variant) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study's shared lines, at each point that it measured."""
+
+    study: str
+    workload: str
+    operations: int
+    contexts: tuple[str, ...]
+    points: list[Point]
+
+
+def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> Comparison:
+    """Compare the variants of a study, from its conflicts. The base is the first variant unless named."""
+    variants = [variant.name for variant in study.spec.variant]
+    base = base or variants[0]
+    if base not in variants:
+        raise UserError(f"{study.name} has no variant {base!r}: it has {', '.join(variants)}")
+    records = [record for record in study.records() if record.measured and "conflicts" in record.tables]
+    if not records:
+        raise UserError(
+            f"{study.folder} has no measured cell with the probe conflicts: `bigiron show` tells why"
+        )
+    places = sorted({(record.cpus, record.tasks) for record in records})
+    points = [_point(study, records, cpus, tasks, base, contexts) for cpus, tasks in places]
+    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points)
+
+
+def _point(
+    study: Study, records: list[CellRecord], cpus: int, tasks: int, base: str, contexts: tuple[str, ...]
+) -> Point:
+    columns: dict[str, list[compare.Line]] = {}
+    lost: dict[str, int] = {}
+    for variant in (variant.name for variant in study.spec.variant):
+        here = [
+            record
+            for record in records
+            if (record.variant, record.cpus, record.tasks) == (variant, cpus, tasks)
+        ]
+        if not here:
+            continue
+        columns[variant] = compare.mean([_lines(study, record, contexts) for record in here])
+        lost[variant] = sum(record.facts["conflicts"]["lost_accesses"] for record in here)
+    base = base if base in columns else next(iter(columns))
+    others = [variant for variant in columns if variant != base]
+    rows = sorted(
+        compare.match(columns),
+        key=lambda row: (
+            -abs(row.change(base, others)) if row.differs(base, others) else 0.0,
+            -max(row.accesses(variant) for variant in columns),
+            row.object,
+            row.functions,
+        ),
+    )
+    return Point(cpus, tasks, list(columns), base, rows, lost)
+
+
+def _lines(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> list[compare.Line]:
+    operations = sum(record.facts["conflicts"]["operations"])
+    profile: pl.DataFrame = conflicts.profile(study.table(record, "conflicts"), operations, contexts)
+    return compare.lines_of(profile)
+
+
+def text(comparison: Comparison) -> str:
+    """For a terminal or a mail: at most 100 columns with up to two variants."""
+    return "\n\n".join(_text_of(comparison, point) for point in comparison.points) + "\n"
+
+
+def _text_of(comparison: Comparison, point: Point) -> str:
+    width = max(24, *(len(variant) + 2 for variant in point.variants))
+    lines = textwrap.wrap(_heading(comparison, point), _WIDTH)
+    lines += ["", " " * _OBJECT_WIDTH + "".join(f"{variant:>{width}}" for variant in point.variants)]
+    lines.append(
+        f"{'  shared line':{_OBJECT_WIDTH}}" + f"{'writes accesses  W/R':>{width}}" * len(point.variants)
+    )
+    shown, hidden = _shown(point)
+    for row in shown:
+        mark = "* " if point.others and row.differs(point.base, point.others) else "  "
+        lines.append(
+            _cut(f"{mark}{row.object}", _OBJECT_WIDTH)
+            + "".join(f"{_figures(row, variant):>{width}}" for variant in point.variants)
+        )
+        lines += textwrap.wrap(_touched_by(row), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    lines.append(
+        f"{'  all shared lines':{_OBJECT_WIDTH}}"
+        + "".join(f"{'{:.3f}  {:7.3f}'.format(*point.total(v)) + ' ' * 6:>{width}}" for v in point.variants)
+    )
+    return "\n".join([*lines, "", *_notes(point, hidden)])
+
+
+def _heading(comparison: Comparison, point: Point) -> str:
+    return (
+        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: writes and accesses per operation "
+        f"to cache lines that several CPUs share, in {' and '.join(comparison.contexts)} context "
+        f"({comparison.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
+    )
+
+
+def _figures(row: Row, variant: str) -> str:
+    if variant not in row.lines:
+        return "-" + " " * 6
+    line = row.lines[variant]
+    return f"{line.writes_per_op:.3f}  {line.accesses_per_op:7.3f} {line.writers:>2}/{line.readers:<2}"
+
+
+def _touched_by(row: Row) -> str:
+    functions = row.functions
+    more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
+    kind = "false sharing: " if row.false_sharing else ""
+    return kind + ", ".join(functions[:_MOST_FUNCTIONS]) + more
+
+
+def _shown(point: Point) -> tuple[list[Row], list[Row]]:
+    shown = [row for row in point.rows if max(row.accesses(variant) for variant in point.variants) >= _SHOWN]
+    return shown, [row for row in point.rows if row not in shown]
+
+
+def _notes(point: Point, hidden: list[Row]) -> list[str]:
+    notes = []
+    if point.others:
+        notes.append(
+            f"* differs from {point.base} by more than {compare.TOLERANCE} per operation and 1 %; "
+            "-: not shared there"
+        )
+    if hidden:
+        notes.append(f"{len(hidden)} more lines below {_SHOWN} accesses per operation (--format csv has all)")
+    for variant, lost in point.lost.items():
+        if lost:
+            notes.append(f"{variant}: the recorder had no room for {lost} accesses: its figures are too low")
+    return notes
+
+
+def _cut(text: str, width: int) -> str:
+    return f"{text:{width}}" if len(text) < width else text[: width - 3] + ".. "
+
+
+def markdown(comparison: Comparison) -> str:
+    """Tables as GitHub and most wikis render them."""
+    return "\n\n".join(_markdown_of(comparison, point) for point in comparison.points) + "\n"
+
+
+def _markdown_of(comparison: Comparison, point: Point) -> str:
+    columns = ["", "shared line", *point.variants, "touched by"]
+    lines = [_heading(comparison, point), ""]
+    lines += ["| " + " | ".join(columns) + " |", "|---|---|" + "--:|" * len(point.variants) + "---|"]
+    shown, hidden = _shown(point)
+    for row in shown:
+        mark = "*" if point.others and row.differs(point.base, point.others) else ""
+        figures = [" ".join(_figures(row, variant).split()) for variant in point.variants]
+        functions = ", ".join(f"`{function}`" for function in row.functions[:_MOST_FUNCTIONS])
+        lines.append("| " + " | ".join([mark, row.object, *figures, functions]) + " |")
+    totals = ["{:.3f} {:.3f}".format(*point.total(variant)) for variant in point.variants]
+    lines.append("| " + " | ".join(["", "all shared lines", *totals, ""]) + " |")
+    return "\n".join([*lines, "", *_notes(point, hidden)])
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line a shared line and variant, all of them (docs/schema.md)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["cpus", "tasks", "row", "object", "functions", "false_sharing", "differs", "variant",
+         "writes_per_op", "accesses_per_op", "writers", "readers"]
+    )  # fmt: skip
+    for point in comparison.points:
+        for number, row in enumerate(point.rows):
+            marks = (int(row.false_sharing), int(row.differs(point.base, point.others)))
+            what = (point.cpus, point.tasks, number, row.object, " ".join(row.functions), *marks)
+            for variant, cell in _cells(row).items():
+                writer.writerow([*what, variant, *cell.values()])
+    return out.getvalue()
+
+
+def as_json(comparison: Comparison) -> str:
+    """The documented, stable schema (docs/schema.md), all rows."""
+    document = {
+        "study": comparison.study,
+        "workload": comparison.workload,
+        "operations": comparison.operations,
+        "contexts": comparison.contexts,
+        "rows": [
+            {
+                "cpus": point.cpus,
+                "tasks": point.tasks,
+                "object": row.object,
+                "functions": row.functions,
+                "false_sharing": row.false_sharing,
+                "differs": row.differs(point.base, point.others),
+                "cells": _cells(row),
+            }
+            for point in comparison.points
+            for row in point.rows
+        ],
+        "totals": [
+            {
+                "cpus": point.cpus,
+                "tasks": point.tasks,
+                "lost_accesses": point.lost,
+                "cells": {
+                    variant: dict(
+                        zip(("writes_per_op", "accesses_per_op"), point.total(variant), strict=True)
+                    )
+                    for variant in point.variants
+                },
+            }
+            for point in comparison.points
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _cells(row: Row) -> dict[str, dict[str, Any]]:
+    return {
+        variant: {
+            "writes_per_op": round(line.writes_per_op, 6),
+            "accesses_per_op": round(line.accesses_per_op, 6),
+            "writers": line.writers,
+            "readers": line.readers,
+        }
+        for variant, line in row.lines.items()
+    }
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}

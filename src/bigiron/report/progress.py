@@ -1,0 +1,64 @@
+"""The progress bar of a study: cells done, what is running, how long it may still take."""
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from bigiron.study.plan import Cell
+from bigiron.study.store import CellRecord
+
+
+class ProgressBar:
+    """On a terminal a bar over the cells; elsewhere a line for each cell that ends. All on stderr."""
+
+    def __init__(self, cells: list[Cell]) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("cells"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[running]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("cells", total=len(cells), running="")
+        self._stages: dict[str, str] = {}
+
+    def __enter__(self) -> "ProgressBar":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def started(self, cell: Cell) -> None:
+        """A machine starts for the cell."""
+        self.stage(cell, "booting")
+
+    def stage(self, cell: Cell, stage: str) -> None:
+        """The cell has come to a stage."""
+        self._stages[str(cell)] = stage
+        self._update()
+
+    def ended(self, cell: Cell, record: CellRecord) -> None:
+        """The cell is measured, or has failed."""
+        self._stages.pop(str(cell), None)
+        self._bar.advance(self._task)
+        self._update()
+        if record.failure is None:
+            self._bar.console.print(f"{escape(str(cell))}: measured in {record.seconds:.1f} s")
+            return
+        if record.failure.console:
+            self._bar.console.print(escape(record.failure.console), style="dim")
+        self._bar.console.print(
+            f"bigiron: {escape(str(cell))}: {escape(record.failure.reason)}", soft_wrap=True
+        )
+
+    def _update(self) -> None:
+        running = "; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items()))
+        self._bar.update(self._task, running=escape(running))

@@ -1,0 +1,36 @@
+"""The cells of a study: every combination that it asks for, in the order in which they run."""
+
+from dataclasses import dataclass
+
+from bigiron.study.spec import Spec, Variant, slug, tasks_at
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement: what it is of. Its id is unique in the study, and names its folder."""
+
+    variant: Variant
+    cpus: int
+    tasks: int
+    repetition: int  # from 1
+
+    @property
+    def id(self) -> str:
+        """For instance `debian-6.1-8cpus-8tasks-r1`."""
+        return f"{slug(self.variant.name)}-{self.cpus}cpus-{self.tasks}tasks-r{self.repetition}"
+
+    def __str__(self) -> str:
+        tasks = "" if self.tasks == self.cpus else f", {self.tasks} tasks"
+        again = f", repetition {self.repetition}" if self.repetition > 1 else ""
+        return f"{self.variant.name}, {self.cpus} CPUs{tasks}{again}"
+
+
+def cells(spec: Spec) -> list[Cell]:
+    """All cells: whole rounds of repetitions, small machines first, variants side by side."""
+    return [
+        Cell(variant, cpus, tasks, repetition)
+        for repetition in range(1, spec.repetitions + 1)
+        for cpus in spec.cpus
+        for tasks in tasks_at(spec, cpus)
+        for variant in spec.variant
+    ]

@@ -1,0 +1,191 @@
+"""Running a study: every cell that is missing or failed, several machines side by side."""
+
+import os
+import platform
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import bigiron
+from bigiron import compiled, kernels, probes
+from bigiron.errors import MachineError, UserError
+from bigiron.kernels import Kernel
+from bigiron.machines import topology, vm
+from bigiron.machines.architecture import architecture
+from bigiron.machines.qemu import require_qemu
+from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Failure, Study
+from bigiron.workloads import Workload
+
+_WARM_UP = 100  # operations of each task before anything is measured
+
+
+class Progress(Protocol):
+    """Hears how a study gets on."""
+
+    def started(self, cell: Cell) -> None: ...
+    def stage(self, cell: Cell, stage: str) -> None: ...
+    def ended(self, cell: Cell, record: CellRecord) -> None: ...
+
+
+def missing(study: Study) -> list[Cell]:
+    """The cells that were not measured yet, or failed."""
+    return [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
+
+
+def default_jobs(spec: Spec) -> int:
+    """How many machines run side by side: one a core, as far as half the memory goes.
+
+    Throughput is measured alone: machines would take each other's time.
+    """
+    if "throughput" in spec.probes:
+        return 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
+    return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
+
+
+def run(study: Study, workload: Workload, jobs: int, progress: Progress) -> list[CellRecord]:
+    """Measure every missing cell; the records of those tried now.
+
+    A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
+    run and leaves their cells missing.
+    """
+    target = architecture(study.spec.arch)
+    require_qemu(target.qemu)
+    for cpus in study.spec.cpus:
+        vm.check_memory(_memory_mib(study.spec, cpus), cpus)
+    agent = compiled.agent(workload, target.compiler)
+    recorder = compiled.recorder() if probes.needs_recorder(study.spec.probes) else None
+    stop = threading.Event()
+
+    def measure(cell: Cell) -> CellRecord:
+        progress.started(cell)
+        return _measure(study, cell, agent, recorder, stop, lambda stage: progress.stage(cell, stage))
+
+    records = []
+    with study.writing(), ThreadPoolExecutor(jobs) as pool:
+        running: dict[Future[CellRecord], Cell] = {
+            pool.submit(measure, cell): cell for cell in missing(study)
+        }
+        try:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    records.append(future.result())
+                    progress.ended(running.pop(future), records[-1])
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return records
+
+
+def _measure(
+    study: Study,
+    cell: Cell,
+    agent: Path,
+    recorder: Path | None,
+    stop: threading.Event,
+    on_stage: Callable[[str], None],
+) -> CellRecord:
+    """Boot a machine for one cell and write what came of it."""
+    spec = study.spec
+    kernel = kernels.find(cell.variant.kernel, spec.arch)
+    chosen = [probes.probe(name) for name in spec.probes]
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as results:
+        machine = _machine(spec, cell, kernel, agent, recorder, Path(results))
+        record = _new_record(spec, cell, kernel, machine)
+        tables: dict[str, probes.Table] = {}
+        try:
+            outcome = vm.run(machine, stop, on_stage)
+            record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
+            raw = probes.Raw(outcome.messages, Path(results), machine.architecture)
+            tables = {probe.name: probe.collect(raw) for probe in chosen}
+        except UserError as error:
+            record.failure = Failure("input", str(error))
+        except MachineError as error:
+            record.failure = Failure("machine", error.reason, error.console_tail)
+    study.add(record, tables)
+    return record
+
+
+def _machine(
+    spec: Spec, cell: Cell, kernel: Kernel, agent: Path, recorder: Path | None, results: Path
+) -> vm.VirtualMachine:
+    return vm.VirtualMachine(
+        architecture=architecture(spec.arch),
+        kernel=kernel.image,
+        agent=agent,
+        job=_job(spec, cell),
+        topology=topology.parse(spec.topology).at(cell.cpus),
+        memory_mib=_memory_mib(spec, cell.cpus),
+        deadline_s=_deadline_s(spec, cell.cpus),
+        boot=cell.variant.boot,
+        plugin=recorder,
+        results=results,
+        # The recorder needs QEMU's own emulation.
+        kvm=recorder is None and vm.kvm_works()[0],
+    )
+
+
+def _job(spec: Spec, cell: Cell) -> str:
+    """The agent's job (docs/protocol.md)."""
+    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations)
+    lines = [
+        f"mode {spec.mode}",
+        f"cpus {cell.cpus}",
+        f"tasks {cell.tasks}",
+        f"warmup {_WARM_UP}",
+        f"patience_s {_deadline_s(spec, cell.cpus) // 2}",
+        *(f"set {setting}" for setting in cell.variant.set),
+        *(line for name in spec.probes for line in probes.probe(name).job(ask)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _memory_mib(spec: Spec, cpus: int) -> int:
+    return spec.memory_mib or vm.memory_mib(cpus)
+
+
+def _deadline_s(spec: Spec, cpus: int) -> int:
+    return spec.deadline_s or vm.deadline_s(cpus)
+
+
+def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachine) -> CellRecord:
+    """A cell's identity and environment: all that produced it."""
+    shape = machine.topology
+    return CellRecord(
+        id=cell.id,
+        variant=cell.variant.name,
+        machine=spec.machine,
+        cpus=cell.cpus,
+        tasks=cell.tasks,
+        repetition=cell.repetition,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment={
+            "bigiron": bigiron.__version__,
+            "workload": spec.workload,
+            "workload_sha256": spec.workload_sha256,
+            "mode": spec.mode,
+            "operations": spec.operations,
+            "kernel": kernel.name,
+            "kernel_release": kernel.release,
+            "kernel_version": kernel.version,
+            "kernel_sha256": kernel.sha256,
+            "boot": machine.boot_line,
+            "set": cell.variant.set,
+            "arch": spec.arch,
+            "sockets": shape.sockets,
+            "nodes": shape.nodes,
+            "cores": shape.cores,
+            "threads": shape.threads,
+            "memory_mib": machine.memory_mib,
+            "qemu": require_qemu(machine.architecture.qemu),
+            "accelerator": machine.accelerator,
+            "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
+        },
+    )

@@ -1,0 +1,146 @@
+"""What a study asks: study.toml, or the command line's options, as one typed value."""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from bigiron import kernels, probes, workloads
+from bigiron.errors import UserError
+from bigiron.machines import topology
+from bigiron.machines.architecture import architecture
+from bigiron.workloads import Workload
+
+FORMAT = 1
+MOST_CPUS = 1024  # the agent pins with a cpu_set_t
+
+_NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
+
+
+class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A kernel, its boot parameters and its run-time settings: one column of a comparison."""
+
+    name: str
+    kernel: str
+    boot: str = ""
+    set: list[str] = []
+    """Settings as PATH=VALUE, written in the guest before the workload starts."""
+    kernel_sha256: str = ""
+    """Of the image; filled in when the study is made, so that it can only go on with the same kernel."""
+
+
+class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A study's question. Every list multiplies the cells: variants x cpus x tasks x repetitions."""
+
+    format: int = FORMAT
+    workload: str
+    workload_file: str = ""
+    workload_sha256: str = ""
+    """Of the C file; filled in when the study is made."""
+    mode: Literal["process", "thread"] = "process"
+    machine: Literal["vm"] = "vm"
+    arch: str = "x86_64"
+    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
+    cpus: list[int] = msgspec.field(default_factory=lambda: [8])
+    tasks: Literal["all"] | list[int] = "all"
+    topology: str = ""
+    repetitions: int = 1
+    operations: int = 1000
+    """That each task does while it is recorded."""
+    memory_mib: int = 0
+    """Of a machine; 0: by its CPUs."""
+    deadline_s: int = 0
+    """For a cell; 0: by its CPUs."""
+    variant: list[Variant]
+
+
+def read(path: Path) -> Spec:
+    """Read a study.toml; UserError says what is wrong and where."""
+    try:
+        spec = msgspec.toml.decode(path.read_bytes(), type=Spec)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: {_in_words(str(error))}") from None
+    if spec.format != FORMAT:
+        raise UserError(
+            f"{path} has format {spec.format} and this bigiron reads {FORMAT}: use the version that made it"
+        )
+    return spec
+
+
+def _in_words(message: str) -> str:
+    """What msgspec says: `Expected `int`, got `str` - at `$.cpus[0]``, with the place in TOML's own words."""
+    return message.replace("$.", "").replace("Object", "The study")
+
+
+def resolve(spec: Spec) -> tuple[Spec, Workload]:
+    """Check everything that can be checked before a machine boots, and fix what names can change.
+
+    A workload file's path becomes absolute, hashes are filled in; kernels are fetched. UserError for what
+    cannot be run.
+    """
+    workload = (
+        workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
+    )
+    shape = topology.parse(spec.topology)
+    for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
+        shape.at(cpus)
+        for tasks in tasks_at(spec, cpus):
+            if not 1 <= tasks <= 64 * MOST_CPUS:
+                raise UserError(f"tasks = {tasks}: use at least 1")
+    _checked("repetitions", [spec.repetitions], 1000)
+    _checked("operations", [spec.operations], 1 << 30)
+    if not spec.probes:
+        raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    for name in spec.probes:
+        probes.probe(name)
+    architecture(spec.arch)
+    names = [variant.name for variant in spec.variant]
+    if not names or len({slug(name) for name in names}) < len(names):
+        raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
+    return (
+        msgspec.structs.replace(
+            spec,
+            workload=workload.name,
+            workload_file=str(workload.source) if spec.workload_file else "",
+            workload_sha256=workload.sha256,
+            variant=[_resolve_variant(variant, spec.arch) for variant in spec.variant],
+        ),
+        workload,
+    )
+
+
+def tasks_at(spec: Spec, cpus: int) -> list[int]:
+    """The numbers of tasks to run on so many CPUs: one a CPU unless the study says otherwise."""
+    return [cpus] if spec.tasks == "all" else list(spec.tasks)
+
+
+def slug(name: str) -> str:
+    """A name as part of a file name.
+
+    >>> slug("debian/6.1 expedited=1")
+    'debian-6.1-expedited-1'
+    """
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
+
+
+def _checked(what: str, numbers: list[int], most: int) -> list[int]:
+    for number in numbers or [0]:
+        if not 1 <= number <= most:
+            raise UserError(f"{what} = {number}: use whole numbers from 1 to {most}")
+    return numbers
+
+
+def _resolve_variant(variant: Variant, arch: str) -> Variant:
+    if not _NAME.fullmatch(variant.name) or not slug(variant.name):
+        raise UserError(f"variant {variant.name!r}: use letters, digits and a few signs, 80 at most")
+    if not variant.boot.isprintable() or len(variant.boot) > 1500:
+        raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
+    for setting in variant.set:
+        path, equals, _value = setting.partition("=")
+        if not equals or not path.startswith("/") or "\n" in setting or len(setting) > 4000:
+            raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
+    kernel = kernels.find(variant.kernel, arch)
+    return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

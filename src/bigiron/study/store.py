@@ -1,0 +1,234 @@
+"""A study on disk (docs/study.md): study.toml, and a folder for every cell measured so far.
+
+Invariant: a folder in cells/ under its final name is whole. It is made under a temporary name and renamed,
+and nothing in it changes afterwards; a failed cell is replaced by its next try.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import polars as pl
+
+from bigiron.errors import UserError
+from bigiron.probes import Table
+from bigiron.study import spec as study_spec
+from bigiron.study.plan import Cell, cells
+from bigiron.study.spec import FORMAT, Spec
+from bigiron.workloads import Workload
+
+_STAGING = ".new-"
+
+
+class TableFile(msgspec.Struct, frozen=True):
+    """A probe's table as a file of the cell's folder."""
+
+    file: str
+    sha256: str
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a cell failed. kind: `input` for what the user gave, `machine` for the machine under test."""
+
+    kind: Literal["input", "machine"]
+    reason: str
+    console: str = ""
+
+
+class CellRecord(msgspec.Struct, kw_only=True):
+    """cell.json: everything that produced a cell, and what came of it."""
+
+    format: int = FORMAT
+    id: str
+    variant: str
+    machine: str
+    cpus: int
+    tasks: int
+    repetition: int
+    environment: dict[str, Any]
+    started: str = ""  # UTC, ISO 8601
+    seconds: float = 0.0
+    seconds_to_agent: float = 0.0
+    facts: dict[str, Any] = {}  # of each probe
+    tables: dict[str, TableFile] = {}
+    failure: Failure | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether it holds results."""
+        return self.failure is None
+
+
+class Study:
+    """A study in a folder; made by `create`, found again by `open_study`."""
+
+    def __init__(self, folder: Path, spec: Spec) -> None:
+        self.folder = folder
+        self.spec = spec
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.resolve().name
+
+    def plan(self) -> list[Cell]:
+        """All cells that it asks for."""
+        return cells(self.spec)
+
+    def record(self, cell: Cell) -> CellRecord | None:
+        """What is known of a cell; None if it was never tried. UserError if its folder is damaged."""
+        folder = self._cells / cell.id
+        if not folder.is_dir():
+            return None
+        try:
+            record = msgspec.json.decode((folder / "cell.json").read_bytes(), type=CellRecord)
+        except (OSError, msgspec.DecodeError) as error:
+            raise _damaged(folder, f"cell.json: {error}") from None
+        if record.format != FORMAT:
+            raise UserError(f"{folder} has format {record.format}, this bigiron reads {FORMAT}")
+        if record.id != cell.id:
+            raise _damaged(folder, f"cell.json is of cell {record.id}")
+        return record
+
+    def records(self) -> list[CellRecord]:
+        """What is known of all cells that were tried, in the plan's order."""
+        return [record for cell in self.plan() if (record := self.record(cell))]
+
+    def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
+        """A probe's table in one cell, its checksum verified."""
+        if probe not in record.tables:
+            raise UserError(f"cell {record.id} of {self.folder} has no probe {probe}")
+        folder, table = self._cells / record.id, record.tables[probe]
+        path = folder / table.file
+        try:
+            if Path(table.file).name != table.file or path.is_symlink():
+                raise _damaged(folder, f"{table.file} is not a file of its own")
+            content = path.read_bytes()
+        except OSError as error:
+            raise _damaged(folder, f"{table.file}: {error.strerror}") from None
+        if hashlib.sha256(content).hexdigest() != table.sha256:
+            raise _damaged(folder, f"{table.file} is not what was written")
+        return pl.read_parquet(content)
+
+    def tables(self, probe: str) -> pl.DataFrame:
+        """A probe's tables of all measured cells, one below the other, each row with its cell's identity.
+
+        Adds the columns `cell`, `variant`, `cpus`, `tasks` and `repetition` in front (docs/schema.md).
+        """
+        frames = [
+            self.table(record, probe).select(
+                pl.lit(record.id).alias("cell"),
+                pl.lit(record.variant).alias("variant"),
+                pl.lit(record.cpus, pl.UInt32).alias("cpus"),
+                pl.lit(record.tasks, pl.UInt32).alias("tasks"),
+                pl.lit(record.repetition, pl.UInt32).alias("repetition"),
+                pl.all(),
+            )
+            for record in self.records()
+            if record.measured and probe in record.tables
+        ]
+        if not frames:
+            raise UserError(f"no cell of {self.folder} was measured with the probe {probe}")
+        return pl.concat(frames)
+
+    def add(self, record: CellRecord, tables: Mapping[str, Table]) -> None:
+        """Write a cell, whole or not at all. It replaces one that failed, never one that was measured."""
+        final = self._cells / record.id
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
+            folder = Path(staging) / "cell"
+            folder.mkdir()
+            for probe, table in tables.items():
+                path = folder / f"{probe}.parquet"
+                table.rows.write_parquet(path)
+                record.facts[probe] = dict(table.facts)
+                record.tables[probe] = TableFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+            text = msgspec.json.format(msgspec.json.encode(record), indent=2)
+            (folder / "cell.json").write_bytes(text + b"\n")
+            for file in folder.iterdir():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+            if final.exists():
+                final.rename(Path(staging) / "failed")
+            folder.rename(final)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only one that adds cells; UserError if another bigiron does."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"another bigiron is running the study {self.folder}: wait for it") from None
+            for dead in self._cells.glob(_STAGING + "*"):
+                shutil.rmtree(dead)
+            yield
+
+    @property
+    def _cells(self) -> Path:
+        return self.folder / "cells"
+
+
+def create(folder: Path, spec: Spec, workload: Workload) -> Study:
+    """Make the folder of a new study, or find it if it asks exactly the same."""
+    if (folder / "study.toml").exists():
+        study = open_study(folder)
+        if difference := _first_difference(study.spec, spec):
+            raise UserError(
+                f"the study {folder} asks something else ({difference}): give another -o, or delete it"
+            )
+        return study
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and is no study: give another folder with -o")
+    (folder / "cells").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(workload.source, folder / "workload.c")
+    temporary = folder / ".study.toml"
+    temporary.write_bytes(msgspec.toml.encode(spec))
+    temporary.rename(folder / "study.toml")
+    return Study(folder, spec)
+
+
+def open_study(path: str | Path) -> Study:
+    """Open a study for reading.
+
+    ```
+    >>> study = bigiron.open_study("s")
+    >>> study.tables("conflicts").group_by("variant").agg(pl.col("writes").sum())
+    ```
+    """
+    folder = Path(path)
+    if not (folder / "study.toml").is_file():
+        raise UserError(f"{folder} is not a study: it has no study.toml")
+    return Study(folder, study_spec.read(folder / "study.toml"))
+
+
+def _first_difference(one: Spec, other: Spec) -> str:
+    for field in msgspec.structs.fields(Spec):
+        old, new = getattr(one, field.name), getattr(other, field.name)
+        if old != new and field.name == "variant":
+            return _first_difference_of_variants(old, new)
+        if old != new and field.name != "workload_file":
+            return f"{field.name} = {old}, not {new}"
+    return ""
+
+
+def _first_difference_of_variants(one: list[study_spec.Variant], other: list[study_spec.Variant]) -> str:
+    names, others = ([variant.name for variant in variants] for variants in (one, other))
+    if names != others:
+        return f"variants {', '.join(names)}, not {', '.join(others)}"
+    for old, new in zip(one, other, strict=True):
+        if old.kernel_sha256 != new.kernel_sha256:
+            return f"another image of kernel {old.kernel}"
+        if old != new:
+            return f"variant {old.name} with boot {old.boot!r} and settings {old.set}"
+    return ""
+
+
+def _damaged(folder: Path, why: str) -> UserError:
+    return UserError(f"the cell {folder} is damaged ({why}): delete that folder and run the study again")
