@@ -170,7 +170,7 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
     probe: Annotated[str, typer.Option(help="what to record: conflicts,throughput")] = "conflicts",
-    operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 1000,
+    operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,

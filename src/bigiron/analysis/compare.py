@@ -85,7 +85,7 @@ class Row:
 
 
 def lines_of(profile: pl.DataFrame) -> list[Line]:
-    """The rows of `conflicts.profile` as values."""
+    """The rows of `conflicts.profile` as values, without recycled memory."""
     return [
         Line(
             object=row["object"],
@@ -96,7 +96,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             readers=row["readers"],
             false_sharing=row["false_sharing"],
         )
-        for row in profile.iter_rows(named=True)
+        for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
 
 
@@ -142,18 +142,18 @@ def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, R
     """What could be joined: likeness, accesses per operation, the row, the line's number."""
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
-        rows_of_kind.setdefault(_kind(row.object), []).append(row)
+        rows_of_kind.setdefault(kind(row.object), []).append(row)
     for number, line in enumerate(lines):
-        for row in rows_of_kind.get(_kind(line.object), []):
+        for row in rows_of_kind.get(kind(line.object), []):
             likeness = _likeness(line, row._hottest)
             if likeness >= _ALIKE:
                 yield likeness, line.accesses_per_op, row, number
 
 
-def _kind(object: str) -> str:
+def kind(object: str) -> str:
     """An object without what differs between kernels and CPUs: two lines of one kind may be the same thing.
 
-    >>> _kind("rcu_data+0x40 of CPU 3"), _kind("page or slab object")
+    >>> kind("rcu_data+0x40 of CPU 3"), kind("page or slab object")
     ('rcu_data of CPU', 'page or slab object')
     """
     return re.sub(r"\+0x[0-9a-f]+| \d+$", "", object)

@@ -18,7 +18,11 @@ SCHEMA: dict[str, pl.DataType] = {
     "writers": pl.UInt32(),  # CPUs
     "readers": pl.UInt32(),  # CPUs
     "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
+    "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
 }
+
+_ALLOCATORS = r"^(_*memset|clear_page|kmem_cache_alloc|__kmalloc|kmalloc)"
+"""Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 
 def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
@@ -26,6 +30,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
     An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
+    A recycled line is shared only in that several CPUs had objects there, one after the other.
     """
     touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
         accesses=pl.max_horizontal("reads", "writes")
@@ -41,6 +46,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
             pl.col("cpu").n_unique().alias("touchers"),
+            pl.col("function").filter(pl.col("writes") > 0).str.contains(_ALLOCATORS).any().alias("recycled"),
         )
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )

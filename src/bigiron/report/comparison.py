@@ -15,7 +15,7 @@ from bigiron.analysis.compare import Row
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 
-_SHOWN = 0.01  # accesses per operation below which a row is only counted, in text and Markdown
+_SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
 _WIDTH = 100  # of the text: fits a mail's reader and a terminal
 _OBJECT_WIDTH = 34
 _MOST_FUNCTIONS = 8
@@ -31,6 +31,7 @@ class Point:
     base: str
     rows: list[Row]  # largest change first, then heaviest
     lost: dict[str, int]  # accesses that no table had room for, by variant
+    recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
 
     @property
     def others(self) -> list[str]:
@@ -40,6 +41,44 @@ class Point:
     def total(self, variant: str) -> tuple[float, float]:
         """Writes and accesses per operation of all shared lines."""
         return sum(row.writes(variant) for row in self.rows), sum(row.accesses(variant) for row in self.rows)
+
+    def groups(self) -> list["Group"]:
+        """Rows that are alike put together: for instance the pages of one slab cache."""
+        groups: dict[tuple[object, ...], list[Row]] = {}
+        for row in self.rows:
+            what = (compare.kind(row.object), frozenset(row.functions), frozenset(row.lines))
+            marked = row.differs(self.base, self.others)
+            groups.setdefault((*what, marked), []).append(row)
+        return [Group(rows) for rows in groups.values()]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines of one kind that the same functions touch, shown as one; the figures are their sum."""
+
+    rows: list[Row]
+
+    @property
+    def name(self) -> str:
+        """What the lines are, and how many."""
+        first = self.rows[0].object
+        return first if len(self.rows) == 1 else f"{len(self.rows)} x {compare.kind(first)}"
+
+    def figures(self, variant: str) -> str:
+        """Writes and accesses per operation, the most CPUs that write and that read any of them."""
+        lines = [row.lines[variant] for row in self.rows if variant in row.lines]
+        if not lines:
+            return "-" + " " * 6
+        writes, accesses = (
+            sum(line.writes_per_op for line in lines),
+            sum(line.accesses_per_op for line in lines),
+        )
+        writers, readers = max(line.writers for line in lines), max(line.readers for line in lines)
+        return f"{writes:.3f}  {accesses:7.3f} {writers:>2}/{readers:<2}"
+
+    def heaviest(self, variants: list[str]) -> float:
+        """Accesses per operation in the column where they are most."""
+        return max(sum(row.accesses(variant) for row in self.rows) for variant in variants)
 
 
 @dataclass(frozen=True)
@@ -74,16 +113,17 @@ def _point(
 ) -> Point:
     columns: dict[str, list[compare.Line]] = {}
     lost: dict[str, int] = {}
+    recycled: dict[str, tuple[float, float]] = {}
     for variant in (variant.name for variant in study.spec.variant):
-        here = [
-            record
-            for record in records
-            if (record.variant, record.cpus, record.tasks) == (variant, cpus, tasks)
-        ]
+        here = [r for r in records if (r.variant, r.cpus, r.tasks) == (variant, cpus, tasks)]
         if not here:
             continue
-        columns[variant] = compare.mean([_lines(study, record, contexts) for record in here])
+        profiles = [_profile(study, record, contexts) for record in here]
+        columns[variant] = compare.mean([compare.lines_of(profile) for profile in profiles])
         lost[variant] = sum(record.facts["conflicts"]["lost_accesses"] for record in here)
+        again = pl.concat(profiles).filter("recycled")
+        accesses = float(again["accesses_per_op"].sum())
+        recycled[variant] = (again.height / len(here), accesses / len(here))
     base = base if base in columns else next(iter(columns))
     others = [variant for variant in columns if variant != base]
     rows = sorted(
@@ -95,13 +135,12 @@ def _point(
             row.functions,
         ),
     )
-    return Point(cpus, tasks, list(columns), base, rows, lost)
+    return Point(cpus, tasks, list(columns), base, rows, lost, recycled)
 
 
-def _lines(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> list[compare.Line]:
+def _profile(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> pl.DataFrame:
     operations = sum(record.facts["conflicts"]["operations"])
-    profile: pl.DataFrame = conflicts.profile(study.table(record, "conflicts"), operations, contexts)
-    return compare.lines_of(profile)
+    return conflicts.profile(study.table(record, "conflicts"), operations, contexts)
 
 
 def text(comparison: Comparison) -> str:
@@ -117,18 +156,17 @@ def _text_of(comparison: Comparison, point: Point) -> str:
         f"{'  shared line':{_OBJECT_WIDTH}}" + f"{'writes accesses  W/R':>{width}}" * len(point.variants)
     )
     shown, hidden = _shown(point)
-    for row in shown:
+    for group in shown:
+        row = group.rows[0]
         mark = "* " if point.others and row.differs(point.base, point.others) else "  "
-        lines.append(
-            _cut(f"{mark}{row.object}", _OBJECT_WIDTH)
-            + "".join(f"{_figures(row, variant):>{width}}" for variant in point.variants)
-        )
+        figures = "".join(f"{group.figures(variant):>{width}}" for variant in point.variants)
+        lines.append(_cut(f"{mark}{group.name}", _OBJECT_WIDTH) + figures)
         lines += textwrap.wrap(_touched_by(row), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
     lines.append(
         f"{'  all shared lines':{_OBJECT_WIDTH}}"
         + "".join(f"{'{:.3f}  {:7.3f}'.format(*point.total(v)) + ' ' * 6:>{width}}" for v in point.variants)
     )
-    return "\n".join([*lines, "", *_notes(point, hidden)])
+    return "\n".join(line.rstrip() for line in [*lines, "", *_notes(point, hidden)])
 
 
 def _heading(comparison: Comparison, point: Point) -> str:
@@ -139,13 +177,6 @@ def _heading(comparison: Comparison, point: Point) -> str:
     )
 
 
-def _figures(row: Row, variant: str) -> str:
-    if variant not in row.lines:
-        return "-" + " " * 6
-    line = row.lines[variant]
-    return f"{line.writes_per_op:.3f}  {line.accesses_per_op:7.3f} {line.writers:>2}/{line.readers:<2}"
-
-
 def _touched_by(row: Row) -> str:
     functions = row.functions
     more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
@@ -153,12 +184,14 @@ def _touched_by(row: Row) -> str:
     return kind + ", ".join(functions[:_MOST_FUNCTIONS]) + more
 
 
-def _shown(point: Point) -> tuple[list[Row], list[Row]]:
-    shown = [row for row in point.rows if max(row.accesses(variant) for variant in point.variants) >= _SHOWN]
-    return shown, [row for row in point.rows if row not in shown]
+def _shown(point: Point) -> tuple[list[Group], int]:
+    """The groups worth a line, and how many lines are in the others."""
+    groups = point.groups()
+    shown = [group for group in groups if group.heaviest(point.variants) >= _SHOWN]
+    return shown, len(point.rows) - sum(len(group.rows) for group in shown)
 
 
-def _notes(point: Point, hidden: list[Row]) -> list[str]:
+def _notes(point: Point, hidden: int) -> list[str]:
     notes = []
     if point.others:
         notes.append(
@@ -166,11 +199,17 @@ def _notes(point: Point, hidden: list[Row]) -> list[str]:
             "-: not shared there"
         )
     if hidden:
-        notes.append(f"{len(hidden)} more lines below {_SHOWN} accesses per operation (--format csv has all)")
+        notes.append(f"{hidden} more lines below {_SHOWN} accesses per operation (--format csv has all)")
+    for variant, (lines, accesses) in point.recycled.items():
+        if accesses >= _SHOWN:
+            notes.append(
+                f"{variant}: not counted above: {lines:.0f} lines of memory that one CPU freed and another "
+                f"allocated again ({accesses:.3f} accesses per operation)"
+            )
     for variant, lost in point.lost.items():
         if lost:
             notes.append(f"{variant}: the recorder had no room for {lost} accesses: its figures are too low")
-    return notes
+    return [line for note in notes for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
 
 
 def _cut(text: str, width: int) -> str:
@@ -187,11 +226,12 @@ def _markdown_of(comparison: Comparison, point: Point) -> str:
     lines = [_heading(comparison, point), ""]
     lines += ["| " + " | ".join(columns) + " |", "|---|---|" + "--:|" * len(point.variants) + "---|"]
     shown, hidden = _shown(point)
-    for row in shown:
+    for group in shown:
+        row = group.rows[0]
         mark = "*" if point.others and row.differs(point.base, point.others) else ""
-        figures = [" ".join(_figures(row, variant).split()) for variant in point.variants]
+        figures = [" ".join(group.figures(variant).split()) for variant in point.variants]
         functions = ", ".join(f"`{function}`" for function in row.functions[:_MOST_FUNCTIONS])
-        lines.append("| " + " | ".join([mark, row.object, *figures, functions]) + " |")
+        lines.append("| " + " | ".join([mark, group.name, *figures, functions]) + " |")
     totals = ["{:.3f} {:.3f}".format(*point.total(variant)) for variant in point.variants]
     lines.append("| " + " | ".join(["", "all shared lines", *totals, ""]) + " |")
     return "\n".join([*lines, "", *_notes(point, hidden)])
@@ -239,6 +279,10 @@ def as_json(comparison: Comparison) -> str:
                 "cpus": point.cpus,
                 "tasks": point.tasks,
                 "lost_accesses": point.lost,
+                "recycled": {
+                    variant: {"lines": lines, "accesses_per_op": round(accesses, 6)}
+                    for variant, (lines, accesses) in point.recycled.items()
+                },
                 "cells": {
                     variant: dict(
                         zip(("writes_per_op", "accesses_per_op"), point.total(variant), strict=True)

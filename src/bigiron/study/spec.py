@@ -46,7 +46,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     repetitions: int = 1
-    operations: int = 1000
+    operations: int = 500
     """That each task does while it is recorded."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
