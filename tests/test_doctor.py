@@ -1,0 +1,109 @@
+"""doctor: the tools of this very machine, a machine without any, and tools that do not do their work."""
+
+import doctest
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+import bigiron.machines.vm  # noqa: F401  # the unprivileged child may not be able to read it
+from bigiron import doctor
+from bigiron.doctor import Check, can_run
+
+NAMES = [
+    "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
+    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le", "BPF", "perf",
+]  # fmt: skip
+
+
+def examine() -> dict[str, Check]:
+    checks = {check.name: check for check in doctor.examine()}
+    assert list(checks) == NAMES
+    for check in checks.values():
+        assert check.found and bool(check.advice) == (check.state != "ok"), check
+        assert "\n" not in check.found + check.advice, check
+    return checks
+
+
+def fake(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_the_examples() -> None:
+    assert doctest.testmod(doctor).failed == 0
+
+
+def test_this_machine() -> None:
+    checks = examine()
+    assert can_run(list(checks.values()))  # what makes these tests run makes the main job run
+    assert checks["static C library"].found.endswith("/libc.a")
+    assert checks["CPUs"].found.startswith(f"{len(os.sched_getaffinity(0))};")
+
+
+def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    checks = examine()
+    missing = {name for name, check in checks.items() if check.state == "missing"}
+    assert missing >= {
+        "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "apt", "QEMU for ppc64le",
+        "cross compiler for ppc64le", "perf",
+    }  # fmt: skip
+    assert checks["gcc"].found == "no gcc on PATH"
+    assert not can_run(list(checks.values()))
+
+
+@pytest.mark.parametrize(
+    ("script", "states", "found"),
+    [
+        (
+            "echo QEMU emulator version 7.2.1",
+            ("limited", "ok"),
+            "is QEMU 7.2.1, and versions before 10 crash",
+        ),
+        ('[ "$1" = --version ] && echo QEMU version 10.1', ("limited", "missing"), "built without plugins"),
+        ("exit 1", ("limited", "missing"), "does not tell its version"),
+    ],
+)
+def test_a_qemu_that_will_not_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, states: tuple[str, str], found: str
+) -> None:
+    fake(tmp_path, "qemu-system-x86_64", script)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    checks = examine()
+    assert (checks["QEMU for x86_64"].state, checks["QEMU plugins"].state) == states
+    assert found in checks["QEMU for x86_64"].found
+    assert not can_run(list(checks.values()))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (
+            "case $* in *-static*) echo cannot find -lc >&2; exit 1;; *--version) echo gcc 12;; esac",
+            "cannot find -lc",
+        ),
+        ("case $* in *-static*) exit 1;; esac", "it said nothing"),
+    ],
+)
+def test_a_compiler_without_a_static_library(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, reason: str
+) -> None:
+    fake(tmp_path, "gcc", script)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    checks = {check.name: check for check in doctor.examine()}
+    assert checks["gcc"].state == "ok"
+    assert checks["static C library"].state == "missing"
+    assert checks["static C library"].found == f"{tmp_path}/gcc cannot make a program: {reason}"
+    assert not can_run(list(checks.values()))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_user_without_rights() -> None:
+    nobody = 65534
+    with multiprocessing.get_context("fork").Pool(1, os.setuid, (nobody,)) as pool:
+        checks = pool.apply(examine)
+    assert checks["BPF"].state in ("limited", "missing")
+    assert checks["perf"].state in ("limited", "missing")
+    assert can_run(list(checks.values()))
