@@ -14,7 +14,7 @@ declare -A why=(
     [debian-archive-keyring]="verifies the kernels that bigiron fetches"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
-keyring=/usr/share/keyrings/debian-archive-keyring
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 log=$(mktemp -t bigiron-setup.XXXXXX)
 
 main() {
@@ -33,7 +33,7 @@ missing_packages() {
     [ -e "$(gcc -print-file-name=libc.a 2>/dev/null)" ] || echo libc6-dev
     have make || echo make
     have git || echo git
-    [ -e $keyring.gpg ] || [ -e $keyring.pgp ] || echo debian-archive-keyring
+    [ -e $keyring ] || echo debian-archive-keyring
     qemu_is_usable || echo qemu-system-x86
 }
 
@@ -45,7 +45,6 @@ install_packages() {
         say "$obstacle; going on without what bigiron needs: $left"
         return
     fi
-    export DEBIAN_FRONTEND=noninteractive
     # One broken source of the user's own must not stop us; a package that cannot be had will.
     apt_get update -q || say "apt-get update had an error, going on: $(first_error)"
     codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -78,28 +77,10 @@ add_backports() {
     uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Origin: Debian" | head -n 1)
     [ -n "$uri" ] || fail "apt has no source of Debian $release here to take the address of its backports from"
     say "adding $list: QEMU 10 comes from $release-backports"
-    {
-        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$uri" "$release-backports"
-        signed_by "${uri%/}" "$release"
-    } | as_root tee "$list" >/dev/null
+    printf '%s\n' "Types: deb" "URIs: $uri" "Suites: $release-backports" "Components: main" "Signed-By: $keyring" |
+        as_root tee "$list" >/dev/null
     apt_get update -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o APT::Get::List-Cleanup=0 ||
         fail "apt-get update of $list"
-}
-
-# The Signed-By field of the machine's own source for this address and suite, if it has one.
-signed_by() {
-    local uri=$1 suite=$2
-    { cat /etc/apt/sources.list.d/*.sources 2>/dev/null || true; } |
-        awk -v RS= -F '\n' -v uri="$uri" -v suite="$suite" '
-            index($0, uri) && $0 ~ "Suites:([^\n]*[ \t])?" suite "([ \t\n]|$)" {
-                for (i = 1; i <= NF; i++) {
-                    if ($i ~ /^[^ \t#]/) copying = $i ~ /^Signed-By:/
-                    if (copying) print $i
-                }
-                exit
-            }'
-    { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true; } |
-        sed -n "s|^deb .*signed-by=\([^] ]*\).*\] $uri/* $suite .*|Signed-By: \1|p" | head -n 1
 }
 
 find_python() {
@@ -119,8 +100,7 @@ venv_is_usable() {
 }
 
 venv_is_current() {
-    venv_is_usable && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ] &&
-        [ -x .venv/bin/bigiron ] && .venv/bin/python -c 'import bigiron' 2>/dev/null
+    venv_is_usable && [ -x .venv/bin/bigiron ] && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ]
 }
 
 stamp() { cat pyproject.toml setup.sh | sha256sum; }

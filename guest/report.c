@@ -171,8 +171,8 @@ const char *workload_stderr(void)
 	if (length <= 0)
 		return "";
 	memcpy(text, ": ", 2);
-	while (length && text[length + 1] == '\n')
-		length--;
 	text[length + 2] = 0;
+	/* The first line: many tasks may have said the same. */
+	text[2 + strcspn(text + 2, "\n")] = 0;
 	return text;
 }

@@ -16,6 +16,8 @@
 #include "job.h"
 #include "report.h"
 
+#define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
+
 /* The workload: will-it-scale's interface. */
 extern char *testcase_description;
 extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
@@ -84,7 +86,7 @@ static int start_task(struct task *task)
 		return task->pid < 0;
 	die_with_the_runner();
 	task_main(task);
-	_exit(0);
+	_exit(STATUS_RETURNED);
 }
 
 /* The nth CPU that this process may use, counted round. */
@@ -155,18 +157,22 @@ uint64_t task_operations(unsigned long task)
 	return *(volatile unsigned long long *)tasks[task].slot;
 }
 
+#define RETURNED "testcase() returned, which it must not: it counts operations until it is killed"
+
 int report_dead_task(const struct job *job)
 {
 	int status;
 
 	if (in_threads && __atomic_load_n(&nr_dead_threads, __ATOMIC_RELAXED))
-		return report_error("workload", "a task's testcase() returned, which it must not%s", workload_stderr());
+		return report_error("workload", RETURNED "%s", workload_stderr());
 	for (unsigned long i = 0; i < job->tasks && !in_threads; i++) {
 		if (waitpid(tasks[i].pid, &status, WNOHANG) <= 0)
 			continue;
 		if (WIFSIGNALED(status))
 			return report_error("workload", "task %lu was killed by signal %d (%s)%s", i, WTERMSIG(status),
 					    strsignal(WTERMSIG(status)), workload_stderr());
+		if (WEXITSTATUS(status) == STATUS_RETURNED)
+			return report_error("workload", RETURNED "%s", workload_stderr());
 		return report_error("workload", "task %lu ended by itself with status %d%s", i, WEXITSTATUS(status),
 				    workload_stderr());
 	}

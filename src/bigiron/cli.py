@@ -222,6 +222,7 @@ def run(
 
 def _run(spec: Spec, output: Path, jobs: int) -> None:
     spec, workload = specs.resolve(spec)
+    programs = runner.prepare(spec, workload)
     study = store.create(output, spec, workload)
     missing = runner.missing(study)
     if not missing:
@@ -229,7 +230,7 @@ def _run(spec: Spec, output: Path, jobs: int) -> None:
         return
     try:
         with ProgressBar(missing) as bar:
-            records = runner.run(study, workload, jobs or runner.default_jobs(spec), bar)
+            records = runner.run(study, programs, jobs or runner.default_jobs(spec), bar)
     except KeyboardInterrupt:
         raise typer.Exit(_complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     failures = [record.failure for record in records if record.failure]

@@ -126,7 +126,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
                 return _listen(vm, console, agent, stop, on_stage)
             except _QemuEndedError as ended:
                 process.wait()
-                raise MachineError(_why_it_ended(vm, ended, stderr, process.returncode), ended.tail) from None
+                reason = _why_it_ended(vm, ended, stderr, process.returncode)
+                raise MachineError(reason, _tail(ended.console)) from None
             finally:
                 process.kill()
                 process.wait()
@@ -134,7 +135,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 class _QemuEndedError(Exception):
     def __init__(self, stage: str, console: bytes) -> None:
-        self.stage, self.tail = stage, _tail(console)
+        self.stage, self.console = stage, console
 
 
 def _listen(
@@ -198,7 +199,7 @@ def _heard(message: Message, outcome: Outcome, stage: str, console: bytes) -> st
 
 
 def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes], status: int) -> str:
-    lines = ended.tail.splitlines()
+    lines = _printable(ended.console).splitlines()
     for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory"):
         for line in lines:
             if sign in line:
@@ -212,10 +213,13 @@ def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes],
 
 
 def _tail(console: bytes) -> str:
-    """The console's last lines, with nothing in them that could steer a terminal."""
+    return "\n".join(_printable(console).splitlines()[-_CONSOLE_TAIL:])
+
+
+def _printable(console: bytes) -> str:
+    """What the console showed, with nothing in it that could steer a terminal."""
     text = console.decode(errors="replace").replace("\r", "")
-    printable = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    return "\n".join(printable.splitlines()[-_CONSOLE_TAIL:])
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:

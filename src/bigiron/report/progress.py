@@ -51,10 +51,12 @@ class ProgressBar:
         self._bar.advance(self._task)
         self._update()
         if record.failure is None:
-            self._bar.console.print(f"{escape(str(cell))}: measured in {record.seconds:.1f} s")
+            self._bar.console.print(
+                f"{escape(str(cell))}: measured in {record.seconds:.1f} s", soft_wrap=True
+            )
             return
         if record.failure.console:
-            self._bar.console.print(escape(record.failure.console), style="dim")
+            self._bar.console.print(escape(record.failure.console), style="dim", soft_wrap=True)
         self._bar.console.print(
             f"bigiron: {escape(str(cell))}: {escape(record.failure.reason)}", soft_wrap=True
         )

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -49,23 +50,35 @@ def default_jobs(spec: Spec) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
 
 
-def run(study: Study, workload: Workload, jobs: int, progress: Progress) -> list[CellRecord]:
+@dataclass(frozen=True)
+class Programs:
+    """What runs in and beside the machines."""
+
+    agent: Path
+    recorder: Path | None
+
+
+def prepare(spec: Spec, workload: Workload) -> Programs:
+    """Compile what the study needs; UserError if it cannot run here."""
+    target = architecture(spec.arch)
+    require_qemu(target.qemu)
+    for cpus in spec.cpus:
+        vm.check_memory(_memory_mib(spec, cpus), cpus)
+    agent = compiled.agent(workload, target.compiler)
+    return Programs(agent, compiled.recorder() if probes.needs_recorder(spec.probes) else None)
+
+
+def run(study: Study, programs: Programs, jobs: int, progress: Progress) -> list[CellRecord]:
     """Measure every missing cell; the records of those tried now.
 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
     """
-    target = architecture(study.spec.arch)
-    require_qemu(target.qemu)
-    for cpus in study.spec.cpus:
-        vm.check_memory(_memory_mib(study.spec, cpus), cpus)
-    agent = compiled.agent(workload, target.compiler)
-    recorder = compiled.recorder() if probes.needs_recorder(study.spec.probes) else None
     stop = threading.Event()
 
     def measure(cell: Cell) -> CellRecord:
         progress.started(cell)
-        return _measure(study, cell, agent, recorder, stop, lambda stage: progress.stage(cell, stage))
+        return _measure(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
 
     records = []
     with study.writing(), ThreadPoolExecutor(jobs) as pool:
@@ -87,8 +100,7 @@ def run(study: Study, workload: Workload, jobs: int, progress: Progress) -> list
 def _measure(
     study: Study,
     cell: Cell,
-    agent: Path,
-    recorder: Path | None,
+    programs: Programs,
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> CellRecord:
@@ -97,7 +109,7 @@ def _measure(
     kernel = kernels.find(cell.variant.kernel, spec.arch)
     chosen = [probes.probe(name) for name in spec.probes]
     with tempfile.TemporaryDirectory(prefix="bigiron-") as results:
-        machine = _machine(spec, cell, kernel, agent, recorder, Path(results))
+        machine = _machine(spec, cell, kernel, programs, Path(results))
         record = _new_record(spec, cell, kernel, machine)
         tables: dict[str, probes.Table] = {}
         try:
@@ -113,22 +125,20 @@ def _measure(
     return record
 
 
-def _machine(
-    spec: Spec, cell: Cell, kernel: Kernel, agent: Path, recorder: Path | None, results: Path
-) -> vm.VirtualMachine:
+def _machine(spec: Spec, cell: Cell, kernel: Kernel, programs: Programs, results: Path) -> vm.VirtualMachine:
     return vm.VirtualMachine(
         architecture=architecture(spec.arch),
         kernel=kernel.image,
-        agent=agent,
+        agent=programs.agent,
         job=_job(spec, cell),
         topology=topology.parse(spec.topology).at(cell.cpus),
         memory_mib=_memory_mib(spec, cell.cpus),
         deadline_s=_deadline_s(spec, cell.cpus),
         boot=cell.variant.boot,
-        plugin=recorder,
+        plugin=programs.recorder,
         results=results,
         # The recorder needs QEMU's own emulation.
-        kvm=recorder is None and vm.kvm_works()[0],
+        kvm=programs.recorder is None and vm.kvm_works()[0],
     )
 
 

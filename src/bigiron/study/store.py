@@ -176,15 +176,20 @@ class Study:
 
 
 def create(folder: Path, spec: Spec, workload: Workload) -> Study:
-    """Make the folder of a new study, or find it if it asks exactly the same."""
+    """Make the folder of a new study, or find it if it asks exactly the same.
+
+    One in which nothing was measured yet may be asked something else.
+    """
     if (folder / "study.toml").exists():
         study = open_study(folder)
-        if difference := _first_difference(study.spec, spec):
+        difference = _first_difference(study.spec, spec)
+        if difference and any(record.measured for record in study.records()):
             raise UserError(
                 f"the study {folder} asks something else ({difference}): give another -o, or delete it"
             )
-        return study
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not difference:
+            return study
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already and is no study: give another folder with -o")
     (folder / "cells").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(workload.source, folder / "workload.c")
