@@ -124,7 +124,7 @@ def test_a_name_that_is_no_kernel_to_fetch(empty_cache: Path, closed_mirror: Non
 
 def test_no_network(empty_cache: Path, closed_mirror: None) -> None:
     with pytest.raises(
-        UserError, match=r"^debian/6\.1: apt could not read all package lists: E: .*127\.0\.0\.1"
+        UserError, match=r"^debian/6\.1: apt could not read all .*: E: .*127\.0\.0\.1.* another mirror in"
     ):
         kernels.fetch("debian/6.1")
     assert kernels.installed() == []

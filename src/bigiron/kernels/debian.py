@@ -52,7 +52,10 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
     package = choose(wanted, available)
     if package is None:
         if refused:
-            raise UserError(f"debian/{wanted}: apt could not read all package lists: {refused}")
+            raise UserError(
+                f"debian/{wanted}: apt could not read all package lists: {refused}; "
+                f"check the network, or name another mirror in {MIRROR_VARIABLE}"
+            )
         raise UserError(
             f"Debian has no kernel {wanted} for {arch}: it has {', '.join(_series(available)) or 'none'} "
             f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2"
