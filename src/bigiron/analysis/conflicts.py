@@ -30,19 +30,24 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
     An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
-    A recycled line is shared only in that several CPUs had objects there, one after the other.
+    Of a line that one CPU has nearly to itself, only so many accesses count as the others can have disturbed:
+    two for each of theirs, that access and the owner's next. A recycled line is shared only in that several
+    CPUs had objects there, one after the other.
     """
     touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
         accesses=pl.max_horizontal("reads", "writes")
     )
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
+    touched = touched.join(_disturbed(touched), on="line").with_columns(
+        (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
+        (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
+    )
     lines = (
         touched.group_by("line")
         .agg(
             pl.col("object").sort_by("accesses", "pc", descending=True).first(),
-            pl.col("writes").sum() / operations,
-            pl.col("accesses").sum() / operations,
+            pl.col("writes_per_op", "accesses_per_op").sum(),
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
             pl.col("cpu").n_unique().alias("touchers"),
@@ -51,19 +56,26 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
     return (
-        lines.join(_functions(touched, operations), on="line")
-        .join(_false_sharing(touched), on="line", how="left")
-        .rename({"writes": "writes_per_op", "accesses": "accesses_per_op"})
-        .with_columns(pl.col("false_sharing").fill_null(False))
+        lines.join(_functions(touched), on="line")
+        .join(_false_sharing(touched), on="line")
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
 
 
-def _functions(touched: pl.DataFrame, operations: int) -> pl.DataFrame:
+def _disturbed(touched: pl.DataFrame) -> pl.DataFrame:
+    """Which share of a line's accesses can have followed one of another CPU."""
+    accesses = touched.group_by("line", "cpu").agg(pl.col("accesses").sum())
+    others = pl.col("accesses").sum() - pl.col("accesses").max()
+    return accesses.group_by("line").agg(
+        disturbed=pl.min_horizontal(1.0, 2 * others / pl.col("accesses").sum())
+    )
+
+
+def _functions(touched: pl.DataFrame) -> pl.DataFrame:
     return (
         touched.group_by("line", "function")
-        .agg(weight=pl.col("accesses").sum() / operations)
+        .agg(weight=pl.col("accesses_per_op").sum())
         .sort("weight", "function", descending=[True, False])
         .group_by("line", maintain_order=True)
         .agg(functions="function", weights="weight")
