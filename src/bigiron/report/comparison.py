@@ -49,7 +49,13 @@ class Point:
             what = (compare.kind(row.object), frozenset(row.functions), frozenset(row.lines))
             marked = row.differs(self.base, self.others)
             groups.setdefault((*what, marked), []).append(row)
-        return [Group(rows) for rows in groups.values()]
+        return sorted(map(Group, groups.values()), key=self._rank)
+
+    def _rank(self, group: "Group") -> tuple[float, float]:
+        """The largest change first, then the heaviest."""
+        marked = group.rows[0].differs(self.base, self.others)
+        change = abs(sum(row.change(self.base, self.others) for row in group.rows))
+        return (-change if marked else 0.0, -group.heaviest(self.variants))
 
 
 @dataclass(frozen=True)
