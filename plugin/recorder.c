@@ -54,6 +54,7 @@ struct cpu {
 
 struct slot {
 	uint64_t first, last; /* values of the task's counter */
+	uint64_t operations;  /* done while its CPU records, for itself or for another task there */
 	struct cpu *cpu;
 	enum { SLOT_WAITS, SLOT_RECORDS, SLOT_DONE } state;
 };
@@ -247,26 +248,24 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 			  void *userdata UNUSED)
 {
 	struct slot *slot;
+	uint64_t value;
 
 	if (address - arm.slots >= arm.nr_slots * arm.slot_bytes)
 		return;
 	slot = &slots[(address - arm.slots) / arm.slot_bytes];
-	switch (slot->state) {
-	case SLOT_WAITS:
-		slot->first = slot->last = stored_value(info);
+	value = stored_value(info);
+	if (slot->state == SLOT_WAITS) {
+		slot->first = value;
 		slot->cpu = this_cpu();
 		slot->state = SLOT_RECORDS;
 		slot->cpu->recording++;
-		break;
-	case SLOT_RECORDS:
-		slot->last = stored_value(info);
-		if (slot->last - slot->first >= arm.operations) {
-			slot->state = SLOT_DONE;
-			slot->cpu->recording--;
-		}
-		break;
-	case SLOT_DONE:
-		break;
+	} else if (slot->cpu->recording) {
+		slot->operations += value - slot->last;
+	}
+	slot->last = value;
+	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
+		slot->state = SLOT_DONE;
+		slot->cpu->recording--;
 	}
 }
 
@@ -400,7 +399,7 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	}
 	fprintf(out, "{\"operations\":[");
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
-		fprintf(out, "%s%lu", i ? "," : "", slots[i].last - slots[i].first);
+		fprintf(out, "%s%lu", i ? "," : "", slots[i].operations);
 	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_entries);
 	fprintf(out, ",\"per_cpu_offsets\":[");
 	if (per_cpu_offset && read_guest(per_cpu_offset, nr_cpus * sizeof(uint64_t)))
