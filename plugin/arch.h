@@ -17,7 +17,14 @@ enum insn_kind {
 };
 
 /* The kernel's functions at which the recorder must know that the context changes. */
-enum entry_kind { ENTRY_NONE, ENTRY_EXCEPTION, ENTRY_INTERRUPT, ENTRY_SWITCH };
+enum entry_kind {
+	ENTRY_NONE,
+	ENTRY_EXCEPTION,
+	ENTRY_INTERRUPT,
+	ENTRY_SWITCH,	 /* to another task's stack */
+	ENTRY_PREEMPTED, /* a task must give up its CPU */
+	ENTRY_RESUMED,	 /* and has it again */
+};
 
 struct arch {
 	const char *target;	/* QEMU's name of it */
@@ -29,6 +36,9 @@ struct arch {
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	enum entry_kind (*entry_kind)(const char *symbol);
+	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */
+	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,
+			  uint64_t *next);
 };
 
 extern const struct arch arch_x86_64;

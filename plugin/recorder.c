@@ -38,6 +38,7 @@ struct stack {
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */
 	bool harness; /* the agent's */
+	bool preempted; /* is in the scheduler because its time is up */
 };
 
 struct cpu {
@@ -102,7 +103,7 @@ static struct cpu *this_cpu(void)
 
 static enum context context_of(const struct stack *stack)
 {
-	if (stack->interrupts)
+	if (stack->interrupts || stack->preempted)
 		return CONTEXT_INTERRUPT;
 	if (stack->harness)
 		return CONTEXT_HARNESS;
@@ -164,6 +165,7 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->in_user = false;
 	cpu->entering = true;
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
+	cpu->stack->preempted = false;
 }
 
 static void on_entry(unsigned int nr UNUSED, void *userdata)
@@ -176,7 +178,9 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 		cpu->switching = true;
 		return;
 	}
-	if (cpu->stack->nesting < MAX_NESTING) {
+	if (entry->kind == ENTRY_PREEMPTED || entry->kind == ENTRY_RESUMED) {
+		cpu->stack->preempted = entry->kind == ENTRY_PREEMPTED;
+	} else if (cpu->stack->nesting < MAX_NESTING) {
 		cpu->stack->nesting++;
 		cpu->stack->interrupts = cpu->stack->interrupts << 1 | (entry->kind == ENTRY_INTERRUPT);
 	}
@@ -445,6 +449,60 @@ static void mark_symbols(uint64_t address, size_t length)
 	symbols = out;
 }
 
+static void add_entry(uint64_t address, enum entry_kind kind)
+{
+	if (nr_entries < MAX_ENTRIES)
+		entries[nr_entries++] = (struct entry){ address, kind };
+}
+
+/*
+ * Where a task gives up its CPU because it must, not because it waits: what the scheduler then does is an interrupt's
+ * doing, and no part of the operation.
+ */
+static struct preemption {
+	const char *caller, *callee;
+	uint64_t start, end; /* of the caller */
+	uint64_t target;
+} preemptions[] = {
+	{ .caller = "exit_to_user_mode_prepare", .callee = "schedule" },
+	{ .caller = "exit_to_user_mode_loop", .callee = "schedule" },
+	{ .caller = "__cond_resched", .callee = "preempt_schedule_common" },
+	{ .caller = "__cond_resched", .callee = "__schedule" },
+	{ .caller = "_cond_resched", .callee = "preempt_schedule_common" },
+	{ .caller = "_cond_resched", .callee = "__schedule" },
+	{ .caller = "preempt_schedule_thunk", .callee = "preempt_schedule" },
+	{ .caller = "preempt_schedule_notrace_thunk", .callee = "preempt_schedule_notrace" },
+};
+
+static void note_preemption(const char *name, uint64_t address)
+{
+	for (unsigned int i = 0; i < sizeof(preemptions) / sizeof(*preemptions); i++) {
+		struct preemption *preemption = &preemptions[i];
+
+		/* Symbols come in the order of their addresses: the next one ends the caller. */
+		if (preemption->start && !preemption->end && address > preemption->start)
+			preemption->end = address;
+		if (!strcmp(name, preemption->caller))
+			preemption->start = address;
+		if (!strcmp(name, preemption->callee))
+			preemption->target = address;
+	}
+}
+
+static void add_preemptions(void)
+{
+	for (unsigned int i = 0; i < sizeof(preemptions) / sizeof(*preemptions); i++) {
+		const struct preemption *preemption = &preemptions[i];
+		uint64_t size = preemption->end - preemption->start, call, next;
+
+		if (size && preemption->target && size < 1 << 16 && read_guest(preemption->start, size) &&
+		    arch->find_call(buffer->data, size, preemption->start, preemption->target, &call, &next)) {
+			add_entry(call, ENTRY_PREEMPTED);
+			add_entry(next, ENTRY_RESUMED);
+		}
+	}
+}
+
 /* Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. */
 static void find_entries(void)
 {
@@ -454,18 +512,20 @@ static void find_entries(void)
 	if (!symbols)
 		return;
 	rewind(symbols);
-	while (nr_entries < MAX_ENTRIES && fgets(line, sizeof(line), symbols)) {
+	while (fgets(line, sizeof(line), symbols)) {
 		enum entry_kind kind;
 
 		if (sscanf(line, "%lx %*c %511s", &address, name) != 2)
 			continue;
 		if (!strcmp(name, "__per_cpu_offset"))
 			per_cpu_offset = address;
+		note_preemption(name, address);
 		kind = arch->entry_kind(name);
 		if (kind != ENTRY_NONE)
-			entries[nr_entries++] = (struct entry){ address, kind };
+			add_entry(address, kind);
 	}
 	fflush(symbols);
+	add_preemptions();
 	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
 }
 

@@ -116,6 +116,21 @@ static enum entry_kind entry_kind(const char *symbol)
 	return ENTRY_NONE;
 }
 
+static bool find_call(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call, uint64_t *next)
+{
+	for (size_t i = 0; i + 5 <= size; i++) {
+		int32_t distance;
+
+		memcpy(&distance, bytes + i + 1, sizeof(distance));
+		if (bytes[i] == 0xe8 && pc + i + 5 + distance == callee) {
+			*call = pc + i;
+			*next = pc + i + 5;
+			return true;
+		}
+	}
+	return false;
+}
+
 const struct arch arch_x86_64 = {
 	.target = "x86_64",
 	.kernel_start = 0xff00000000000000,
@@ -127,4 +142,5 @@ const struct arch arch_x86_64 = {
 	.is_mark = is_mark,
 	.classify = classify,
 	.entry_kind = entry_kind,
+	.find_call = find_call,
 };
