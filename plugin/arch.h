@@ -10,6 +10,7 @@
 /* What an instruction's memory accesses mean for the recorder. */
 enum insn_kind {
 	INSN_OTHER,	       /* record its accesses */
+	INSN_STRING,	       /* repeats itself over a range of memory */
 	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
 	INSN_CALL_OR_RETURN,   /* its access shows where the stack is */
 	INSN_CALL_BY_MEMORY,   /* its store does; its load is recorded */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define FIRST_CAPACITY 4096
-#define LINE_BYTES 64 /* POWER's lines of 128 bytes are joined when the result is read */
 
 struct line_count {
 	uint64_t key; /* line | context << 1 | 1: never 0 in a used entry */
@@ -110,7 +109,7 @@ bool lines_count(struct line_table *table, const struct line_access *access)
 	struct line_count *count = find(table->counts, table->capacity, key, access->pc);
 	bool is_new = !count->key;
 
-	table->accesses[access->context]++;
+	table->accesses[access->context] += !access->again;
 	if (is_new) {
 		/* At most three quarters full, so that every probe ends. */
 		if (table->used * 4 >= table->capacity * 3) {
@@ -126,9 +125,9 @@ bool lines_count(struct line_table *table, const struct line_access *access)
 	}
 	count->bytes |= byte_mask(access);
 	if (access->store)
-		count->writes++;
+		count->writes += !access->again;
 	else
-		count->reads++;
+		count->reads += !access->again;
 	return is_new;
 }
 

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define LINE_BYTES 64 /* POWER's lines of 128 bytes are joined when the result is read */
+
 /* On whose behalf the kernel runs: a line's accesses are counted for each apart. */
 enum context {
 	CONTEXT_OPERATION, /* a user task's own path into the kernel */
@@ -33,6 +35,7 @@ struct line_access {
 	enum context context;
 	unsigned int size_shift;
 	bool store;
+	bool again; /* goes on with what the access before did in this line: touches bytes, is not counted */
 };
 
 /* Returns true if this instruction touches this line for the first time on this CPU. */

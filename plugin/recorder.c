@@ -49,6 +49,9 @@ struct cpu {
 	bool entering;		 /* came from user mode, and has not called a function yet */
 	bool switching;		 /* is about to change to another task's stack */
 	bool entering_harness;	 /* the next task to enter the kernel is the agent */
+	struct {
+		uint64_t pc, line;
+	} string[2]; /* the string instruction that ran last, and the line that it loaded from and stored to last */
 	struct line_table lines;
 	struct stack stacks[NR_STACKS];
 };
@@ -207,22 +210,17 @@ static void on_call_or_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info
 	on_stack_at(cpu, address);
 }
 
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void count_access(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint64_t pc, bool again)
 {
-	struct cpu *cpu = this_cpu();
-	struct line_access access;
-
-	/* Its own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
-	if (!cpu->recording || cpu->context == CONTEXT_HARNESS || address < arch->kernel_start ||
-	    (address & ~(arch->stack_bytes - 1)) == cpu->stack->base)
-		return;
-	access = (struct line_access){
+	const struct line_access access = {
 		.address = address,
-		.pc = (uint64_t)userdata,
+		.pc = pc,
 		.context = cpu->context,
 		.size_shift = qemu_plugin_mem_size_shift(info),
 		.store = qemu_plugin_mem_is_store(info),
+		.again = again,
 	};
+
 	if (lines_count(&cpu->lines, &access)) {
 		struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
 
@@ -230,6 +228,38 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 		if (hwaddr && qemu_plugin_hwaddr_is_io(hwaddr))
 			lines_ignore(&cpu->lines, &access);
 	}
+}
+
+/* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
+static bool is_recorded(const struct cpu *cpu, uint64_t address)
+{
+	return cpu->recording && cpu->context != CONTEXT_HARNESS && address >= arch->kernel_start &&
+	       (address & ~(arch->stack_bytes - 1)) != cpu->stack->base;
+}
+
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!is_recorded(cpu, address))
+		return;
+	cpu->string[0].pc = cpu->string[1].pc = 0;
+	count_access(cpu, info, address, (uint64_t)userdata, false);
+}
+
+/* A processor copies or clears a whole line at once, where the emulator does it byte by byte: one access a line. */
+static void on_string_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+	bool store = qemu_plugin_mem_is_store(info), again;
+	uint64_t pc = (uint64_t)userdata, line = address & ~(uint64_t)(LINE_BYTES - 1);
+
+	if (!is_recorded(cpu, address))
+		return;
+	again = cpu->string[store].pc == pc && cpu->string[store].line == line;
+	cpu->string[store].pc = pc;
+	cpu->string[store].line = line;
+	count_access(cpu, info, address, pc, again);
 }
 
 static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -305,6 +335,10 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			break;
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_RW, (void *)pc);
+			break;
+		case INSN_STRING:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_string_access, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, (void *)pc);
 			break;
 		case INSN_OTHER:

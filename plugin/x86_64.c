@@ -33,6 +33,7 @@ struct insn {
 	uint8_t opcode;
 	uint8_t rex;
 	bool segment;	 /* addressed through fs or gs */
+	bool repeats;
 	const uint8_t *modrm, *end;
 };
 
@@ -42,8 +43,9 @@ static bool decode(struct insn *insn, const uint8_t *at, size_t size)
 	for (; at < insn->end; at++) {
 		if (*at == 0x64 || *at == 0x65)
 			insn->segment = true;
-		else if (*at != 0x66 && *at != 0x67 && *at != 0xf0 && *at != 0xf2 && *at != 0xf3 &&
-			 *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
+		else if (*at == 0xf2 || *at == 0xf3)
+			insn->repeats = true;
+		else if (*at != 0x66 && *at != 0x67 && *at != 0xf0 && *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
 			break;
 	}
 	if (at < insn->end && (*at & 0xf0) == 0x40)
@@ -88,6 +90,8 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 			return INSN_INTERRUPT_RETURN;
 		if (opcode == 0xff && reg == 2)
 			return *insn.modrm >> 6 == 3 ? INSN_CALL_OR_RETURN : INSN_CALL_BY_MEMORY;
+		if (insn.repeats && ((opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf)))
+			return INSN_STRING;
 		if ((opcode >= 0x50 && opcode <= 0x5f) || opcode == 0x68 || opcode == 0x6a || opcode == 0x9c ||
 		    opcode == 0x9d || opcode == 0xc9)
 			return INSN_STACK;
