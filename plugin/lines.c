@@ -13,11 +13,16 @@ struct line_count {
 	uint32_t reads, writes;
 };
 
-/* What all CPUs together did to a line. */
+/* What all CPUs together did to each line: an open hash table. */
 struct line_sum {
-	uint64_t line;
+	uint64_t line; /* 0: unused */
 	uint32_t first_table;
 	uint8_t shared, written;
+};
+
+struct line_sums {
+	struct line_sum *sums;
+	uint64_t capacity, used;
 };
 
 static uint64_t hash(uint64_t a, uint64_t b)
@@ -139,42 +144,59 @@ void lines_ignore(struct line_table *table, const struct line_access *access)
 	count->reads = count->writes = 0;
 }
 
-static struct line_sum *find_sum(struct line_sum *sums, uint64_t capacity, uint64_t line)
+static struct line_sum *find_sum(const struct line_sums *table, uint64_t line)
 {
-	uint64_t at = hash(line, 0) & (capacity - 1);
+	uint64_t at = hash(line, 0) & (table->capacity - 1);
 
-	while (sums[at].line && sums[at].line != line)
-		at = (at + 1) & (capacity - 1);
-	return &sums[at];
+	while (table->sums[at].line && table->sums[at].line != line)
+		at = (at + 1) & (table->capacity - 1);
+	return &table->sums[at];
 }
 
-static struct line_sum *sum_lines(const struct line_table *tables, unsigned int nr_tables, uint64_t *capacity)
+static bool grow_sums(struct line_sums *table)
 {
-	struct line_sum *sums;
-	uint64_t used = 0;
+	struct line_sums bigger = { .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY };
 
-	for (unsigned int t = 0; t < nr_tables; t++)
-		used += tables[t].used;
-	for (*capacity = FIRST_CAPACITY; *capacity < used * 2;)
-		*capacity *= 2;
-	sums = calloc(*capacity, sizeof(*sums));
-	for (unsigned int t = 0; sums && t < nr_tables; t++) {
+	bigger.used = table->used;
+	bigger.sums = calloc(bigger.capacity, sizeof(*bigger.sums));
+	if (!bigger.sums)
+		return false;
+	for (uint64_t i = 0; i < table->capacity; i++)
+		if (table->sums[i].line)
+			*find_sum(&bigger, table->sums[i].line) = table->sums[i];
+	free(table->sums);
+	*table = bigger;
+	return true;
+}
+
+static bool was_touched(const struct line_count *count)
+{
+	return count->reads || count->writes;
+}
+
+static bool sum_lines(struct line_sums *result, const struct line_table *tables, unsigned int nr_tables)
+{
+	*result = (struct line_sums){ 0 };
+	for (unsigned int t = 0; t < nr_tables; t++) {
 		for (uint64_t i = 0; i < tables[t].capacity; i++) {
 			const struct line_count *count = &tables[t].counts[i];
 			struct line_sum *sum;
 
-			if (!count->reads && !count->writes)
+			if (!was_touched(count))
 				continue;
-			sum = find_sum(sums, *capacity, count_line(count));
+			if (result->used * 2 >= result->capacity && !grow_sums(result))
+				return false;
+			sum = find_sum(result, count_line(count));
 			if (!sum->line) {
 				sum->line = count_line(count);
 				sum->first_table = t;
+				result->used++;
 			}
 			sum->shared |= sum->first_table != t;
 			sum->written |= count->writes != 0;
 		}
 	}
-	return sums;
+	return true;
 }
 
 static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
@@ -188,26 +210,24 @@ static void write_count(FILE *out, unsigned int cpu, const struct line_count *co
 int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
-	uint64_t capacity;
-	struct line_sum *sums = sum_lines(tables, nr_tables, &capacity);
+	struct line_sums sums;
+	bool whole = sum_lines(&sums, tables, nr_tables);
 
-	if (!sums)
-		return -1;
 	fprintf(out, "cpu,context,line,pc,reads,writes,bytes\n");
-	for (unsigned int t = 0; t < nr_tables; t++) {
+	for (unsigned int t = 0; whole && t < nr_tables; t++) {
 		for (uint64_t i = 0; i < tables[t].capacity; i++) {
 			const struct line_count *count = &tables[t].counts[i];
 			const struct line_sum *sum;
 
-			if (!count->reads && !count->writes)
+			if (!was_touched(count))
 				continue;
-			sum = find_sum(sums, capacity, count_line(count));
+			sum = find_sum(&sums, count_line(count));
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
 			else if (sum->shared && sum->written)
 				write_count(out, t, count);
 		}
 	}
-	free(sums);
-	return ferror(out) ? -1 : 0;
+	free(sums.sums);
+	return whole && !ferror(out) ? 0 : -1;
 }

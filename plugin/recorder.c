@@ -116,21 +116,28 @@ static enum context context_of(const struct stack *stack)
 	return stack->task ? CONTEXT_KTHREAD : CONTEXT_INTERRUPT;
 }
 
-static struct stack *find_stack(struct cpu *cpu, uint64_t base)
+/* Where the stack is noted, or is to be: a used place of another stack is given up where eight in a row are used. */
+static struct stack *stack_place(struct cpu *cpu, uint64_t base)
 {
 	uint64_t at = base / arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+	struct stack *place = NULL;
 
-	for (unsigned int probes = 0; probes < 8; probes++, at++) {
-		struct stack *stack = &cpu->stacks[at % NR_STACKS];
-
-		if (stack->base == base)
-			return stack;
-		if (!stack->base)
+	for (unsigned int probes = 0; probes < 8; probes++) {
+		place = &cpu->stacks[(at + probes) % NR_STACKS];
+		if (place->base == base || !place->base)
 			break;
 	}
-	/* A crowded place loses its oldest: a task that comes back is learnt again when it next enters the kernel. */
-	cpu->stacks[at % NR_STACKS] = (struct stack){ .base = base };
-	return &cpu->stacks[at % NR_STACKS];
+	return place;
+}
+
+static struct stack *find_stack(struct cpu *cpu, uint64_t base)
+{
+	struct stack *stack = stack_place(cpu, base);
+
+	/* A task whose place was given up is learnt again when it next enters the kernel. */
+	if (stack->base != base)
+		*stack = (struct stack){ .base = base };
+	return stack;
 }
 
 /* The CPU called or returned with its stack pointer at `address`. */
@@ -393,13 +400,9 @@ static bool is_stack(uint64_t address)
 {
 	uint64_t base = address & ~(arch->stack_bytes - 1);
 
-	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
-		uint64_t at = base / arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
-
-		for (unsigned int probes = 0; probes < 9; probes++, at++)
-			if (cpus[nr].stacks[at % NR_STACKS].base == base)
-				return true;
-	}
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		if (stack_place(&cpus[nr], base)->base == base)
+			return true;
 	return false;
 }
 
