@@ -16,6 +16,7 @@ from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
+_SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _WIDTH = 100  # of the text: fits a mail's reader and a terminal
 _OBJECT_WIDTH = 34
 _MOST_FUNCTIONS = 8
@@ -46,9 +47,11 @@ class Point:
         """Rows that are alike put together: for instance the pages of one slab cache."""
         groups: dict[tuple[object, ...], list[Row]] = {}
         for row in self.rows:
-            what = (compare.kind(row.object), frozenset(row.functions), frozenset(row.lines))
-            marked = row.differs(self.base, self.others)
-            groups.setdefault((*what, marked), []).append(row)
+            kind, marked = compare.kind(row.object), row.differs(self.base, self.others)
+            small = max(row.accesses(variant) for variant in self.variants) < _SMALL
+            one_of_many = small or kind == "struct page"
+            touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
+            groups.setdefault((kind, touched_by, marked), []).append(row)
         return sorted(map(Group, groups.values()), key=self._rank)
 
     def _rank(self, group: "Group") -> tuple[float, float]:
@@ -60,7 +63,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines of one kind that the same functions touch, shown as one; the figures are their sum."""
+    """Lines of one kind that the same functions touch, shown as one; the figures are their sums."""
 
     rows: list[Row]
 
