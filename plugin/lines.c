@@ -9,7 +9,7 @@
 struct line_count {
 	uint64_t key; /* line | context << 1 | 1: never 0 in a used entry */
 	uint64_t pc;
-	uint64_t bytes; /* a bit for each byte of the line that was touched */
+	uint64_t bytes; /* a bit for each byte of the line that was touched; 0 in a used entry: is no memory */
 	uint32_t reads, writes;
 };
 
@@ -114,6 +114,8 @@ bool lines_count(struct line_table *table, const struct line_access *access)
 	struct line_count *count = find(table->counts, table->capacity, key, access->pc);
 	bool is_new = !count->key;
 
+	if (!is_new && !count->bytes)
+		return false;
 	table->accesses[access->context] += !access->again;
 	if (is_new) {
 		/* At most three quarters full, so that every probe ends. */
@@ -142,6 +144,7 @@ void lines_ignore(struct line_table *table, const struct line_access *access)
 
 	table->accesses[access->context] -= count->reads + count->writes;
 	count->reads = count->writes = 0;
+	count->bytes = 0;
 }
 
 static struct line_sum *find_sum(const struct line_sums *table, uint64_t line)

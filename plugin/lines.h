@@ -40,7 +40,7 @@ struct line_access {
 
 /* Returns true if this instruction touches this line for the first time on this CPU. */
 bool lines_count(struct line_table *table, const struct line_access *access);
-/* Forget what the access counted: it was no memory. */
+/* Forget what the access counted, and count no more of its kind: it was no memory. */
 void lines_ignore(struct line_table *table, const struct line_access *access);
 
 /*
