@@ -1,0 +1,96 @@
+"""What the tests share: the command as a user runs it, and studies that several tests read."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BIGIRON = Path(sys.executable).with_name("bigiron")
+WORKLOADS = Path(__file__).with_name("workloads")
+SAFETY_NET_S = 300
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the command said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line in which it said what is wrong; anything else on stderr is a failure."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1 and lines[0].startswith("bigiron: "), self.err
+        return lines[0].removeprefix("bigiron: ")
+
+
+def bigiron(*arguments: str | Path, **environment: str) -> Answer:
+    """Run the command; `environment` is added to this process's own."""
+    done = subprocess.run(
+        [BIGIRON, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        timeout=SAFETY_NET_S,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def measured(*arguments: str | Path, **environment: str) -> Answer:
+    """`bigiron run` with these arguments, which must measure every cell."""
+    answer = bigiron("run", *arguments, **environment)
+    assert answer.status == 0, answer
+    return answer
+
+
+def compared(study: Path, *options: str) -> dict[str, Any]:
+    """What `bigiron compare --format json` says of a study."""
+    answer = bigiron("compare", study, "--format", "json", *options)
+    assert (answer.status, answer.err) == (0, ""), answer
+    document: dict[str, Any] = json.loads(answer.out)
+    return document
+
+
+def machines_of(mark: Path) -> list[int]:
+    """The process ids of the virtual machines whose command line names a path under `mark`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has just ended
+        if command.startswith(b"qemu-system") and os.fsencode(mark) in command:
+            found.append(int(process.name))
+    return found
+
+
+@pytest.fixture(scope="session")
+def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The main job's study, twice over: open1 on 6.1 and 6.12 with 8 CPUs. Only to be read: copy it."""
+    study = tmp_path_factory.mktemp("session") / "open1"
+    kernels = ("--kernel", "debian/6.1", "--kernel", "debian/6.12")
+    measured("open1", *kernels, "--cpus", "8", "--reps", "2", "-o", study)
+    return study
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a file system")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
