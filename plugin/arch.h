@@ -12,8 +12,9 @@ enum insn_kind {
 	INSN_OTHER,	       /* record its accesses */
 	INSN_STRING,	       /* repeats itself over a range of memory */
 	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
-	INSN_CALL_OR_RETURN,   /* its access shows where the stack is */
-	INSN_CALL_BY_MEMORY,   /* its store does; its load is recorded */
+	INSN_CALL,	       /* its store shows where the stack is */
+	INSN_CALL_BY_MEMORY,   /* so does its store; its load is recorded */
+	INSN_RETURN,	       /* its load shows where the stack is */
 	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception */
 };
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
+
 #define FIRST_CAPACITY 4096
 
 struct line_count {
@@ -11,6 +13,7 @@ struct line_count {
 	uint64_t pc;
 	uint64_t bytes; /* a bit for each byte of the line that was touched; 0 in a used entry: is no memory */
 	uint32_t reads, writes;
+	uint32_t chain;
 };
 
 /* What all CPUs together did to each line: an open hash table. */
@@ -24,13 +27,6 @@ struct line_sums {
 	struct line_sum *sums;
 	uint64_t capacity, used;
 };
-
-static uint64_t hash(uint64_t a, uint64_t b)
-{
-	uint64_t h = (a ^ b * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
-
-	return h ^ h >> 32;
-}
 
 static uint64_t line_of(uint64_t address)
 {
@@ -67,11 +63,11 @@ void lines_free(struct line_table *table)
 	*table = (struct line_table){ 0 };
 }
 
-static struct line_count *find(struct line_count *counts, uint64_t capacity, uint64_t key, uint64_t pc)
+static struct line_count *find(struct line_count *counts, uint64_t capacity, uint64_t key, uint64_t pc, uint32_t chain)
 {
-	uint64_t at = hash(key, pc) & (capacity - 1);
+	uint64_t at = hash(key ^ (uint64_t)chain << 40, pc) & (capacity - 1);
 
-	while (counts[at].key && (counts[at].key != key || counts[at].pc != pc))
+	while (counts[at].key && (counts[at].key != key || counts[at].pc != pc || counts[at].chain != chain))
 		at = (at + 1) & (capacity - 1);
 	return &counts[at];
 }
@@ -87,8 +83,8 @@ static bool grow(struct line_table *table)
 		return false;
 	for (uint64_t i = 0; i < table->capacity; i++)
 		if (table->counts[i].key)
-			*find(bigger, table->capacity * 2, table->counts[i].key, table->counts[i].pc) =
-				table->counts[i];
+			*find(bigger, table->capacity * 2, table->counts[i].key, table->counts[i].pc,
+			      table->counts[i].chain) = table->counts[i];
 	free(table->counts);
 	table->counts = bigger;
 	table->capacity *= 2;
@@ -111,7 +107,7 @@ static uint64_t byte_mask(const struct line_access *access)
 bool lines_count(struct line_table *table, const struct line_access *access)
 {
 	uint64_t key = key_of(access);
-	struct line_count *count = find(table->counts, table->capacity, key, access->pc);
+	struct line_count *count = find(table->counts, table->capacity, key, access->pc, access->chain);
 	bool is_new = !count->key;
 
 	if (!is_new && !count->bytes)
@@ -124,11 +120,12 @@ bool lines_count(struct line_table *table, const struct line_access *access)
 				table->lost++;
 				return false;
 			}
-			count = find(table->counts, table->capacity, key, access->pc);
+			count = find(table->counts, table->capacity, key, access->pc, access->chain);
 		}
 		table->used++;
 		count->key = key;
 		count->pc = access->pc;
+		count->chain = access->chain;
 	}
 	count->bytes |= byte_mask(access);
 	if (access->store)
@@ -140,7 +137,7 @@ bool lines_count(struct line_table *table, const struct line_access *access)
 
 void lines_ignore(struct line_table *table, const struct line_access *access)
 {
-	struct line_count *count = find(table->counts, table->capacity, key_of(access), access->pc);
+	struct line_count *count = find(table->counts, table->capacity, key_of(access), access->pc, access->chain);
 
 	table->accesses[access->context] -= count->reads + count->writes;
 	count->reads = count->writes = 0;
@@ -206,8 +203,8 @@ static void write_count(FILE *out, unsigned int cpu, const struct line_count *co
 {
 	static const char *const names[] = { "operation", "interrupt", "kthread" };
 
-	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%#lx\n", cpu, names[count_context(count)], count_line(count), count->pc,
-		count->reads, count->writes, count->bytes);
+	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, names[count_context(count)], count_line(count), count->pc,
+		count->chain, count->reads, count->writes, count->bytes);
 }
 
 int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
@@ -216,7 +213,7 @@ int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int 
 	struct line_sums sums;
 	bool whole = sum_lines(&sums, tables, nr_tables);
 
-	fprintf(out, "cpu,context,line,pc,reads,writes,bytes\n");
+	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
 	for (unsigned int t = 0; whole && t < nr_tables; t++) {
 		for (uint64_t i = 0; i < tables[t].capacity; i++) {
 			const struct line_count *count = &tables[t].counts[i];

@@ -32,6 +32,7 @@ void lines_free(struct line_table *table);
 struct line_access {
 	uint64_t address;
 	uint64_t pc;
+	uint32_t chain; /* how the kernel got there: chains.h */
 	enum context context;
 	unsigned int size_shift;
 	bool store;

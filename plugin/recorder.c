@@ -8,19 +8,21 @@
  * code with one at each store, to see the tasks count their operations. MARK_DISARM writes the result and throws the
  * instrumented code away again.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../guest/recorder.h"
 #include "arch.h"
+#include "chains.h"
 #include "lines.h"
 #include "qemu_api.h"
 
 #define UNUSED __attribute__((unused))
 
 #define MAX_ENTRIES 1024
-#define NR_STACKS 4096
+#define NR_STACKS 1024
 #define MAX_NESTING 32
 #define TABLES_BYTES (512ull << 20) /* for all CPUs together */
 
@@ -39,6 +41,7 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool harness; /* the agent's */
 	bool preempted; /* is in the scheduler because its time is up */
+	struct call_stack calls;
 };
 
 struct cpu {
@@ -135,13 +138,16 @@ static struct stack *find_stack(struct cpu *cpu, uint64_t base)
 	struct stack *stack = stack_place(cpu, base);
 
 	/* A task whose place was given up is learnt again when it next enters the kernel. */
-	if (stack->base != base)
-		*stack = (struct stack){ .base = base };
+	if (stack->base != base) {
+		memset(stack, 0, offsetof(struct stack, calls));
+		stack->base = base;
+		chain_reset(&stack->calls);
+	}
 	return stack;
 }
 
 /* The CPU called or returned with its stack pointer at `address`. */
-static void on_stack_at(struct cpu *cpu, uint64_t address)
+static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	uint64_t base = address & ~(arch->stack_bytes - 1);
 	bool entering = cpu->entering;
@@ -151,8 +157,13 @@ static void on_stack_at(struct cpu *cpu, uint64_t address)
 	if (address >= arch->no_stack_from && address < arch->no_stack_to)
 		return;
 	if (base != cpu->stack->base) {
+		const struct stack *before = cpu->stack;
+
 		cpu->stack = find_stack(cpu, base);
 		cpu->stack->task |= cpu->switching;
+		/* Down to an interrupt's stack: its chain goes on from where the CPU was. */
+		if (is_call && !cpu->stack->task && !cpu->stack->user && !entering)
+			chain_continue(&cpu->stack->calls, before->calls.chain);
 		cpu->switching = false;
 	}
 	if (entering) {
@@ -176,6 +187,7 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->entering = true;
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
 	cpu->stack->preempted = false;
+	chain_reset(&cpu->stack->calls);
 }
 
 static void on_entry(unsigned int nr UNUSED, void *userdata)
@@ -191,6 +203,7 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 	if (entry->kind == ENTRY_PREEMPTED || entry->kind == ENTRY_RESUMED) {
 		cpu->stack->preempted = entry->kind == ENTRY_PREEMPTED;
 	} else if (cpu->stack->nesting < MAX_NESTING) {
+		chain_enter(&cpu->stack->calls, entry->address, entry->kind == ENTRY_INTERRUPT);
 		cpu->stack->nesting++;
 		cpu->stack->interrupts = cpu->stack->interrupts << 1 | (entry->kind == ENTRY_INTERRUPT);
 	}
@@ -203,18 +216,29 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 
 	if (!cpu->stack->nesting)
 		return;
+	chain_leave(&cpu->stack->calls);
 	cpu->stack->nesting--;
 	cpu->stack->interrupts >>= 1;
 	cpu->context = context_of(cpu->stack);
 }
 
-static void on_call_or_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
-			      void *userdata UNUSED)
+static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address, void *userdata)
 {
 	struct cpu *cpu = this_cpu();
 
 	leave_user_mode(cpu);
-	on_stack_at(cpu, address);
+	on_stack_at(cpu, address, true);
+	chain_call(&cpu->stack->calls, (uint64_t)userdata, address);
+}
+
+static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
+		      void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	leave_user_mode(cpu);
+	on_stack_at(cpu, address, false);
+	chain_return(&cpu->stack->calls, address);
 }
 
 static void count_access(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint64_t pc, bool again)
@@ -222,6 +246,7 @@ static void count_access(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t a
 	const struct line_access access = {
 		.address = address,
 		.pc = pc,
+		.chain = cpu->stack->calls.chain,
 		.context = cpu->context,
 		.size_shift = qemu_plugin_mem_size_shift(info),
 		.store = qemu_plugin_mem_is_store(info),
@@ -272,7 +297,7 @@ static void on_string_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info,
 static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
 	if (qemu_plugin_mem_is_store(info))
-		on_call_or_return(nr, info, address, userdata);
+		on_call(nr, info, address, userdata);
 	else
 		on_access(nr, info, address, userdata);
 }
@@ -336,9 +361,13 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_NO_REGS,
 							       NULL);
 			break;
-		case INSN_CALL_OR_RETURN:
-			qemu_plugin_register_vcpu_mem_cb(insn, on_call_or_return, QEMU_PLUGIN_CB_NO_REGS,
-							 QEMU_PLUGIN_MEM_RW, NULL);
+		case INSN_CALL:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+							 (void *)pc);
+			break;
+		case INSN_RETURN:
+			qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+							 NULL);
 			break;
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
@@ -454,6 +483,17 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	return fclose(out) || failed ? -1 : 0;
 }
 
+static int write_chains(void)
+{
+	FILE *out = open_result("chains.csv", "w");
+	int failed;
+
+	if (!out)
+		return -1;
+	failed = chains_write(out);
+	return fclose(out) || failed ? -1 : 0;
+}
+
 static void write_results(void)
 {
 	uint64_t stack_accesses[NR_CONTEXTS] = { 0 };
@@ -467,7 +507,7 @@ static void write_results(void)
 	struct line_table tables[nr_cpus];
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		tables[nr] = cpus[nr].lines;
-	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses);
+	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) || write_chains();
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);

@@ -84,12 +84,14 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 	opcode = insn.opcode;
 	reg = insn.modrm < insn.end ? *insn.modrm >> 3 & 7 : 0;
 	if (insn.map == 1) {
-		if (opcode == 0xe8 || opcode == 0xc2 || opcode == 0xc3)
-			return INSN_CALL_OR_RETURN;
+		if (opcode == 0xe8)
+			return INSN_CALL;
+		if (opcode == 0xc2 || opcode == 0xc3)
+			return INSN_RETURN;
 		if (opcode == 0xcf)
 			return INSN_INTERRUPT_RETURN;
 		if (opcode == 0xff && reg == 2)
-			return *insn.modrm >> 6 == 3 ? INSN_CALL_OR_RETURN : INSN_CALL_BY_MEMORY;
+			return *insn.modrm >> 6 == 3 ? INSN_CALL : INSN_CALL_BY_MEMORY;
 		if (insn.repeats && ((opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf)))
 			return INSN_STRING;
 		if ((opcode >= 0x50 && opcode <= 0x5f) || opcode == 0x68 || opcode == 0x6a || opcode == 0x9c ||

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * How the kernel got where it is: the call chain of each kernel stack, and a tree of all chains that were seen.
+ *
+ * A chain is a list of the places of calls that have not returned, as in the kernel's own stack dumps: a function that
+ * ended in a jump to another is not in it.
+ */
+#ifndef CHAINS_H
+#define CHAINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MAX_FRAMES 128
+
+/* A chain's number in the tree; 0 is the empty chain. */
+typedef uint32_t chain_id;
+
+struct frame {
+	uint64_t sp;	/* where the return address lies; 0 in an entry's frame that has called nothing yet */
+	chain_id chain; /* that the frame returns to */
+	bool entry;	/* of an interrupt or an exception: only its own return ends it */
+};
+
+/* Invariant: sp grows from the last frame to the first, as the stack grows down. */
+struct call_stack {
+	unsigned int nr_frames;
+	unsigned int missed; /* calls deeper than MAX_FRAMES */
+	chain_id chain;	     /* that the stack is in now */
+	struct frame frames[MAX_FRAMES];
+};
+
+/* The call at `pc` put its return address at `sp`. */
+void chain_call(struct call_stack *stack, uint64_t pc, uint64_t sp);
+/* A return took its address from `sp`. */
+void chain_return(struct call_stack *stack, uint64_t sp);
+/* An interrupt or exception entered the kernel at `pc`; if it is `apart`, its chain begins anew. */
+void chain_enter(struct call_stack *stack, uint64_t pc, bool apart);
+void chain_leave(struct call_stack *stack);
+/* An interrupt's own stack goes on from the chain of the one that it interrupted. */
+void chain_continue(struct call_stack *stack, chain_id chain);
+/* Back in user mode: nothing is left. */
+void chain_reset(struct call_stack *stack);
+
+/* Write the tree as CSV: chain, parent, pc of the call. Returns 0 or -1. */
+int chains_write(FILE *out);
+
+#endif
