@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorder.h"
 #include "report.h"
 
 static int job_line(struct job *job, const char *key, const char *value)
@@ -25,7 +26,11 @@ static int job_line(struct job *job, const char *key, const char *value)
 			return 0;
 		}
 	}
-	if (!strcmp(key, "mode"))
+	if (!strcmp(key, "record") && !strcmp(value, "conflicts"))
+		job->record |= RECORD_CONFLICTS;
+	else if (!strcmp(key, "record") && !strcmp(value, "work"))
+		job->record |= RECORD_WORK;
+	else if (!strcmp(key, "mode"))
 		job->threads = !strcmp(value, "thread");
 	else if (!strcmp(key, "symbols"))
 		job->symbols = 1;

@@ -14,6 +14,7 @@ struct job {
 	unsigned long samples;	   /* of throughput */
 	unsigned long sample_ms;
 	unsigned long operations;  /* of each task to record; 0: no recording */
+	unsigned long record;	   /* bits of enum recorder_what */
 	unsigned long patience_s;  /* a stage that takes longer has failed */
 	unsigned long nr_settings;
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */

@@ -100,10 +100,11 @@ static int record(const struct job *job)
 		.slot_bytes = TASK_SLOT_BYTES,
 		.nr_slots = job->tasks,
 		.operations = job->operations,
+		.what = job->record,
 	};
 	uint64_t target[job->tasks];
 
-	if (!job->operations)
+	if (!job->record)
 		return 0;
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
 	/* The recorder takes the stack of the first system call after this mark for the agent's, and leaves it out. */

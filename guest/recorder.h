@@ -25,6 +25,12 @@ struct recorder_arm {
 	uint64_t slot_bytes; /* from one slot to the next */
 	uint64_t nr_slots;
 	uint64_t operations;
+	uint64_t what; /* bits: what to record */
+};
+
+enum recorder_what {
+	RECORD_CONFLICTS = 1, /* accesses to shared lines */
+	RECORD_WORK = 2,      /* instructions of every function */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

@@ -28,6 +28,8 @@ struct line_sums {
 	uint64_t capacity, used;
 };
 
+const char *const context_names[NR_CONTEXTS] = { "operation", "interrupt", "kthread" };
+
 static uint64_t line_of(uint64_t address)
 {
 	return address & ~(uint64_t)(LINE_BYTES - 1);
@@ -201,9 +203,7 @@ static bool sum_lines(struct line_sums *result, const struct line_table *tables,
 
 static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
 {
-	static const char *const names[] = { "operation", "interrupt", "kthread" };
-
-	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, names[count_context(count)], count_line(count), count->pc,
+	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, context_names[count_context(count)], count_line(count), count->pc,
 		count->chain, count->reads, count->writes, count->bytes);
 }
 

@@ -18,6 +18,8 @@ enum context {
 	NR_CONTEXTS = CONTEXT_HARNESS,
 };
 
+extern const char *const context_names[NR_CONTEXTS];
+
 /* One table a CPU: no lock, no shared line. Invariant: lost accesses are counted, never silent. */
 struct line_table {
 	struct line_count *counts;

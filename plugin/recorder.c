@@ -18,6 +18,7 @@
 #include "chains.h"
 #include "lines.h"
 #include "qemu_api.h"
+#include "work.h"
 
 #define UNUSED __attribute__((unused))
 
@@ -56,6 +57,7 @@ struct cpu {
 		uint64_t pc, line;
 	} string[2]; /* the string instruction that ran last, and the line that it loaded from and stored to last */
 	struct line_table lines;
+	struct work_table work;
 	struct stack stacks[NR_STACKS];
 };
 
@@ -86,6 +88,10 @@ static struct entry {
 	enum entry_kind kind;
 } entries[MAX_ENTRIES];
 static unsigned int nr_entries;
+
+/* Addresses of all the kernel's functions, sorted. */
+static uint64_t *functions;
+static size_t nr_functions;
 
 /*
  * The CPU that runs. QEMU 10 passes a wrong number to callbacks where one thread runs all CPUs: it compiles the
@@ -265,7 +271,7 @@ static void count_access(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t a
 /* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
 static bool is_recorded(const struct cpu *cpu, uint64_t address)
 {
-	return cpu->recording && cpu->context != CONTEXT_HARNESS && address >= arch->kernel_start &&
+	return cpu->recording && arm.what & RECORD_CONFLICTS && cpu->context != CONTEXT_HARNESS && address >= arch->kernel_start &&
 	       (address & ~(arch->stack_bytes - 1)) != cpu->stack->base;
 }
 
@@ -335,6 +341,68 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	}
 }
 
+/* Instructions that are executed together, and their function. */
+struct block {
+	uint64_t function;
+	uint32_t instructions;
+};
+
+static void on_block(unsigned int nr UNUSED, void *userdata)
+{
+	const struct block *block = userdata;
+	struct cpu *cpu = this_cpu();
+	const struct work work = { block->function, cpu->stack->calls.chain, cpu->context, block->instructions };
+
+	if (cpu->recording && cpu->context != CONTEXT_HARNESS)
+		work_count(&cpu->work, &work);
+}
+
+static uint64_t function_of(uint64_t pc)
+{
+	size_t from = 0, to = nr_functions;
+
+	while (to - from > 1) {
+		size_t middle = (from + to) / 2;
+
+		if (functions[middle] <= pc)
+			from = middle;
+		else
+			to = middle;
+	}
+	return nr_functions && functions[from] <= pc ? functions[from] : pc;
+}
+
+static struct block *new_block(const struct qemu_plugin_tb *tb)
+{
+	struct block *block = malloc(sizeof(*block));
+
+	if (block)
+		*block = (struct block){ function_of(qemu_plugin_tb_vaddr(tb)), qemu_plugin_tb_n_insns(tb) };
+	return block;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void add_function(uint64_t address)
+{
+	static size_t room;
+
+	if (nr_functions == room) {
+		uint64_t *more = realloc(functions, (room + (1 << 16)) * sizeof(*functions));
+
+		if (!more)
+			return;
+		functions = more;
+		room += 1 << 16;
+	}
+	functions[nr_functions++] = address;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -344,6 +412,8 @@ static int compare_entries(const void *a, const void *b)
 
 static void translate_kernel(struct qemu_plugin_tb *tb)
 {
+	struct block *block = arm.what & RECORD_WORK ? new_block(tb) : NULL;
+
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);
@@ -354,6 +424,9 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 
 		if (entry)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
+		/* After the entry: the block belongs to what was entered. */
+		if (i == 0 && block)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
 		switch (arch->classify(bytes, size)) {
 		case INSN_STACK:
 			break;
@@ -457,7 +530,7 @@ static void write_array(FILE *out, const char *name, const uint64_t values[NR_CO
 static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 {
 	FILE *out = open_result("recording.json", "w");
-	uint64_t accesses[NR_CONTEXTS] = { 0 }, lost = 0;
+	uint64_t accesses[NR_CONTEXTS] = { 0 }, instructions[NR_CONTEXTS] = { 0 }, lost = 0, lost_work = 0;
 	int failed;
 
 	if (!out)
@@ -466,6 +539,9 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 		lost += cpus[nr].lines.lost;
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			accesses[context] += cpus[nr].lines.accesses[context];
+		lost_work += cpus[nr].work.lost;
+		for (int context = 0; context < NR_CONTEXTS; context++)
+			instructions[context] += cpus[nr].work.instructions[context];
 	}
 	fprintf(out, "{\"operations\":[");
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
@@ -478,6 +554,8 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	fprintf(out, "]");
 	write_array(out, "accesses", accesses);
 	write_array(out, "stack_accesses", stack_accesses);
+	write_array(out, "instructions", instructions);
+	fprintf(out, ",\"lost_instructions\":%lu", lost_work);
 	fprintf(out, "}\n");
 	failed = ferror(out);
 	return fclose(out) || failed ? -1 : 0;
@@ -494,6 +572,20 @@ static int write_chains(void)
 	return fclose(out) || failed ? -1 : 0;
 }
 
+static int write_work(void)
+{
+	FILE *out = open_result("work.csv", "w");
+	struct work_table *tables[nr_cpus];
+	int failed;
+
+	if (!out)
+		return -1;
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		tables[nr] = &cpus[nr].work;
+	failed = work_write(out, tables, nr_cpus);
+	return fclose(out) || failed ? -1 : 0;
+}
+
 static void write_results(void)
 {
 	uint64_t stack_accesses[NR_CONTEXTS] = { 0 };
@@ -507,7 +599,7 @@ static void write_results(void)
 	struct line_table tables[nr_cpus];
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		tables[nr] = cpus[nr].lines;
-	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) || write_chains();
+	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) || write_chains() || write_work();
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);
@@ -583,7 +675,7 @@ static void add_preemptions(void)
 /* Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. */
 static void find_entries(void)
 {
-	char line[1024], name[512];
+	char line[1024], name[512], type;
 	uint64_t address;
 
 	if (!symbols)
@@ -592,8 +684,10 @@ static void find_entries(void)
 	while (fgets(line, sizeof(line), symbols)) {
 		enum entry_kind kind;
 
-		if (sscanf(line, "%lx %*c %511s", &address, name) != 2)
+		if (sscanf(line, "%lx %c %511s", &address, &type, name) != 3)
 			continue;
+		if (strchr("tTwW", type))
+			add_function(address);
 		if (!strcmp(name, "__per_cpu_offset"))
 			per_cpu_offset = address;
 		note_preemption(name, address);
@@ -604,6 +698,7 @@ static void find_entries(void)
 	fflush(symbols);
 	add_preemptions();
 	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
+	qsort(functions, nr_functions, sizeof(*functions), compare_addresses);
 }
 
 static void mark_arm(uint64_t address, size_t length)
