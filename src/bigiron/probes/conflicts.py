@@ -6,15 +6,13 @@ task's operations: counts have no noise of the host's.
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
-import msgspec
 import polars as pl
 
-from bigiron.errors import MachineError
 from bigiron.kernels.symbols import SymbolTable
 from bigiron.machines.architecture import Architecture
 from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.recording import Recording, chain_folder, read_recording
 
 SCHEMA = {
     "cpu": pl.UInt32,
@@ -26,52 +24,32 @@ SCHEMA = {
     "pc": pl.UInt64,  # address of the instruction
     "function": pl.String,
     "offset": pl.UInt32,  # of the instruction in the function
+    "path": pl.String,  # functions whose calls led there, outermost first: "do_syscall_64;__x64_sys_openat"
     "reads": pl.UInt64,
     "writes": pl.UInt64,
 }
 
 
-class Recording(msgspec.Struct):
-    """recording.json, which the recorder writes last."""
-
-    operations: list[int]  # recorded, of each task
-    lost: int  # accesses for which no table had room
-    entries: int  # of the kernel's entry points that were found: 0 means that contexts are not told apart
-    per_cpu_offsets: list[int]
-    accesses: dict[str, int]  # all of them, shared or not, by context
-    stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
-
-
 def _job(ask: Ask) -> list[str]:
-    return ["symbols", f"operations {ask.operations}"]
+    return ["symbols", f"operations {ask.operations}", "record conflicts"]
 
 
 def _collect(raw: Raw) -> Table:
-    recording = _read_recording(raw.results)
+    recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
     name_object = _object_namer(symbols, recording.per_cpu_offsets, raw.architecture)
+    path = chain_folder(raw.results, symbols)
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
     rows = []
-    for cpu, context, block_hex, pc_hex, reads, writes, mask_hex in counts.iter_rows():
+    for cpu, context, block_hex, pc_hex, chain, reads, writes, mask_hex in counts.iter_rows():
         block, pc, mask = int(block_hex, 16), int(pc_hex, 16), int(mask_hex, 16)
         line = block - block % raw.architecture.line_bytes
         address = block + (mask & -mask).bit_length() - 1
         function, offset = symbols.lookup(pc)
-        rows.append(
-            (cpu, context, line, address, mask, name_object(address), pc, function, offset, reads, writes)
-        )
+        where = (line, address, mask, name_object(address))
+        rows.append((cpu, context, *where, pc, function, offset, path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return Table(frame.sort("line", "cpu", "context", "pc"), _facts(recording))
-
-
-def _read_recording(results: Path) -> Recording:
-    try:
-        recording = msgspec.json.decode((results / "recording.json").read_bytes(), type=Recording)
-    except (OSError, msgspec.DecodeError) as error:
-        raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
-    if not recording.entries:
-        raise MachineError("the kernel has no symbols of its entry points: is it older than 5.8?")
-    return recording
 
 
 def _facts(recording: Recording) -> dict[str, object]:

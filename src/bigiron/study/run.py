@@ -154,7 +154,7 @@ def _job(spec: Spec, cell: Cell) -> str:
         *(f"set {setting}" for setting in cell.variant.set),
         *(line for name in spec.probes for line in probes.probe(name).job(ask)),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(dict.fromkeys(lines)) + "\n"  # two probes may ask for the same
 
 
 def _memory_mib(spec: Spec, cpus: int) -> int:

@@ -1,0 +1,44 @@
+"""From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
+
+import polars as pl
+
+SCHEMA: dict[str, pl.DataType] = {
+    "function": pl.String(),
+    "own_per_op": pl.Float64(),  # instructions of the function itself
+    "inclusive_per_op": pl.Float64(),  # and of all that it called
+}
+
+
+def profile(
+    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)
+) -> pl.DataFrame:
+    """The work of every function, most own instructions first.
+
+    `counts` has the columns of the probe work. A function that is on a path twice counts once there. The sum
+    of `own_per_op` is all the work there is.
+    """
+    ran = (
+        counts.filter(pl.col("context").is_in(contexts))
+        .group_by("path", "function")
+        .agg(pl.col("instructions").sum() / operations)
+    )
+    own = ran.group_by("function").agg(own_per_op=pl.col("instructions").sum())
+    inclusive = (
+        ran.with_columns(
+            function=pl.concat_list(
+                pl.when(pl.col("path") == "")
+                .then(pl.lit([], pl.List(pl.String)))
+                .otherwise(pl.col("path").str.split(";")),
+                pl.col("function"),
+            ).list.unique()
+        )
+        .explode("function")
+        .group_by("function")
+        .agg(inclusive_per_op=pl.col("instructions").sum())
+    )
+    return (
+        inclusive.join(own, on="function", how="left")
+        .with_columns(pl.col("own_per_op").fill_null(0.0))
+        .sort("own_per_op", "inclusive_per_op", "function", descending=[True, True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )

@@ -1,0 +1,53 @@
+"""work: how many instructions every kernel function executed, and by which path it was called.
+
+Counted by the QEMU plugin in plugin/, a block at a time, for the same operations as conflicts.
+"""
+
+import polars as pl
+
+from bigiron.kernels.symbols import SymbolTable
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.recording import chain_folder, read_recording
+
+SCHEMA = {
+    "cpu": pl.UInt32,
+    "context": pl.String,  # operation, interrupt or kthread
+    "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
+    "function": pl.String,
+    "instructions": pl.UInt64,  # of the function's own, over all recorded operations
+}
+
+
+def _job(ask: Ask) -> list[str]:
+    return ["symbols", f"operations {ask.operations}", "record work"]
+
+
+def _collect(raw: Raw) -> Table:
+    recording = read_recording(raw.results)
+    symbols = SymbolTable.read(raw.results / "kallsyms")
+    path = chain_folder(raw.results, symbols)
+    counts = pl.read_csv(raw.results / "work.csv", schema_overrides={"function": pl.String})
+    rows = [
+        (cpu, context, path(chain), symbols.lookup(int(function, 16))[0], instructions)
+        for cpu, context, chain, function, instructions in counts.iter_rows()
+    ]
+    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    keys = ["cpu", "context", "path", "function"]
+    # Several places of a call in one function are one path.
+    return Table(
+        frame.group_by(keys).agg(pl.col("instructions").sum()).sort(keys),
+        {
+            "operations": recording.operations,
+            "instructions": recording.instructions,
+            "lost_instructions": recording.lost_instructions,
+        },
+    )
+
+
+PROBE = Probe(
+    name="work",
+    description="instructions of every kernel function, its own and by call path",
+    needs_recorder=True,
+    job=_job,
+    collect=_collect,
+)
