@@ -247,13 +247,14 @@ def compare(
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
 ) -> None:
     """Compare the shared cache lines of a study's variants: one row a line, counts per operation.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     contexts = conflicts.CONTEXTS if context is Context.all else (context.value,)
-    result = comparison.compare_study(store.open_study(study), base, contexts)
+    result = comparison.compare_study(store.open_study(study), base, contexts, paths)
     print(comparison.FORMATS[format.value](result), end="")
 
 

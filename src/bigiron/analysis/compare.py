@@ -5,7 +5,7 @@ and mean nothing here.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -23,6 +23,7 @@ class Line:
 
     object: str
     weights: dict[str, float]  # accesses per operation of each function, hottest first
+    paths: dict[str, float]  # and of each call path
     writes_per_op: float
     accesses_per_op: float
     writers: int
@@ -49,11 +50,12 @@ class Row:
     @property
     def functions(self) -> list[str]:
         """Who touches it in any column, hottest first."""
-        total: dict[str, float] = {}
-        for line in self.lines.values():
-            for function, weight in line.weights.items():
-                total[function] = total.get(function, 0) + weight
-        return sorted(total, key=lambda function: (-total[function], function))
+        return _hottest(line.weights for line in self.lines.values())
+
+    @property
+    def paths(self) -> list[str]:
+        """By which call paths it is reached in any column, hottest first."""
+        return _hottest(line.paths for line in self.lines.values())
 
     def accesses(self, variant: str) -> float:
         """Accesses per operation in a column; 0 where the line is not shared."""
@@ -84,12 +86,21 @@ class Row:
         return max(self.lines.values(), key=lambda line: line.accesses_per_op)
 
 
+def _hottest(columns: Iterable[dict[str, float]]) -> list[str]:
+    total: dict[str, float] = {}
+    for weights in columns:
+        for name, weight in weights.items():
+            total[name] = total.get(name, 0) + weight
+    return sorted(total, key=lambda name: (-total[name], name))
+
+
 def lines_of(profile: pl.DataFrame) -> list[Line]:
     """The rows of `conflicts.profile` as values, without recycled memory."""
     return [
         Line(
             object=row["object"],
             weights=dict(zip(row["functions"], row["weights"], strict=True)),
+            paths=dict(zip(row["paths"], row["path_weights"], strict=True)),
             writes_per_op=row["writes_per_op"],
             accesses_per_op=row["accesses_per_op"],
             writers=row["writers"],
@@ -112,16 +123,18 @@ def _mean_line(row: Row, repetitions: int) -> Line:
     lines = list(row.lines.values())
     return Line(
         object=row.object,
-        weights={
-            function: sum(line.weights.get(function, 0) for line in lines) / repetitions
-            for function in row.functions
-        },
+        weights=_mean_weights([line.weights for line in lines], row.functions, repetitions),
+        paths=_mean_weights([line.paths for line in lines], row.paths, repetitions),
         writes_per_op=sum(line.writes_per_op for line in lines) / repetitions,
         accesses_per_op=sum(line.accesses_per_op for line in lines) / repetitions,
         writers=max(line.writers for line in lines),
         readers=max(line.readers for line in lines),
         false_sharing=row.false_sharing,
     )
+
+
+def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions: int) -> dict[str, float]:
+    return {name: sum(weights.get(name, 0) for weights in columns) / repetitions for name in names}
 
 
 def match(columns: dict[str, list[Line]]) -> list[Row]:

@@ -13,6 +13,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "object": pl.String(),  # what the hottest instruction touched
     "functions": pl.List(pl.String),  # hottest first
     "weights": pl.List(pl.Float64),  # accesses per operation of each of them
+    "paths": pl.List(pl.String()),  # the functions that led there, ";" between them, hottest first
+    "path_weights": pl.List(pl.Float64()),  # accesses per operation of each of them
     "writes_per_op": pl.Float64(),
     "accesses_per_op": pl.Float64(),
     "writers": pl.UInt32(),  # CPUs
@@ -40,6 +42,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     touched = touched.join(_disturbed(touched), on="line").with_columns(
+        pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path"),
         (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
         (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
     )
@@ -56,7 +59,8 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
     return (
-        lines.join(_functions(touched), on="line")
+        lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
+        .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
         .join(_false_sharing(touched), on="line")
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
@@ -72,13 +76,14 @@ def _disturbed(touched: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _functions(touched: pl.DataFrame) -> pl.DataFrame:
+def _hottest(touched: pl.DataFrame, what: str, names: str, weights: str) -> pl.DataFrame:
+    """For each line what touched it, hottest first, and the accesses per operation of each."""
     return (
-        touched.group_by("line", "function")
+        touched.group_by("line", what)
         .agg(weight=pl.col("accesses_per_op").sum())
-        .sort("weight", "function", descending=[True, False])
+        .sort("weight", what, descending=[True, False])
         .group_by("line", maintain_order=True)
-        .agg(functions="function", weights="weight")
+        .agg(pl.col(what).alias(names), pl.col("weight").alias(weights))
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from bigiron.analysis import compare, conflicts
+from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Row
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
@@ -85,6 +85,20 @@ class Group:
         writers, readers = max(line.writers for line in lines), max(line.readers for line in lines)
         return f"{writes:.3f}  {accesses:7.3f} {writers:>2}/{readers:<2}"
 
+    @property
+    def paths(self) -> list[str]:
+        """By which call paths the lines are reached, hottest first."""
+        total: dict[str, float] = {}
+        for row in self.rows:
+            for line in row.lines.values():
+                for path, weight in line.paths.items():
+                    total[path] = total.get(path, 0) + weight
+        return sorted(total, key=lambda path: (-total[path], path))
+
+    def by_path(self, variant: str, path: str) -> float:
+        """Accesses per operation by one path in a column."""
+        return sum(row.lines[variant].paths.get(path, 0) for row in self.rows if variant in row.lines)
+
     def heaviest(self, variants: list[str]) -> float:
         """Accesses per operation in the column where they are most."""
         return max(sum(row.accesses(variant) for row in self.rows) for variant in variants)
@@ -99,9 +113,12 @@ class Comparison:
     operations: int
     contexts: tuple[str, ...]
     points: list[Point]
+    most_paths: int = 0  # call paths to show for each line, in text
 
 
-def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> Comparison:
+def compare_study(
+    study: Study, base: str | None, contexts: tuple[str, ...], most_paths: int = 0
+) -> Comparison:
     """Compare the variants of a study, from its conflicts. The base is the first variant unless named."""
     variants = [variant.name for variant in study.spec.variant]
     base = base or variants[0]
@@ -114,7 +131,7 @@ def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> 
         )
     places = sorted({(record.cpus, record.tasks) for record in records})
     points = [_point(study, records, cpus, tasks, base, contexts) for cpus, tasks in places]
-    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points)
+    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points, most_paths)
 
 
 def _point(
@@ -171,6 +188,7 @@ def _text_of(comparison: Comparison, point: Point) -> str:
         figures = "".join(f"{group.figures(variant):>{width}}" for variant in point.variants)
         lines.append(_cut(f"{mark}{group.name}", _OBJECT_WIDTH) + figures)
         lines += textwrap.wrap(_touched_by(row), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        lines += [line for path in group.paths[: comparison.most_paths] for line in _path(point, group, path)]
     lines.append(
         f"{'  all shared lines':{_OBJECT_WIDTH}}"
         + "".join(f"{'{:.3f}  {:7.3f}'.format(*point.total(v)) + ' ' * 6:>{width}}" for v in point.variants)
@@ -184,6 +202,14 @@ def _heading(comparison: Comparison, point: Point) -> str:
         f"to cache lines that several CPUs share, in {' and '.join(comparison.contexts)} context "
         f"({comparison.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
     )
+
+
+def _path(point: Point, group: Group, path: str) -> list[str]:
+    """A call path with its accesses per operation in each variant, folded where it is too long."""
+    figures = " ".join(f"{group.by_path(variant, path):7.3f}" for variant in point.variants)
+    functions = paths.short(path).replace(";", "; ")
+    indent = " " * (8 + len(figures))
+    return textwrap.wrap(functions, _WIDTH, initial_indent=f"      {figures}  ", subsequent_indent=indent)
 
 
 def _touched_by(row: Row) -> str:
@@ -276,6 +302,17 @@ def as_json(comparison: Comparison) -> str:
                 "tasks": point.tasks,
                 "object": row.object,
                 "functions": row.functions,
+                "paths": [
+                    {
+                        "path": path,
+                        "accesses_per_op": {
+                            variant: round(line.paths[path], 6)
+                            for variant, line in row.lines.items()
+                            if path in line.paths
+                        },
+                    }
+                    for path in row.paths
+                ],
                 "false_sharing": row.false_sharing,
                 "differs": row.differs(point.base, point.others),
                 "cells": _cells(row),

@@ -1,0 +1,33 @@
+"""Call paths as people say them: from the system call on, without the entry code that all share."""
+
+import re
+
+_SYSTEM_CALL = re.compile(r"__(?:x64|ia32|se|do)_sys_(\w+)|sys_(\w+)")
+_ENTRY = re.compile(r"entry_\w+|do_syscall_\w+|x64_sys_call|system_call_\w+|asm_\w+")
+
+
+def short(path: str) -> str:
+    """A path without its entry code; a system call by its own name.
+
+    >>> short("entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_openat;do_sys_openat2;path_openat")
+    'openat;do_sys_openat2;path_openat'
+    >>> short("asm_exc_page_fault;exc_page_fault;handle_mm_fault")
+    'exc_page_fault;handle_mm_fault'
+    >>> short("entry_SYSCALL_64_after_hwframe;do_syscall_64;syscall_exit_to_user_mode")
+    'syscall_exit_to_user_mode'
+    """
+    functions = path.split(";")
+    while functions and _ENTRY.fullmatch(functions[0]):
+        del functions[0]
+    if functions and (call := _SYSTEM_CALL.fullmatch(functions[0])):
+        functions[0] = call[1] or call[2]
+    return ";".join(functions)
+
+
+def with_function(path: str, function: str) -> str:
+    """The path that ends in a function.
+
+    >>> with_function("", "do_syscall_64")
+    'do_syscall_64'
+    """
+    return f"{path};{function}" if path else function
