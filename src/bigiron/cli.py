@@ -18,6 +18,7 @@ from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import comparison, overview
+from bigiron.report import work as work_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
@@ -52,6 +53,13 @@ class Context(StrEnum):
     interrupt = "interrupt"
     kthread = "kthread"
     all = "all"
+
+
+class Compared(StrEnum):
+    """A probe whose counts can be compared."""
+
+    conflicts = "conflicts"
+    work = "work"
 
 
 class Mode(StrEnum):
@@ -169,7 +177,7 @@ def run(
     boot: Annotated[str, typer.Option(help="more kernel parameters")] = "",
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
-    probe: Annotated[str, typer.Option(help="what to record: conflicts,throughput")] = "conflicts",
+    probe: Annotated[str, typer.Option(help="what to record: conflicts,work,throughput")] = "conflicts",
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
@@ -247,13 +255,18 @@ def compare(
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    probe: Annotated[Compared, typer.Option(help="what to compare")] = Compared.conflicts,
     paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
 ) -> None:
-    """Compare the shared cache lines of a study's variants: one row a line, counts per operation.
+    """Compare a study's variants: one row a shared cache line, or a function; counts per operation.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     contexts = conflicts.CONTEXTS if context is Context.all else (context.value,)
+    if probe is Compared.work:
+        found = work_report.compare_study(store.open_study(study), base, contexts)
+        print(work_report.FORMATS[format.value](found), end="")
+        return
     result = comparison.compare_study(store.open_study(study), base, contexts, paths)
     print(comparison.FORMATS[format.value](result), end="")
 

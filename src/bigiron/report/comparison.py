@@ -120,10 +120,7 @@ def compare_study(
     study: Study, base: str | None, contexts: tuple[str, ...], most_paths: int = 0
 ) -> Comparison:
     """Compare the variants of a study, from its conflicts. The base is the first variant unless named."""
-    variants = [variant.name for variant in study.spec.variant]
-    base = base or variants[0]
-    if base not in variants:
-        raise UserError(f"{study.name} has no variant {base!r}: it has {', '.join(variants)}")
+    base = study.base(base)
     records = [record for record in study.records() if record.measured and "conflicts" in record.tables]
     if not records:
         raise UserError(

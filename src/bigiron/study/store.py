@@ -78,6 +78,13 @@ class Study:
         """The folder's name."""
         return self.folder.resolve().name
 
+    def base(self, name: str | None) -> str:
+        """The variant that the others are compared with: the one named, else the first."""
+        variants = [variant.name for variant in self.spec.variant]
+        if name is not None and name not in variants:
+            raise UserError(f"{self.name} has no variant {name!r}: it has {', '.join(variants)}")
+        return name or variants[0]
+
     def plan(self) -> list[Cell]:
         """All cells that it asks for."""
         return cells(self.spec)

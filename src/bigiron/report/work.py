@@ -1,0 +1,235 @@
+"""What `bigiron compare --probe work` shows: which functions execute more instructions, and which fewer."""
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+
+from bigiron.analysis import work
+from bigiron.errors import UserError
+from bigiron.study.store import CellRecord, Study
+
+_SHOWN = 40  # rows in text and Markdown
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function's instructions per operation in each variant that executes it."""
+
+    function: str
+    own: dict[str, float]
+    inclusive: dict[str, float]  # with all that it called
+
+    def change(self, base: str, variant: str) -> float:
+        """How many more of its own instructions than in the base."""
+        return self.own.get(variant, 0.0) - self.own.get(base, 0.0)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The work at one number of CPUs and tasks."""
+
+    cpus: int
+    tasks: int
+    variants: list[str]
+    base: str
+    rows: list[Row]  # largest change first, then most work
+
+    @property
+    def others(self) -> list[str]:
+        """The variants that are compared with the base."""
+        return [variant for variant in self.variants if variant != self.base]
+
+    def total(self, variant: str) -> float:
+        """All instructions per operation."""
+        return sum(row.own.get(variant, 0.0) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study's work, at each point that it measured."""
+
+    study: str
+    workload: str
+    operations: int
+    contexts: tuple[str, ...]
+    points: list[Point]
+
+
+def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> Comparison:
+    """Compare the work of a study's variants, function by function."""
+    records = [record for record in study.records() if record.measured and "work" in record.tables]
+    if not records:
+        raise UserError(f"{study.folder} has no measured cell with the probe work: run it with --probe work")
+    places = sorted({(record.cpus, record.tasks) for record in records})
+    points = []
+    for cpus, tasks in places:
+        here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
+        points.append(_point(study, here, cpus, tasks, study.base(base), contexts))
+    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points)
+
+
+def _point(
+    study: Study, records: list[CellRecord], cpus: int, tasks: int, base: str, contexts: tuple[str, ...]
+) -> Point:
+    variants = list(dict.fromkeys(record.variant for record in records))
+    base = base if base in variants else variants[0]
+    own: dict[str, dict[str, float]] = {}
+    inclusive: dict[str, dict[str, float]] = {}
+    for variant in variants:
+        for function, its_own, with_callees in _mean(
+            study, [r for r in records if r.variant == variant], contexts
+        ):
+            own.setdefault(function, {})[variant] = its_own
+            inclusive.setdefault(function, {})[variant] = with_callees
+    rows = [Row(function, own[function], inclusive[function]) for function in own]
+    others = [variant for variant in variants if variant != base]
+    rows.sort(
+        key=lambda row: (
+            -max((abs(round(row.change(base, variant), 3)) for variant in others), default=0.0),
+            -max(row.own.values()),
+            row.function,
+        )
+    )
+    return Point(cpus, tasks, variants, base, rows)
+
+
+def _mean(
+    study: Study, records: list[CellRecord], contexts: tuple[str, ...]
+) -> list[tuple[str, float, float]]:
+    """Function, own and inclusive instructions per operation, over all repetitions."""
+    profiles = [
+        work.profile(study.table(record, "work"), sum(record.facts["work"]["operations"]), contexts)
+        for record in records
+    ]
+    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op", "inclusive_per_op").sum())
+    return [(function, own / len(records), both / len(records)) for function, own, both in sums.iter_rows()]
+
+
+def text(comparison: Comparison) -> str:
+    """For a terminal or a mail: at most 100 columns with up to two variants."""
+    return "\n\n".join(_text_of(comparison, point) for point in comparison.points) + "\n"
+
+
+def _text_of(comparison: Comparison, point: Point) -> str:
+    width = max(20, *(len(variant) + 2 for variant in point.variants))
+    heading = (
+        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: kernel instructions per operation, in "
+        f"{' and '.join(comparison.contexts)} context ({comparison.operations} operations a task; "
+        "own: the function's; incl: and of all it called)"
+    )
+    lines = [*textwrap.wrap(heading, _WIDTH), ""]
+    lines.append(" " * 38 + "".join(f"{variant:>{width}}" for variant in point.variants))
+    changes = f"{'change':>10}" if point.others else ""
+    lines.append(f"{'function':38}" + f"{'own      incl':>{width}}" * len(point.variants) + changes)
+    for row in point.rows[:_SHOWN]:
+        figures = "".join(f"{_figures(row, variant):>{width}}" for variant in point.variants)
+        lines.append(f"{_cut(row.function, 38)}{figures}{_change(row, point)}")
+    totals = "".join(f"{f'{point.total(variant):.3f}' + ' ' * 10:>{width}}" for variant in point.variants)
+    lines.append(f"{'all functions':38}{totals}")
+    if len(point.rows) > _SHOWN:
+        lines += ["", f"{len(point.rows) - _SHOWN} more functions (--format csv has all)"]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _figures(row: Row, variant: str) -> str:
+    if variant not in row.own:
+        return "-" + " " * 10
+    return f"{row.own[variant]:.3f} {row.inclusive[variant]:9.1f}"
+
+
+def _change(row: Row, point: Point) -> str:
+    if not point.others:
+        return ""
+    change = max((row.change(point.base, variant) for variant in point.others), key=abs)
+    return f"{change:+10.3f}" if round(change, 3) else ""
+
+
+def _cut(text: str, width: int) -> str:
+    return f"{text:{width}}" if len(text) < width else text[: width - 3] + ".. "
+
+
+def markdown(comparison: Comparison) -> str:
+    """Tables as GitHub and most wikis render them."""
+    tables = []
+    for point in comparison.points:
+        columns = ["function", *(f"{variant} own" for variant in point.variants), "change"]
+        lines = ["| " + " | ".join(columns) + " |", "|---|" + "--:|" * (len(columns) - 1)]
+        for row in point.rows[:_SHOWN]:
+            figures = [f"{row.own[v]:.3f}" if v in row.own else "-" for v in point.variants]
+            lines.append(
+                "| " + " | ".join([f"`{row.function}`", *figures, _change(row, point).strip()]) + " |"
+            )
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables) + "\n"
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line a function and variant (docs/schema.md)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["cpus", "tasks", "function", "variant", "own_per_op", "inclusive_per_op"])
+    for point in comparison.points:
+        for row in point.rows:
+            for variant, own in row.own.items():
+                writer.writerow(
+                    [
+                        point.cpus,
+                        point.tasks,
+                        row.function,
+                        variant,
+                        round(own, 6),
+                        round(row.inclusive[variant], 6),
+                    ]
+                )
+    return out.getvalue()
+
+
+def as_json(comparison: Comparison) -> str:
+    """All rows (docs/schema.md)."""
+    document = {
+        "study": comparison.study,
+        "workload": comparison.workload,
+        "operations": comparison.operations,
+        "contexts": comparison.contexts,
+        "rows": [
+            {
+                "cpus": point.cpus,
+                "tasks": point.tasks,
+                "function": row.function,
+                "cells": {
+                    variant: {
+                        "own_per_op": round(own, 6),
+                        "inclusive_per_op": round(row.inclusive[variant], 6),
+                    }
+                    for variant, own in row.own.items()
+                },
+            }
+            for point in comparison.points
+            for row in point.rows
+        ],
+        "totals": [
+            {
+                "cpus": point.cpus,
+                "tasks": point.tasks,
+                "cells": {
+                    variant: {"own_per_op": round(point.total(variant), 6)} for variant in point.variants
+                },
+            }
+            for point in comparison.points
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
