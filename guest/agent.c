@@ -66,6 +66,8 @@ int main(int argc, char **argv)
 		failed = record_symbols();
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
+	for (unsigned long i = 0; !failed && i < job.nr_reads; i++)
+		failed = report_file(job.reads[i]);
 	report_end(failed);
 
 	if (is_init)

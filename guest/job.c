@@ -36,6 +36,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->symbols = 1;
 	else if (!strcmp(key, "set") && job->nr_settings < MAX_SETTINGS)
 		job->settings[job->nr_settings++] = strdup(value);
+	else if (!strcmp(key, "read") && job->nr_reads < MAX_READS)
+		job->reads[job->nr_reads++] = strdup(value);
 	else
 		return report_error("job", "the agent does not know '%s %s'", key, value);
 	return 0;

@@ -4,6 +4,7 @@
 #define JOB_H
 
 #define MAX_SETTINGS 64
+#define MAX_READS 16
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
@@ -18,6 +19,8 @@ struct job {
 	unsigned long patience_s;  /* a stage that takes longer has failed */
 	unsigned long nr_settings;
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
+	unsigned long nr_reads;
+	char *reads[MAX_READS]; /* files to report after the measurement */
 };
 
 /* Both return 0, or 1 after reporting the error. */

@@ -149,6 +149,28 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
+int report_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[4096];
+
+	if (!file)
+		return report_error("setting", "cannot read %s: %m", path);
+	WITH_PAYLOAD("file", out) {
+		fprintf(out, "{\"path\":");
+		json_string(out, path);
+		fprintf(out, ",\"lines\":[");
+		for (int first = 1; fgets(line, sizeof(line), file); first = 0) {
+			line[strcspn(line, "\n")] = 0;
+			fputs(first ? "" : ",", out);
+			json_string(out, line);
+		}
+		fprintf(out, "]}");
+	}
+	fclose(file);
+	return 0;
+}
+
 void report_end(int failed)
 {
 	WITH_PAYLOAD("end", out)

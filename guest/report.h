@@ -19,6 +19,8 @@ void report_hello(void);
 void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
+/* The text of a file, such as a trace. Returns 0, or 1 after reporting the error. */
+int report_file(const char *path);
 void report_end(int failed);
 
 /* KIND is "job", "setting", "workload" or "machine". Returns 1, for the caller to return. */

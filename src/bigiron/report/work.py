@@ -119,8 +119,8 @@ def text(comparison: Comparison) -> str:
 def _text_of(comparison: Comparison, point: Point) -> str:
     width = max(20, *(len(variant) + 2 for variant in point.variants))
     heading = (
-        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: kernel instructions per operation, in "
-        f"{' and '.join(comparison.contexts)} context ({comparison.operations} operations a task; "
+        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: kernel instructions per operation, "
+        f"in {' and '.join(comparison.contexts)} context ({comparison.operations} operations a task; "
         "own: the function's; incl: and of all it called)"
     )
     lines = [*textwrap.wrap(heading, _WIDTH), ""]
