@@ -199,11 +199,10 @@ def _heard(message: Message, outcome: Outcome, stage: str, console: bytes) -> st
 
 
 def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes], status: int) -> str:
-    lines = _printable(ended.console).splitlines()
-    for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory"):
-        for line in lines:
-            if sign in line:
-                return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
+    for line in _printable(ended.console).splitlines():
+        # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
+        if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
+            return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status or complaint:
