@@ -25,7 +25,7 @@ from bigiron.machines.messages import PROTOCOL, Decoder, Message
 from bigiron.machines.topology import Topology
 
 _CONSOLE_KEPT = 64 << 10  # bytes
-_CONSOLE_TAIL = 60  # lines: an oops, and the panic that it ends in
+_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
 
 
