@@ -75,7 +75,11 @@ def main() -> None:
         sys.exit(app(standalone_mode=False))
     except TyperException as error:
         message = " ".join(error.format_message().split())
-        sys.exit(_complain(f"{message} (bigiron {' '.join(sys.argv[1:2])} --help tells more)", 2))
+        if not message:
+            sys.exit(2)  # no command: the help was shown
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "bigiron"
+        sys.exit(_complain(f"{message} ({command} --help tells more)", 2))
     except UserError as error:
         sys.exit(_complain(str(error), 2))
     except MachineError as error:
@@ -182,7 +186,7 @@ def run(
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,
-    jobs: Annotated[int, typer.Option(help="machines side by side; 0: by cores and memory")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None,
@@ -214,7 +218,7 @@ def run(
             mode=mode.value,
             arch=arch,
             probes=_words(probe),
-            cpus=_numbers("--cpus", cpus) if cpus else [shape.cpus or 8],
+            cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
             topology=str(shape),
             repetitions=reps,

@@ -13,7 +13,7 @@ import polars as pl
 TOLERANCE = 0.05
 """Accesses per operation up to which a difference is not marked: the clock's ticks alone cause that much."""
 
-_RELATIVE_TOLERANCE = 0.01
+RELATIVE_TOLERANCE = 0.01
 _ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
 
 
@@ -73,7 +73,7 @@ class Row:
     def differs(self, base: str, variants: Sequence[str]) -> bool:
         """Whether some column differs from the base by more than the tolerance."""
         return any(
-            abs(after - before) > TOLERANCE + _RELATIVE_TOLERANCE * max(after, before)
+            abs(after - before) > TOLERANCE + RELATIVE_TOLERANCE * max(after, before)
             for variant in variants
             for before, after in (
                 (self.accesses(base), self.accesses(variant)),
@@ -178,10 +178,11 @@ def _likeness(one: Line, other: Line) -> float:
     A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions.
     """
     known = _ALIKE if "+" in one.object else 0.0
-    return known + (1 - known) * _overlap(one, other)
+    return known + (1 - known) * overlap(one, other)
 
 
-def _overlap(one: Line, other: Line) -> float:
+def overlap(one: Line, other: Line) -> float:
+    """The share of two lines' accesses that the same functions do, 0 to 1."""
     total_one, total_other = sum(one.weights.values()), sum(other.weights.values())
     if not total_one or not total_other:
         return 0.0

@@ -25,7 +25,7 @@ from bigiron.machines.messages import PROTOCOL, Decoder, Message
 from bigiron.machines.topology import Topology
 
 _CONSOLE_KEPT = 64 << 10  # bytes
-_CONSOLE_TAIL = 25  # lines
+_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
 
 
@@ -199,11 +199,10 @@ def _heard(message: Message, outcome: Outcome, stage: str, console: bytes) -> st
 
 
 def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes], status: int) -> str:
-    lines = _printable(ended.console).splitlines()
-    for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory"):
-        for line in lines:
-            if sign in line:
-                return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
+    for line in _printable(ended.console).splitlines():
+        # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
+        if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
+            return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status or complaint:

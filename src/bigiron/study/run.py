@@ -23,6 +23,7 @@ from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Failure, Study
 from bigiron.workloads import Workload
 
+_LOOK_S = 0.25  # how soon a Ctrl-C is noticed
 _WARM_UP = 100  # operations of each task before anything is measured
 
 
@@ -87,7 +88,8 @@ def run(study: Study, programs: Programs, jobs: int, progress: Progress) -> list
         }
         try:
             while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                # With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
+                for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
                     records.append(future.result())
                     progress.ended(running.pop(future), records[-1])
         except BaseException:

@@ -14,6 +14,7 @@ from bigiron.workloads import Workload
 
 FORMAT = 1
 MOST_CPUS = 1024  # the agent pins with a cpu_set_t
+LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
 _NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
 
@@ -87,11 +88,14 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     shape = topology.parse(spec.topology)
     for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
         shape.at(cpus)
-        for tasks in tasks_at(spec, cpus):
-            if not 1 <= tasks <= 64 * MOST_CPUS:
-                raise UserError(f"tasks = {tasks}: use at least 1")
+    if spec.tasks != "all":
+        _checked("tasks", spec.tasks, 64 * MOST_CPUS)
     _checked("repetitions", [spec.repetitions], 1000)
     _checked("operations", [spec.operations], 1 << 30)
+    if spec.memory_mib:
+        _checked("memory_mib", [spec.memory_mib], 1 << 30, least=LEAST_MEMORY_MIB)
+    if spec.deadline_s:
+        _checked("deadline_s", [spec.deadline_s], 1 << 30)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
     for name in spec.probes:
@@ -126,10 +130,12 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
 
 
-def _checked(what: str, numbers: list[int], most: int) -> list[int]:
+def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[int]:
     for number in numbers or [0]:
-        if not 1 <= number <= most:
-            raise UserError(f"{what} = {number}: use whole numbers from 1 to {most}")
+        if not least <= number <= most:
+            raise UserError(f"{what} = {number}: use whole numbers from {least} to {most}")
+        if numbers.count(number) > 1:
+            raise UserError(f"{what} = {number} twice: use --reps to measure a cell again")
     return numbers
 
 

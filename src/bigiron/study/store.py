@@ -6,6 +6,7 @@ and nothing in it changes afterwards; a failed cell is replaced by its next try.
 
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -148,14 +149,17 @@ class Study:
     def add(self, record: CellRecord, tables: Mapping[str, Table]) -> None:
         """Write a cell, whole or not at all. It replaces one that failed, never one that was measured."""
         final = self._cells / record.id
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
+        with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
             folder = Path(staging) / "cell"
             folder.mkdir()
             for probe, table in tables.items():
-                path = folder / f"{probe}.parquet"
-                table.rows.write_parquet(path)
+                # Not straight to the file: what Polars says of a full disk is no OSError.
+                content = io.BytesIO()
+                table.rows.write_parquet(content)
+                (folder / f"{probe}.parquet").write_bytes(content.getvalue())
                 record.facts[probe] = dict(table.facts)
-                record.tables[probe] = TableFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+                digest = hashlib.sha256(content.getvalue()).hexdigest()
+                record.tables[probe] = TableFile(f"{probe}.parquet", digest)
             text = msgspec.json.format(msgspec.json.encode(record), indent=2)
             (folder / "cell.json").write_bytes(text + b"\n")
             for file in folder.iterdir():
@@ -198,11 +202,12 @@ def create(folder: Path, spec: Spec, workload: Workload) -> Study:
             return study
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already and is no study: give another folder with -o")
-    (folder / "cells").mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(workload.source, folder / "workload.c")
-    temporary = folder / ".study.toml"
-    temporary.write_bytes(msgspec.toml.encode(spec))
-    temporary.rename(folder / "study.toml")
+    with _naming(folder):
+        (folder / "cells").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(workload.source, folder / "workload.c")
+        temporary = folder / ".study.toml"
+        temporary.write_bytes(msgspec.toml.encode(spec))
+        temporary.rename(folder / "study.toml")
     return Study(folder, spec)
 
 
@@ -218,6 +223,16 @@ def open_study(path: str | Path) -> Study:
     if not (folder / "study.toml").is_file():
         raise UserError(f"{folder} is not a study: it has no study.toml")
     return Study(folder, study_spec.read(folder / "study.toml"))
+
+
+@contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """Make an error name the folder where it names no file, as one of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(folder)
+        raise
 
 
 def _first_difference(one: Spec, other: Spec) -> str:

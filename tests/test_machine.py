@@ -1,0 +1,170 @@
+"""The virtual machine: how it can fail, its topology and settings, and that it never stays behind."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, measured
+
+import bigiron as library
+from bigiron.machines import vm
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import CellRecord, Failure
+
+DEADLINE_S = 25
+
+SYSRQ = "/proc/sysrq-trigger="
+CRASHES = {
+    "panic": Variant(name="panic", kernel="debian/6.1", set=[SYSRQ + "c"]),
+    "oops": Variant(name="oops", kernel="debian/6.1", boot="crash=oops"),
+    "reset": Variant(name="reset", kernel="debian/6.1", set=[SYSRQ + "b"]),
+    "no init": Variant(name="no init", kernel="debian/6.1", boot="rdinit=/none"),
+    "fewer CPUs": Variant(name="fewer CPUs", kernel="debian/6.1", boot="maxcpus=1"),
+    "silence": Variant(name="silence", kernel="debian/6.1", boot="rdinit=/none root=/dev/none rootwait"),
+    "hang": Variant(name="hang", kernel="debian/6.1", boot="crash=hang", set=["/dev/console=\x1b[31mred"]),
+}
+REASONS = {
+    "panic": "the kernel crashed starting tasks: Kernel panic - not syncing: sysrq triggered crash",
+    "oops": "the kernel crashed starting tasks: BUG: kernel NULL pointer dereference, "
+    "address: 000000000000006e",
+    "reset": "the machine stopped while starting tasks and gave no reason",
+    "no init": "the kernel crashed booting: Kernel panic - not syncing: VFS: Unable to mount root fs on "
+    "unknown-block(0,0)",
+    "fewer CPUs": "1 CPUs came up, not 2",
+    "silence": f"the machine was still booting after its deadline of {DEADLINE_S} s",
+    "hang": f"the machine was still starting tasks after its deadline of {DEADLINE_S} s",
+}
+CONSOLES = {
+    "panic": ("sysrq: Trigger a crash", "Kernel panic"),
+    "oops": (
+        "BUG: kernel NULL pointer dereference",
+        "RIP: 0010:__do_sys_getppid+0x0",
+        "Kernel panic - not syncing: Fatal exception",
+    ),
+    "reset": ("sysrq: Resetting",),
+    "hang": ("?[31mred",),
+    "no init": ("Kernel panic - not syncing: VFS", "mount_block_root"),
+}
+
+
+@pytest.fixture(scope="module")
+def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, dict[str, CellRecord]]:
+    """What the command said of a study in which every machine fails, and the records by variant."""
+    folder = tmp_path_factory.mktemp("crashes")
+    source = str(WORKLOADS / "crash.c")
+    spec = Spec(
+        workload="", workload_file=source, cpus=[2], deadline_s=DEADLINE_S, variant=list(CRASHES.values())
+    )
+    (folder / "crashes.toml").write_bytes(msgspec.toml.encode(spec))
+    answer = bigiron("run", folder / "crashes.toml", "-o", folder / "s", "--jobs", "4")
+    return answer, {record.variant: record for record in library.open_study(folder / "s").records()}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_a_machine_that_fails(crashes: tuple[Answer, dict[str, CellRecord]], name: str) -> None:
+    answer, records = crashes
+    failure = records[name].failure
+    assert failure
+    assert (failure.kind, failure.reason) == ("machine", REASONS[name])
+    for words in CONSOLES.get(name, ()):
+        assert words in failure.console
+    assert "\x1b" not in failure.console
+    assert failure.console in answer.err
+    assert f"bigiron: {name}, 2 CPUs: {failure.reason}" in answer.err.splitlines()
+    assert answer.out.startswith("0 of 7 cells measured")
+    assert answer.status == 3
+
+
+def test_a_kernel_that_says_nothing_has_said_nothing(
+    crashes: tuple[Answer, dict[str, CellRecord]],
+) -> None:
+    assert crashes[1]["silence"].failure == Failure("machine", REASONS["silence"], console="")
+
+
+def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
+    cpu, node = "/sys/devices/system/cpu", "/sys/devices/system/node"
+    files = {
+        f"{cpu}/online": "0-7",
+        f"{cpu}/cpu0/topology/thread_siblings_list": "0-1",
+        f"{cpu}/cpu0/topology/core_siblings_list": "0-3",
+        f"{cpu}/cpu4/topology/physical_package_id": "1",
+        f"{node}/online": "0-1",
+        f"{node}/node1/cpulist": "4-7",
+        "/proc/sys/kernel/hostname": "a value, with = and spaces",
+    }
+    answer = bigiron(
+        "run", "--workload-file", WORKLOADS / "tell.c", "--kernel", "debian/6.12",
+        "--topology", "sockets=2,nodes=2,cores=2,threads=2",
+        "--set", "/proc/sys/kernel/hostname=a value, with = and spaces",
+        "--boot", f"tell={','.join(files)}", "-o", tmp_path / "s",
+    )  # fmt: skip
+    told = "".join(f"{content}; " for content in files.values())
+    assert answer.complaint == f"debian/6.12, 8 CPUs: the workload ended by itself with status 0: {told}"
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + SAFETY_NET_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def started(study: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Two cells one after the other in the background; its machines' command lines name a path in TMPDIR."""
+    temporary = study.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1", "--reps", "2", "--jobs", "1",
+         "-o", study],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_ended_in_the_middle_it_leaves_no_machine_and_goes_on(tmp_path: Path, end: signal.Signals) -> None:
+    study = tmp_path / "s"
+    first = study / "cells/debian-6.1-1cpus-1tasks-r1/cell.json"
+    running = started(study)
+    wait_until(lambda: first.exists() and machines_of(tmp_path))
+    running.send_signal(end)
+    _, said = running.communicate(timeout=SAFETY_NET_S)
+    wait_until(lambda: not machines_of(tmp_path))
+    if end == signal.SIGINT:
+        assert running.returncode == 130
+        assert said.splitlines()[-1] == f"bigiron: stopped; run it again and {study} goes on where it was"
+        assert list((tmp_path / "tmp").iterdir()) == []
+    assert "Traceback" not in said
+
+    shown = bigiron("show", study).out
+    assert [word for word in shown.split() if word in ("measured", "missing")].count("missing") == 1
+    before = first.read_bytes()
+    assert measured(study).out.startswith("1 of 1 cells measured")
+    assert first.read_bytes() == before
+    assert measured(study).out.startswith("every cell of")
+
+
+def test_a_machine_that_is_killed(tmp_path: Path) -> None:
+    running = started(tmp_path / "s")
+    for _repetition in range(2):
+        wait_until(lambda: machines_of(tmp_path))
+        (machine,) = machines_of(tmp_path)
+        os.kill(machine, signal.SIGKILL)
+        wait_until(lambda machine=machine: machine not in machines_of(tmp_path))  # type: ignore[misc]
+    _, said = running.communicate(timeout=SAFETY_NET_S)
+    assert running.returncode == 3
+    assert "qemu-system-x86_64 ended with status -9 while booting: it said nothing" in said
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_machine_that_cannot_fit_is_refused() -> None:
+    with pytest.raises(library.errors.UserError, match=r"^a machine of 99999999 MiB for 4 CPUs does not fit"):
+        vm.check_memory(99999999, 4)
