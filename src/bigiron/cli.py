@@ -18,6 +18,7 @@ from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import comparison, overview
+from bigiron.report import explain as explanation
 from bigiron.report import work as work_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
@@ -273,6 +274,21 @@ def compare(
         return
     result = comparison.compare_study(store.open_study(study), base, contexts, paths)
     print(comparison.FORMATS[format.value](result), end="")
+
+
+@app.command()
+def explain(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+) -> None:
+    """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
+
+    Example: `bigiron explain s`
+    """
+    result = comparison.compare_study(store.open_study(study), base, conflicts.CONTEXTS[:1])
+    print(explanation.text(result), end="")
 
 
 @app.command()

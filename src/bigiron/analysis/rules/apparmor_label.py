@@ -1,0 +1,14 @@
+"""AppArmor counts references to the label of a task's credentials."""
+
+from bigiron.analysis.rules.rule import Rule
+
+RULE = Rule(
+    name="apparmor_label",
+    what="the reference count of AppArmor's label",
+    why="every task under the same profile, the unconfined one too, takes and drops references to one label",
+    experiment="boot with apparmor=0: the line must go",
+    source="security/apparmor/include/label.h: aa_get_label(), aa_put_label()",
+    functions=("aa_*", "apparmor_*"),
+    least_share=0.5,
+    rank=10,
+)

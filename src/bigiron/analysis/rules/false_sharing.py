@@ -1,0 +1,13 @@
+"""Different data of different CPUs in one line."""
+
+from bigiron.analysis.rules.rule import Rule
+
+RULE = Rule(
+    name="false_sharing",
+    what="a cache line in which each CPU touches bytes of its own",
+    why="data of several CPUs lies in one cache line by accident",
+    experiment="pad the data to a line of its own in a patched kernel: the line must go",
+    source="Documentation/kernel-hacking/false-sharing.rst",
+    false_sharing=True,
+    rank=70,
+)

@@ -1,0 +1,13 @@
+"""RCU's callback lists and grace-period state."""
+
+from bigiron.analysis.rules.rule import Rule
+
+RULE = Rule(
+    name="rcu_callbacks",
+    what="RCU's grace-period state",
+    why="callbacks ask for grace periods, and quiescent states are reported up to the root",
+    experiment="see what is freed through call_rcu per operation (bigiron compare --probe work)",
+    source="kernel/rcu/tree.c",
+    object=("rcu_state*", "rcu_data*", "*srcu*"),
+    rank=20,
+)

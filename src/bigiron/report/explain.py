@@ -1,0 +1,85 @@
+"""What `bigiron explain` prints: sentences, most important first, each with its evidence."""
+
+import textwrap
+
+from bigiron.analysis.explain import LEAST, Finding, findings
+from bigiron.report.comparison import Comparison, Point
+
+_WIDTH = 72  # of a mail
+_MOST = 8
+
+
+def text(comparison: Comparison) -> str:
+    """The findings at the largest number of CPUs."""
+    point = comparison.points[-1]
+    found = findings(point.rows, point.base, point.variants)
+    lines = textwrap.wrap(_heading(comparison, point, found), _WIDTH)
+    for number, finding in enumerate(found[:_MOST], start=1):
+        lines += ["", *_said(number, finding, point)]
+    if len(found) > _MOST:
+        lines += ["", f"{len(found) - _MOST} more lines: see bigiron compare."]
+    return "\n".join(lines) + "\n"
+
+
+def _heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
+    where = f"{comparison.workload} with {point.cpus} CPUs and {point.tasks} tasks"
+    if point.others:
+        against = f"{', '.join(point.others)} against {point.base}"
+        if not found:
+            return f"{where}, {against}: no shared cache line is used more or less than before."
+        return f"{where}, {against}: what changed in the cache lines that CPUs share. Counts, not times."
+    if not found:
+        return (
+            f"{where}, {point.base}: nothing shared limits it: no line has {LEAST} accesses per operation by "
+            "several CPUs."
+        )
+    return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
+
+
+def _said(number: int, finding: Finding, point: Point) -> list[str]:
+    lead = f"{number}. "
+    indent = " " * len(lead)
+    lines = textwrap.wrap(_sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
+    for label, value in _evidence(finding, point):
+        lines += textwrap.wrap(
+            f"{label:11}{value}", _WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 11
+        )
+    return lines
+
+
+def _sentence(finding: Finding, point: Point) -> str:
+    row = finding.row
+    counts = [
+        f"{_times(row.writes(variant), row.accesses(variant))} on {variant}" for variant in point.variants
+    ]
+    cpus = max(max(line.writers, line.readers) for line in row.lines.values())
+    who = "all" if cpus == point.cpus else str(cpus)
+    ways = _and(list(finding.ways)[:3])
+    because = f": {finding.rule.why}" if finding.rule else ""
+    return (
+        f"In {ways}, an operation touches {finding.what}: {' and '.join(counts)}, from {who} CPUs{because}."
+    )
+
+
+def _times(writes: float, accesses: float) -> str:
+    if not accesses:
+        return "not at all"
+    reads = accesses - writes
+    more = f" and reads it {reads:.3f} times more" if reads >= 0.001 else ""
+    return (
+        f"it writes it {writes:.3f} times{more}" if writes >= 0.001 else f"it reads it {accesses:.3f} times"
+    )
+
+
+def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
+    evidence = [("line", finding.row.object), ("functions", ", ".join(finding.row.functions[:6]))]
+    for name, by_variant in list(finding.ways.items())[:4]:
+        figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
+        evidence.append((name[:10], f"{figures} (accesses per operation)"))
+    if finding.rule:
+        evidence += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
+    return evidence
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
