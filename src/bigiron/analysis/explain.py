@@ -10,6 +10,9 @@ from bigiron.analysis.rules import Evidence, Rule
 LEAST = 0.5
 """Accesses per operation from which a line is worth a sentence where there is nothing to compare."""
 
+LEAST_CHANGE = 0.1
+"""Change of them from which it is worth one where there is."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -36,7 +39,9 @@ def findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Fi
     """
     others = [variant for variant in variants if variant != base]
     if others:
-        chosen = [row for row in rows if row.differs(base, others)]
+        chosen = [
+            row for row in rows if row.differs(base, others) and abs(row.change(base, others)) >= LEAST_CHANGE
+        ]
         chosen.sort(key=lambda row: -abs(row.change(base, others)))
     else:
         chosen = [row for row in rows if row.accesses(base) >= LEAST]

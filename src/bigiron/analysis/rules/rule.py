@@ -4,7 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-_PRIMITIVES = ["_raw_*", "native_queued_*", "queued_*", "__list_*", "list_*", "osq_*", "rwsem_*", "down_*", "__down_*", "up_*", "__up_*", "mutex_*", "__mutex_*", "refcount_*", "memset*", "memcpy*", "__x86_*", "_find_*", "find_next_*", "rb_*", "xas_*", "plist_*"]
+_PRIMITIVES = (
+    *("_raw_*", "native_queued_*", "queued_*", "osq_*", "rwsem_*", "down_*", "__down_*", "up_*", "__up_*"),
+    *("mutex_*", "__mutex_*", "refcount_*", "__list_*", "list_*", "plist_*", "rb_*", "xas_*"),
+    *("memset*", "memcpy*", "__x86_*", "_find_*", "find_next_*"),
+)
 """Functions that do the same for anybody: who called them is who touches the line."""
 
 
