@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)  # an example may take long on a busy machine
+settings.load_profile("unhurried")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")
