@@ -18,6 +18,7 @@ from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import comparison, overview
+from bigiron.report import growth as growth_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
@@ -259,6 +260,25 @@ def compare(
     contexts = conflicts.CONTEXTS if context is Context.all else (context.value,)
     result = comparison.compare_study(store.open_study(study), base, contexts)
     print(comparison.FORMATS[format.value](result), end="")
+
+
+@app.command()
+def growth(
+    study: Annotated[
+        Path, typer.Argument(help="a study with three numbers of CPUs or more; five are better")
+    ],
+    variant: Annotated[str | None, typer.Option(help="one variant; all unless given")] = None,
+    at: Annotated[
+        int | None, typer.Option(min=2, help="CPUs to predict for; 8 times the most measured unless given")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+) -> None:
+    """Tell how the accesses to each shared line grow with the number of CPUs, the worst first.
+
+    Example: `bigiron growth s --at 512`
+    """
+    result = growth_report.growth_study(store.open_study(study), variant, at)
+    print(growth_report.FORMATS[format.value](result), end="")
 
 
 @app.command()
