@@ -5,6 +5,7 @@ reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from struct import Struct
@@ -15,6 +16,7 @@ _THREE = Struct("<III")  # a type's head, a member, an array, an ENUM64's consta
 _ENUMERATOR = Struct("<Ii")
 _DEEPEST = 32  # types within types
 _MOST_STEPS = 20_000  # of one answer
+_MOST_MEMBERS = 4_096  # of a struct
 _MOST_ELEMENTS = 64  # of an array whose pointers are listed
 _MOST_BIT_FIELDS = 3  # named of those that share a byte
 _LONGEST_NAME = 256
@@ -181,7 +183,9 @@ class Btf:
         """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
         start = 0
         for name in path.split("."):
-            found = self._find_member(type, name, 0, _Budget())
+            found = None
+            with suppress(_NoEndError):
+                found = self._find_member(type, name, 0, _Budget())
             if found is None:
                 return None
             type, start = found[0], start + found[1]
@@ -193,12 +197,16 @@ class Btf:
         Types with a name in `atoms` are not looked into. Of a union's members the first is taken.
         """
         whole = Place("", 0, self.size(type), type)
-        return self._descend(whole, offset, offset + length, atoms, 0, _Budget())
+        try:
+            return self._descend(whole, offset, offset + length, atoms, 0, _Budget())
+        except _NoEndError:
+            return whole
 
     def pointers(self, type: int) -> list[tuple[int, int]]:
         """The pointers in a value of the type: the offset of each, and the type it points to."""
         found: list[tuple[int, int]] = []
-        self._add_pointers(found, type, 0, 0, _Budget())
+        with suppress(_NoEndError):
+            self._add_pointers(found, type, 0, 0, _Budget())
         return found
 
     def _descend(
@@ -339,7 +347,7 @@ class Btf:
     def _read_members(self, type: int) -> tuple[_Member, ...]:
         at, members = self._places[type], []
         sized_fields = _THREE.unpack_from(self._types, at)[1] >> 31
-        for number in range(self._vlen(type)):
+        for number in range(min(self._vlen(type), _MOST_MEMBERS)):
             name, target, where = _THREE.unpack_from(self._types, at + 12 + 12 * number)
             bit, bits = (where & 0xFFFFFF, where >> 24) if sized_fields else (where, 0)
             members.append(_Member(self._string(name), target, bit, bits))
@@ -353,8 +361,12 @@ class Btf:
         return text if text.isprintable() else ""
 
 
+class _NoEndError(Exception):
+    pass
+
+
 class _Budget:
-    """So many steps for one answer: types that hold themselves would have no end."""
+    """So many steps for one answer: types that hold themselves have no end."""
 
     def __init__(self) -> None:
         self._left = _MOST_STEPS
@@ -362,4 +374,4 @@ class _Budget:
     def spend(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise BtfError("a type has no end")
+            raise _NoEndError

@@ -95,6 +95,30 @@ POINTERS = {
 }
 """The struct that a variable points to."""
 
+PRIVATE = {
+    "file": (
+        "private_data",
+        {
+            "eventfd_fops": "eventfd_ctx",
+            "eventpoll_fops": "eventpoll",
+            "pipefifo_fops": "pipe_inode_info",
+            "signalfd_fops": "signalfd_ctx",
+            "timerfd_fops": "timerfd_ctx",
+        },
+    ),
+    "super_block": (
+        "s_fs_info",
+        {
+            "devtmpfs": "shmem_sb_info",
+            "hugetlbfs": "hugetlbfs_sb_info",
+            "proc": "proc_fs_info",
+            "rootfs": "shmem_sb_info",
+            "tmpfs": "shmem_sb_info",
+        },
+    ),
+}
+"""The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
+
 EMBEDDED = frozenset(("aa_label", "address_space", "inode", "lruvec", "sock", "zone"))
 """Structs known by their own name in whatever struct they lie."""
 

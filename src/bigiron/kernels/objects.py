@@ -21,6 +21,7 @@ from bigiron.kernels.mm.vmalloc import Areas
 from bigiron.kernels.pointed import Pointed, Struct
 from bigiron.kernels.symbols import SymbolTable
 
+_DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
 _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
@@ -66,7 +67,9 @@ class Objects:
         )
         self._per_cpu = PerCpu(self._structs, offsets)
         self._areas = Areas(self._structs)
-        self._pointed = Pointed(self._structs, self._per_cpu, self._slab_object_at, self._own_type)
+        self._pointed = Pointed(
+            self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
+        )
         self._details: dict[str, Callable[[int], str]] = {
             "address_space": lambda at: self._file(self._value("address_space", at, "host")),
             "dentry": self._dentry,
@@ -195,9 +198,11 @@ class Objects:
 
     def _field(self, start: int, type: int, address: int, length: int) -> str:
         """The field of a struct, or of a struct in it that has a name of its own."""
-        inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
-        if inner.path and self._btf.name(inner.type) in known.EMBEDDED:
-            return self._field(start + inner.start, inner.type, address, length)
+        for _ in range(_DEEPEST):
+            inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
+            if not inner.path or self._btf.name(inner.type) not in known.EMBEDDED:
+                break
+            start, type = start + inner.start, inner.type
         name = self._btf.name(type)
         path = self._path(type, address - start, length)
         return f"struct {name}{f'.{path}' if path else f'+{address - start:#x}'}{self._detail(name, start)}"
@@ -235,6 +240,23 @@ class Objects:
         except UnreadableError:
             return None
         return self._slabs.object(cache, page.start, address) if cache else None
+
+    def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
+        """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""
+        name = self._btf.name(struct.type)
+        if name not in known.PRIVATE:
+            return
+        member, types = known.PRIVATE[name]
+        try:
+            if name == "file":
+                teller, offset = self._symbols.lookup(self._value(name, struct.address, "f_op"))
+                teller = teller if not offset else ""
+            else:
+                teller = self._file_system(struct.address)
+            if type := self._btf.find(types.get(teller, "")):
+                yield self._structs.member(name, member).start, type
+        except UnreadableError:
+            return
 
     def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
         """Structs whose type is known: some of those asked for, the kernel's variables, the last tasks."""
@@ -278,6 +300,8 @@ class Objects:
         try:
             counters = self._structs.member("percpu_counter", "counters")
             for counter in self._structs.list(self._structs.symbol("percpu_counters"), "percpu_counter"):
+                if self._per_cpu.locate(counter):
+                    continue
                 pointer = self._structs.number(counter + counters.start)
                 owner = self._name(counter, 1).partition(" (")[0].rpartition(".")[0]
                 yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")

@@ -4,17 +4,18 @@ kmalloc() does not tell what for, and several caches may be one. But the kernel'
 what they point to, so a walk from structs whose type is known finds much of the rest.
 """
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 
-from bigiron.kernels.btf import BtfError
 from bigiron.kernels.mm.percpu import PerCpu
 from bigiron.kernels.mm.slab import Object
 from bigiron.kernels.mm.structs import PAGE, WORD, Structs
 
 _MOST_OBJECTS = 6_000
+_MOST_POINTERS = 1_000  # in one of them
 _FURTHEST = 4  # pointers from where the walk starts
 _LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
 _KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
@@ -33,7 +34,8 @@ class Struct:
 class Pointed:
     """What typed pointers lead to.
 
-    `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0.
+    `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0;
+    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class Pointed:
         per_cpu: PerCpu,
         object_at: Callable[[int], Object | None],
         own_type: Callable[[Object], int],
+        untyped: Callable[["Struct"], Iterable[tuple[int, int]]],
     ) -> None:
         self._structs = structs
         self._per_cpu = per_cpu
         self._object_at = object_at
         self._own_type = own_type
+        self._untyped = untyped
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._pointers = cache(structs.btf.pointers)
@@ -69,12 +73,9 @@ class Pointed:
 
     def _targets(self, struct: Struct) -> Iterable[Struct]:
         btf = self._structs.btf
-        try:
-            pointers = self._pointers(struct.type)
-        except BtfError:
-            return
+        pointers = self._pointers(struct.type)
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
-        for offset, target in pointers:
+        for offset, target in itertools.chain(pointers[:_MOST_POINTERS], self._untyped(struct)):
             value = int.from_bytes(content[offset : offset + WORD], "little")
             if found := self._object(value, target) if value >> 63 else None:
                 yield found

@@ -17,8 +17,11 @@ class SymbolTable:
         marks: dict[str, int] = {}
         self._addresses: dict[str, int] = {}
         for line in text.splitlines():
-            address, kind, name = line.split(maxsplit=3)[:3]
-            at = int(address, 16)
+            try:
+                address, kind, name = line.split(maxsplit=3)[:3]
+                at = int(address, 16)
+            except ValueError:
+                continue  # the guest's word
             self._addresses.setdefault(name, at)
             if _MARKS.match(name):
                 marks.setdefault(name, at)

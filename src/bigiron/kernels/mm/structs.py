@@ -10,6 +10,7 @@ from bigiron.kernels.symbols import SymbolTable
 WORD = 8  # bytes
 PAGE = 4096
 _LONGEST_LIST = 20_000
+_MOST_READS = 5_000_000  # of one guest: more is no kernel's, but a loop that its memory makes
 _LONGEST_TEXT = 64
 
 
@@ -31,12 +32,14 @@ class Structs:
         self.memory = memory
         self.symbols = symbols
         self.btf = btf
+        self._left = _MOST_READS
         self.member = cache(self._member)
         self.type = cache(self._type)
 
     def number(self, address: int, size: int = WORD) -> int:
         """The unsigned number at an address."""
-        data = self.memory.read(address, size)
+        self._left -= 1
+        data = self.memory.read(address, size) if self._left > 0 else None
         if data is None:
             raise UnreadableError(f"no memory at {address:#x}")
         return int.from_bytes(data, "little")
