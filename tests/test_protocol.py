@@ -101,6 +101,14 @@ def test_what_waits_for_more_is_bounded() -> None:
     assert len(vars(decoder)["_pending"]) < 100
 
 
+SAYS_SOMETHING_AND_EXITS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+void testcase_prepare(unsigned long nr_tasks) { fputs("\"\\\t\xc3\xa4\n", stderr); exit(9); }
+void testcase(unsigned long long *iterations, unsigned long nr) { }
+"""
+
+
 def run_here(agent: Path, job: Path) -> subprocess.CompletedProcess[bytes]:
     """The agent as a plain program: no machine is needed to hear what it says."""
     return subprocess.run([agent, job], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
@@ -108,14 +116,9 @@ def run_here(agent: Path, job: Path) -> subprocess.CompletedProcess[bytes]:
 
 def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
-    source.write_text('#include <stdio.h>\n#include <stdlib.h>\nvoid testcase_prepare(unsigned long n) {'
-                      ' fputs("\\"\\\\\\t\\xc3\\xa4", stderr); exit(9); }\n'
-                      "void testcase(unsigned long long *iterations, unsigned long nr) { }\n")  # fmt: skip
+    source.write_text(SAYS_SOMETHING_AND_EXITS)
     (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 5\n")
-    agent = compiled.agent(workloads.from_file(source), "gcc")
-    said = subprocess.run(
-        [agent, tmp_path / "job"], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False
-    )
+    said = run_here(compiled.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
     messages, damaged = decoded(said.stdout)
     assert damaged == 0
     assert [message.type for message in messages] == ["hello", "error", "end"]
@@ -132,10 +135,7 @@ def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
 )
 def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> None:
     (tmp_path / "job").write_text(job)
-    agent = compiled.agent(workloads.find("getppid1"), "gcc")
-    said = subprocess.run(
-        [agent, tmp_path / "job"], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False
-    )
+    said = run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
     (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
     assert error.content["text"].startswith(complaint)
 
@@ -180,17 +180,12 @@ def test_what_a_machine_boots_into() -> None:
     assert (entries["init"].mode, entries["init"].content) == (stat.S_IFREG | 0o755, b"\x7fELF...")
     assert entries["job"].content == b"cpus 2\n"
     assert stat.S_ISCHR(entries["dev/console"].mode) and entries["dev/console"].device == (5, 1)
-    assert {path for path, entry in entries.items() if stat.S_ISDIR(entry.mode)} == {
-        "dev",
-        "proc",
-        "sys",
-        "tmp",
-    }
+    folders = [path for path, entry in entries.items() if stat.S_ISDIR(entry.mode)]
+    assert folders == ["dev", "proc", "sys", "tmp"]
 
 
 @pytest.mark.skipif(not shutil.which("cpio"), reason="no cpio on PATH")
 def test_cpio_reads_it(tmp_path: Path) -> None:
-    listed = subprocess.run(
-        ["cpio", "-it"], input=initramfs(b"agent", "job"), capture_output=True, check=True
-    )
+    data = initramfs(b"agent", "job")
+    listed = subprocess.run(["cpio", "-it"], input=data, capture_output=True, check=True)
     assert listed.stdout.split() == b"dev proc sys tmp dev/console init job".split()
