@@ -66,8 +66,8 @@ int main(int argc, char **argv)
 		failed = record_symbols();
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
-	for (unsigned long i = 0; !failed && i < job.nr_reads; i++)
-		failed = report_file(job.reads[i]);
+	if (!failed)
+		failed = report_files(&job);
 	report_end(failed);
 
 	if (is_init)

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "report.h"
 
+#include "job.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -149,7 +151,7 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
-int report_file(const char *path)
+static int report_file(const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char line[4096];
@@ -169,6 +171,15 @@ int report_file(const char *path)
 	}
 	fclose(file);
 	return 0;
+}
+
+int report_files(const struct job *job)
+{
+	int failed = 0;
+
+	for (unsigned long i = 0; !failed && i < job->nr_reads; i++)
+		failed = report_file(job->reads[i]);
+	return failed;
 }
 
 void report_end(int failed)

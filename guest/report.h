@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+struct job;
+
 #define AGENT_PROTOCOL 1
 
 void report_open(const char *path); /* NULL: standard output */
@@ -19,8 +21,8 @@ void report_hello(void);
 void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
-/* The text of a file, such as a trace. Returns 0, or 1 after reporting the error. */
-int report_file(const char *path);
+/* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
+int report_files(const struct job *job);
 void report_end(int failed);
 
 /* KIND is "job", "setting", "workload" or "machine". Returns 1, for the caller to return. */

@@ -4,12 +4,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)  # an example may take long on a busy machine
+settings.load_profile("unhurried")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")
@@ -75,6 +80,28 @@ def machines_of(mark: Path) -> list[int]:
     return found
 
 
+def wait_until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + SAFETY_NET_S
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def started(study: Path) -> subprocess.Popen[str]:
+    """Two cells one after the other in the background; its machines' command lines name a path in TMPDIR."""
+    temporary = study.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1", "--reps", "2", "--jobs", "1",
+         "-o", study],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The main job's study, twice over: open1 on 6.1 and 6.12 with 8 CPUs. Only to be read: copy it."""
@@ -86,10 +113,10 @@ def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with room for 64 KiB."""
+    """A folder with room for 256 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a file system")
     yield disk

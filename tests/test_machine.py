@@ -2,14 +2,11 @@
 
 import os
 import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, measured
+from conftest import SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, measured, started, wait_until
 
 import bigiron as library
 from bigiron.machines import vm
@@ -105,28 +102,6 @@ def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
     )  # fmt: skip
     told = "".join(f"{content}; " for content in files.values())
     assert answer.complaint == f"debian/6.12, 8 CPUs: the workload ended by itself with status 0: {told}"
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + SAFETY_NET_S
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def started(study: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Two cells one after the other in the background; its machines' command lines name a path in TMPDIR."""
-    temporary = study.parent / "tmp"
-    temporary.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1", "--reps", "2", "--jobs", "1",
-         "-o", study],
-        env=os.environ | {"TMPDIR": str(temporary)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])

@@ -19,6 +19,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import comparison, overview
 from bigiron.report import explain as explanation
+from bigiron.report import growth as growth_report
 from bigiron.report import work as work_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
@@ -289,6 +290,25 @@ def explain(
     """
     result = comparison.compare_study(store.open_study(study), base, conflicts.CONTEXTS[:1])
     print(explanation.text(result), end="")
+
+
+@app.command()
+def growth(
+    study: Annotated[
+        Path, typer.Argument(help="a study with three numbers of CPUs or more; five are better")
+    ],
+    variant: Annotated[str | None, typer.Option(help="one variant; all unless given")] = None,
+    at: Annotated[
+        int | None, typer.Option(min=2, help="CPUs to predict for; 8 times the most measured unless given")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+) -> None:
+    """Tell how the accesses to each shared line grow with the number of CPUs, the worst first.
+
+    Example: `bigiron growth s --at 512`
+    """
+    result = growth_report.growth_study(store.open_study(study), variant, at)
+    print(growth_report.FORMATS[format.value](result), end="")
 
 
 @app.command()

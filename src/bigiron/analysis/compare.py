@@ -15,6 +15,9 @@ TOLERANCE = 0.05
 
 RELATIVE_TOLERANCE = 0.01
 _ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
+_SURELY_ALIKE = 0.5  # the same, where one of them could not be named
+_UNNAMED = ("page or slab object", "kmalloc")
+_PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
 @dataclass(frozen=True)
@@ -157,27 +160,57 @@ def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, R
     for row in rows:
         rows_of_kind.setdefault(kind(row.object), []).append(row)
     for number, line in enumerate(lines):
-        for row in rows_of_kind.get(kind(line.object), []):
+        known_as = kind(line.object)
+        kinds = [known_as, *_UNNAMED]
+        if known_as in _UNNAMED:
+            kinds += [other for other in rows_of_kind if other.startswith("struct ")]
+        for row in (row for other in dict.fromkeys(kinds) for row in rows_of_kind.get(other, [])):
             likeness = _likeness(line, row._hottest)
             if likeness >= _ALIKE:
                 yield likeness, line.accesses_per_op, row, number
 
 
-def kind(object: str) -> str:
-    """An object without what differs between kernels and CPUs: two lines of one kind may be the same thing.
+def plain(object: str) -> str:
+    """An object without what tells it from others of its kind: offset, CPU, what is in parentheses.
 
-    >>> kind("rcu_data+0x40 of CPU 3"), kind("page or slab object")
-    ('rcu_data of CPU', 'page or slab object')
+    >>> plain("struct dentry.d_lockref.count (tmpfs directory)"), plain("rcu_data+0x40 of CPU 3")
+    ('struct dentry.d_lockref.count', 'rcu_data of CPU')
     """
-    return re.sub(r"\+0x[0-9a-f]+| \d+$", "", object)
+    return re.sub(r" \(.*\)$|\+0x[0-9a-f]+|(?<= of CPU) \d+|: .*$", "", object)
+
+
+def kind(object: str) -> str:
+    """An object without what differs between kernels too: two lines of one kind may be the same thing.
+
+    Which field of a struct is hottest differs between kernels, and so does in which of kmalloc's caches
+    something fits, and what was `struct page` once.
+
+    >>> kind("struct dentry.d_lockref.count (tmpfs directory)"), kind("runqueues.clock of CPU 3")
+    ('struct dentry', 'runqueues of CPU')
+    >>> kind("kmalloc-192+0x40 (192 bytes)"), kind("page or slab object: free page")
+    ('kmalloc', 'page or slab object')
+    >>> kind("struct folio._refcount (page cache)"), kind("vm_committed_as.lock")
+    ('struct page', 'vm_committed_as')
+    """
+    name = re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
+    if "kmalloc-" in name:
+        return "kmalloc"
+    return "struct page" if name in _PAGE_STRUCTS else name
 
 
 def _likeness(one: Line, other: Line) -> float:
-    """How alike two lines of one kind are, 0 to 1: the share of their accesses by the same functions.
+    """How alike two lines are, 0 to 1: the share of their accesses by the same functions.
 
-    A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions.
+    A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
+    field of a struct is likely to be the same. What could not be named may be what could.
     """
-    known = _ALIKE if "+" in one.object else 0.0
+    if kind(one.object) != kind(other.object):
+        return overlap(one, other) if overlap(one, other) >= _SURELY_ALIKE else 0.0
+    known = 0.0
+    if one.object.startswith("struct "):
+        known = _ALIKE / 2 if plain(one.object) == plain(other.object) else 0.0
+    elif ("+" in one.object or "." in one.object) and not one.object.endswith(")"):
+        known = _ALIKE
     return known + (1 - known) * overlap(one, other)
 
 

@@ -15,9 +15,14 @@ class SymbolTable:
         places: dict[int, str] = {}
         variables: dict[int, str] = {}
         marks: dict[str, int] = {}
+        self._addresses: dict[str, int] = {}
         for line in text.splitlines():
-            address, kind, name = line.split(maxsplit=3)[:3]
-            at = int(address, 16)
+            try:
+                address, kind, name = line.split(maxsplit=3)[:3]
+                at = int(address, 16)
+            except ValueError:
+                continue  # the guest's word
+            self._addresses.setdefault(name, at)
             if _MARKS.match(name):
                 marks.setdefault(name, at)
             # Of several names of one place the first, as in the kernel's own lookup. Absolute symbols are
@@ -48,6 +53,14 @@ class SymbolTable:
         ('', 0)
         """
         return self._places.lookup(address)
+
+    def address(self, name: str) -> int | None:
+        r"""The address of a symbol; of several with one name the first.
+
+        >>> SymbolTable("ffffffff82a1aa40 D init_task\n").address("init_task") == 0xffffffff82a1aa40
+        True
+        """
+        return self._addresses.get(name)
 
     def lookup_per_cpu(self, address: int, offsets: Sequence[int]) -> tuple[str, int, int] | None:
         """The per-CPU variable at an address, the offset in it and the CPU whose it is; None if it is none.

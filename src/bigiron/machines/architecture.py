@@ -1,8 +1,21 @@
 """What differs between architectures when a virtual machine is started."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bigiron.errors import UserError
+
+
+@dataclass(frozen=True)
+class PageTables:
+    """How the kernel's virtual addresses are mapped: tables of 512 entries, from the top down to a page."""
+
+    root: str  # the symbol of the top table
+    shifts: tuple[int, ...]  # the bit of an address at which each level's index starts
+    largest_page: int  # the highest shift at which an entry may map memory instead of a table
+    present: int  # bits of an entry
+    leaf: int
+    address: int
 
 
 @dataclass(frozen=True)
@@ -17,6 +30,8 @@ class Architecture:
     compiler: str
     line_bytes: int
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
+    page_tables: PageTables
+    ram_offset: Callable[[int, int], int | None]  # of a physical address in RAM of so many bytes
 
     def class_of(self, address: int) -> str:
         """What lies at a kernel address, as far as the address alone tells.
@@ -28,6 +43,29 @@ class Architecture:
             if start <= address < end:
                 return name
         return "unknown memory"
+
+    def start_of(self, name: str) -> int:
+        """Where the class of address of that name starts.
+
+        >>> hex(X86_64.start_of("struct page"))
+        '0xffffea0000000000'
+        """
+        return next(start for start, _, known in self.address_classes if known == name)
+
+
+def _q35_ram_offset(physical: int, ram_bytes: int) -> int | None:
+    """QEMU's hw/i386/pc_q35.c: RAM lies below the devices, and what has no room there from 4 GiB on.
+
+    >>> hex(_q35_ram_offset(0x100001000, 4 << 30))
+    '0x80001000'
+    >>> _q35_ram_offset(0x100001000, 2 << 30) is None
+    True
+    """
+    below = min(ram_bytes, 0x80000000 if ram_bytes >= 0xB0000000 else 0xB0000000)
+    if 0 <= physical < below:
+        return physical
+    offset = physical - (4 << 30) + below
+    return offset if below <= offset < ram_bytes else None
 
 
 X86_64 = Architecture(
@@ -48,6 +86,16 @@ X86_64 = Architecture(
         (0xFFFFFFFF80000000, 0xFFFFFFFFA0000000, "kernel image"),
         (0xFFFFFFFFA0000000, 0xFFFFFFFFFF000000, "module"),
     ),
+    # Intel SDM volume 3, 4.5: four levels; the second and the third may map 1 GiB and 2 MiB.
+    page_tables=PageTables(
+        root="init_top_pgt",
+        shifts=(39, 30, 21, 12),
+        largest_page=30,
+        present=1 << 0,
+        leaf=1 << 7,
+        address=0x000FFFFFFFFFF000,
+    ),
+    ram_offset=_q35_ram_offset,
 )
 
 _ALL = {architecture.name: architecture for architecture in (X86_64,)}

@@ -21,6 +21,7 @@ from bigiron import compiled, kernels, workloads
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.architecture import Architecture, architecture
 from bigiron.machines.initramfs import initramfs
+from bigiron.machines.memory import GuestRam
 from bigiron.machines.messages import PROTOCOL, Decoder, Message
 from bigiron.machines.topology import Topology
 
@@ -31,7 +32,10 @@ _LOOK_S = 0.25  # how soon a stop is noticed
 
 @dataclass(frozen=True)
 class VirtualMachine:
-    """What is booted. `plugin` is the recorder, which writes its results into `results`."""
+    """What is booted. `plugin` is the recorder, which writes its results into `results`.
+
+    `ram` is for who wants to read the memory that the machine leaves when it has ended.
+    """
 
     architecture: Architecture
     kernel: Path
@@ -43,6 +47,7 @@ class VirtualMachine:
     boot: str = ""
     plugin: Path | None = None
     results: Path | None = None
+    ram: GuestRam | None = None
     kvm: bool = False
 
     @property
@@ -112,14 +117,14 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
         agent, their_agent = socket.socketpair()
         with console, agent:
             with their_console, their_agent:
-                fds = (their_console.fileno(), their_agent.fileno())
+                fds = [their_console.fileno(), their_agent.fileno()]
                 process = subprocess.Popen(
                     # The kernel ends the machine if this process dies, however it dies.
                     ["setpriv", "--pdeathsig", "KILL", *_command(vm, initrd, *fds)],
                     stdin=subprocess.DEVNULL,
                     stdout=stderr,
                     stderr=stderr,
-                    pass_fds=fds,
+                    pass_fds=[*fds, vm.ram.fd] if vm.ram else fds,
                     start_new_session=True,  # a Ctrl-C is for us, not for it
                 )
             try:
@@ -228,7 +233,7 @@ def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -
         machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
     command = [vm.architecture.qemu, *machine]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
-    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_nodes(vm)]
+    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm)]
     command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
                 f"threads={topology.threads}"]  # fmt: skip
     for name, fd in (("console", console_fd), ("agent", agent_fd)):
@@ -243,17 +248,24 @@ def _escaped(path: Path | None) -> str:
     return str(path).replace(",", ",,")
 
 
-def _nodes(vm: VirtualMachine) -> list[str]:
+def _memory(vm: VirtualMachine) -> list[str]:
     nodes = vm.topology.nodes
     if nodes == 1:
-        return []
+        return [*vm.ram.backend("ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"] if vm.ram else []
     cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
     options = []
+    start = 0
     for node in range(nodes):
         size = memory if node else vm.memory_mib - memory * (nodes - 1)
         last = (node + 1) * cpus - 1
-        options += ["-object", f"memory-backend-ram,id=node{node},size={size}M"]
-        options += ["-numa", f"node,nodeid={node},memdev=node{node},cpus={node * cpus}-{last}"]
+        name = f"node{node}"
+        options += (
+            vm.ram.backend(name, start, size)
+            if vm.ram
+            else ["-object", f"memory-backend-ram,id={name},size={size}M"]
+        )
+        options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
+        start += size
     return options
 
 

@@ -4,13 +4,12 @@ Recorded by the QEMU plugin in plugin/, only between the agent's marks and only 
 task's operations: counts have no noise of the host's.
 """
 
-from collections.abc import Callable
-from functools import cache
-
 import polars as pl
 
+from bigiron.errors import MachineError
+from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
-from bigiron.machines.architecture import Architecture
+from bigiron.machines.memory import KernelMemory
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 from bigiron.probes.recording import Recording, chain_folder, read_recording
 
@@ -20,7 +19,7 @@ SCHEMA = {
     "line": pl.UInt64,  # address of the cache line
     "address": pl.UInt64,  # lowest byte in it that this instruction touched
     "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
-    "object": pl.String,  # what lies at `address`: symbol+offset, per-CPU variable, or class of address
+    "object": pl.String,  # what lies at `address` (docs/schema.md)
     "pc": pl.UInt64,  # address of the instruction
     "function": pl.String,
     "offset": pl.UInt32,  # of the instruction in the function
@@ -31,24 +30,26 @@ SCHEMA = {
 
 
 def _job(ask: Ask) -> list[str]:
-    return ["symbols", f"operations {ask.operations}", "record conflicts"]
+    return ["symbols", "stay", f"operations {ask.operations}", "record conflicts"]
 
 
 def _collect(raw: Raw) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
-    name_object = _object_namer(symbols, recording.per_cpu_offsets, raw.architecture)
     path = chain_folder(raw.results, symbols)
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
     rows = []
+    places: list[tuple[int, int]] = []
     for cpu, context, block_hex, pc_hex, chain, reads, writes, mask_hex in counts.iter_rows():
         block, pc, mask = int(block_hex, 16), int(pc_hex, 16), int(mask_hex, 16)
         line = block - block % raw.architecture.line_bytes
-        address = block + (mask & -mask).bit_length() - 1
+        places.append(_touched(block, mask))
         function, offset = symbols.lookup(pc)
-        where = (line, address, mask, name_object(address))
+        where = (line, places[-1][0], mask, "")
         rows.append((cpu, context, *where, pc, function, offset, path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    objects = _objects(raw, symbols, recording).names(places)
+    frame = frame.with_columns(object=pl.Series([objects[place] for place in places], dtype=pl.String))
     return Table(frame.sort("line", "cpu", "context", "pc"), _facts(recording))
 
 
@@ -61,19 +62,23 @@ def _facts(recording: Recording) -> dict[str, object]:
     }
 
 
-def _object_namer(
-    symbols: SymbolTable, per_cpu_offsets: list[int], architecture: Architecture
-) -> Callable[[int], str]:
-    @cache
-    def name(address: int) -> str:
-        if variable := symbols.lookup_per_cpu(address, per_cpu_offsets):
-            symbol, offset, cpu = variable
-            return f"{symbol}+{offset:#x} of CPU {cpu}"
-        kind = architecture.class_of(address)
-        symbol, offset = symbols.lookup(address)
-        return f"{symbol}+{offset:#x}" if kind in ("kernel image", "module") and symbol else kind
+def _touched(block: int, mask: int) -> tuple[int, int]:
+    """The first byte touched of a block, and how many in a row.
 
-    return name
+    >>> _touched(0x1000, 0b1111000)
+    (4099, 4)
+    """
+    first = (mask & -mask).bit_length() - 1
+    rest = ~(mask >> first)
+    return block + first, (rest & -rest).bit_length() - 1
+
+
+def _objects(raw: Raw, symbols: SymbolTable, recording: Recording) -> Objects:
+    if raw.ram is None:
+        raise MachineError("the machine's memory was not kept")
+    root = symbols.address(raw.architecture.page_tables.root) or 0
+    memory = KernelMemory(raw.ram, raw.architecture, root)
+    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture)
 
 
 PROBE = Probe(

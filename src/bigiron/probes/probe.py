@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from bigiron.machines.architecture import Architecture
+from bigiron.machines.memory import GuestRam
 from bigiron.machines.messages import Message
 
 
@@ -21,11 +22,12 @@ class Ask:
 
 @dataclass(frozen=True)
 class Raw:
-    """What the machine left: the agent's messages, and the recorder's files in `results`."""
+    """What the machine left: the agent's messages, the recorder's files in `results`, its memory."""
 
     messages: list[Message]
     results: Path
     architecture: Architecture
+    ram: GuestRam | None = None
 
 
 @dataclass(frozen=True)

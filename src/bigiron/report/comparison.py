@@ -71,7 +71,10 @@ class Group:
     def name(self) -> str:
         """What the lines are, and how many."""
         first = self.rows[0].object
-        return first if len(self.rows) == 1 else f"{len(self.rows)} x {compare.kind(first)}"
+        if len(self.rows) == 1:
+            return first
+        fields = {compare.plain(row.object) for row in self.rows}
+        return f"{len(self.rows)} x {fields.pop() if len(fields) == 1 else compare.kind(first)}"
 
     def figures(self, variant: str) -> str:
         """Writes and accesses per operation, the most CPUs that write and that read any of them."""
@@ -183,7 +186,7 @@ def _text_of(comparison: Comparison, point: Point) -> str:
         row = group.rows[0]
         mark = "* " if point.others and row.differs(point.base, point.others) else "  "
         figures = "".join(f"{group.figures(variant):>{width}}" for variant in point.variants)
-        lines.append(_cut(f"{mark}{group.name}", _OBJECT_WIDTH) + figures)
+        lines += _beside(f"{mark}{group.name}", figures)
         lines += textwrap.wrap(_touched_by(row), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
         lines += [line for path in group.paths[: comparison.most_paths] for line in _path(point, group, path)]
     lines.append(
@@ -244,8 +247,11 @@ def _notes(point: Point, hidden: int) -> list[str]:
     return [line for note in notes for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
 
 
-def _cut(text: str, width: int) -> str:
-    return f"{text:{width}}" if len(text) < width else text[: width - 3] + ".. "
+def _beside(name: str, figures: str) -> list[str]:
+    """A name and its figures in one line, or in two if the name is long."""
+    if len(name) < _OBJECT_WIDTH:
+        return [f"{name:{_OBJECT_WIDTH}}{figures}"]
+    return [name, " " * _OBJECT_WIDTH + figures]
 
 
 def markdown(comparison: Comparison) -> str:

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import topology, vm
 from bigiron.machines.architecture import architecture
+from bigiron.machines.memory import GuestRam
 from bigiron.machines.qemu import require_qemu
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
@@ -110,14 +112,14 @@ def _measure(
     spec = study.spec
     kernel = kernels.find(cell.variant.kernel, spec.arch)
     chosen = [probes.probe(name) for name in spec.probes]
-    with tempfile.TemporaryDirectory(prefix="bigiron-") as results:
-        machine = _machine(spec, cell, kernel, programs, Path(results))
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as results, _ram(spec, cell, programs) as ram:
+        machine = _machine(spec, cell, kernel, programs, Path(results), ram)
         record = _new_record(spec, cell, kernel, machine)
         tables: dict[str, probes.Table] = {}
         try:
             outcome = vm.run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
-            raw = probes.Raw(outcome.messages, Path(results), machine.architecture)
+            raw = probes.Raw(outcome.messages, Path(results), machine.architecture, ram)
             tables = {probe.name: probe.collect(raw) for probe in chosen}
         except UserError as error:
             record.failure = Failure("input", str(error))
@@ -127,7 +129,14 @@ def _measure(
     return record
 
 
-def _machine(spec: Spec, cell: Cell, kernel: Kernel, programs: Programs, results: Path) -> vm.VirtualMachine:
+def _ram(spec: Spec, cell: Cell, programs: Programs) -> GuestRam | nullcontext[None]:
+    """Memory that outlives the machine, where something is recorded in it."""
+    return GuestRam(_memory_mib(spec, cell.cpus)) if programs.recorder else nullcontext()
+
+
+def _machine(
+    spec: Spec, cell: Cell, kernel: Kernel, programs: Programs, results: Path, ram: GuestRam | None
+) -> vm.VirtualMachine:
     return vm.VirtualMachine(
         architecture=architecture(spec.arch),
         kernel=kernel.image,
@@ -139,6 +148,7 @@ def _machine(spec: Spec, cell: Cell, kernel: Kernel, programs: Programs, results
         boot=cell.variant.boot,
         plugin=programs.recorder,
         results=results,
+        ram=ram,
         # The recorder needs QEMU's own emulation.
         kvm=programs.recorder is None and vm.kvm_works()[0],
     )

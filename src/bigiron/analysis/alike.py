@@ -1,0 +1,58 @@
+"""Lines that are alike in one column, added up: the pages of a slab cache, each CPU's own line of a variable.
+
+How many such lines there are depends on the number of CPUs and on chance, so only their sum can be held
+against another CPU count, or against another day.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bigiron.analysis.compare import Line, Row, kind, overlap
+
+_SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
+_ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
+_ALIKE = 0.9  # the same for larger ones, which must also be about as large:
+_AS_LARGE = 2.0  # the sum of a per-CPU counter is no share of it, though the same function reads both
+
+
+def added_up(lines: Sequence[Line]) -> list[Line]:
+    """One line for all that are of one kind and touched by the same functions, hottest first.
+
+    How many CPUs write and read it is the most that do so with any of them.
+    """
+    families: dict[str, list[list[Line]]] = {}
+    for line in sorted(lines, key=lambda line: -line.accesses_per_op):
+        relatives = families.setdefault(kind(line.object), [])
+        family = max(relatives, key=lambda family: _likeness(family[0], line), default=[])
+        if family and _likeness(family[0], line):
+            family.append(line)
+        else:
+            relatives.append([line])
+    sums = [_sum(family) for relatives in families.values() for family in relatives]
+    return sorted(sums, key=lambda line: -line.accesses_per_op)
+
+
+def _likeness(larger: Line, smaller: Line) -> float:
+    """The overlap of their functions, or 0 for lines that are not to be added up."""
+    if larger.accesses_per_op < _SMALL:
+        least = _ALIKE_SMALL
+    elif larger.accesses_per_op < _AS_LARGE * smaller.accesses_per_op:
+        least = _ALIKE
+    else:
+        return 0.0
+    share = overlap(larger, smaller)
+    return share if share >= least else 0.0
+
+
+def _sum(family: list[Line]) -> Line:
+    row = Row({str(number): line for number, line in enumerate(family)})
+    return replace(
+        family[0],
+        object=family[0].object if len(family) == 1 else kind(family[0].object),
+        weights={f: sum(line.weights.get(f, 0.0) for line in family) for f in row.functions},
+        writes_per_op=sum(line.writes_per_op for line in family),
+        accesses_per_op=sum(line.accesses_per_op for line in family),
+        writers=max(line.writers for line in family),
+        readers=max(line.readers for line in family),
+        false_sharing=row.false_sharing,
+    )

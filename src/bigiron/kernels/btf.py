@@ -1,0 +1,377 @@
+"""The kernel's own description of its types, BTF: which member of a struct lies at an offset.
+
+Format: the kernel's Documentation/bpf/btf.rst. The bytes come out of a guest's memory: whatever they are,
+reading them ends, and what makes no sense is a BtfError or unknown.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from struct import Struct
+
+_MAGIC = 0xEB9F
+_HEADER = Struct("<HBBIIIII")
+_THREE = Struct("<III")  # a type's head, a member, an array, an ENUM64's constant
+_ENUMERATOR = Struct("<Ii")
+_DEEPEST = 32  # types within types
+_MOST_STEPS = 20_000  # of one answer
+_MOST_MEMBERS = 4_096  # of a struct
+_MOST_ELEMENTS = 64  # of an array whose pointers are listed
+_MOST_BIT_FIELDS = 3  # named of those that share a byte
+_LONGEST_NAME = 256
+
+_INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD, _TYPEDEF = range(1, 9)
+_VOLATILE, _CONST, _RESTRICT, _FUNC, _FUNC_PROTO, _VAR, _DATASEC, _FLOAT = range(9, 17)
+_DECL_TAG, _TYPE_TAG, _ENUM64 = range(17, 20)
+_RENAMED = frozenset((_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG))
+_SIZED = frozenset((_INT, _STRUCT, _UNION, _ENUM, _FLOAT, _ENUM64))
+
+# Bytes that follow a type's head: once, or for each of its members.
+_ONCE = {_INT: 4, _ARRAY: 12, _VAR: 4, _DECL_TAG: 4}
+_EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, _FUNC_PROTO: 8, _DATASEC: 12, _ENUM64: 12}
+
+
+class BtfError(Exception):
+    """These bytes are no BTF."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of a type: the path to it, where it lies and how large it is.
+
+    ```
+    Place(path='d_lockref.count', start=92, size=4, type=24)
+    ```
+    """
+
+    path: str  # "node_zones[2].lock"; "" for the whole type
+    start: int
+    size: int
+    type: int
+
+
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    type: int
+    bit: int  # at which it starts
+    bits: int  # of a bit field; 0 if it is none
+
+    @property
+    def end(self) -> int:
+        """The bit after a bit field."""
+        return self.bit + self.bits
+
+
+class Btf:
+    """The types of one kernel. A type is known by its number; 0 is void, and what is not known."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < _HEADER.size:
+            raise BtfError(f"only {len(data)} bytes")
+        magic, _, _, header, type_at, type_length, string_at, string_length = _HEADER.unpack_from(data)
+        if magic != _MAGIC:
+            raise BtfError(f"it starts with {magic:#x}")
+        self._types = data[header + type_at : header + type_at + type_length]
+        self._strings = data[header + string_at : header + string_at + string_length]
+        if (len(self._types), len(self._strings)) != (type_length, string_length):
+            raise BtfError("it is cut off")
+        self._places = [0]  # where each type's head is
+        self._structs: dict[str, int] = {}
+        self._typedefs: dict[str, int] = {}
+        self._variables: dict[str, int] = {}
+        self._enums: list[int] = []
+        self._index()
+        # The same few types are asked for again and again.
+        self.name = cache(self._name)
+        self.size = cache(self._size)
+        self.place = cache(self._place)
+        self._members = cache(self._read_members)
+
+    @classmethod
+    def none(cls) -> "Btf":
+        """What a kernel tells that was built without BTF: nothing."""
+        return cls(_HEADER.pack(_MAGIC, 1, 0, _HEADER.size, 0, 0, 0, 0))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no type at all."""
+        return len(self._places) == 1
+
+    def _index(self) -> None:
+        at, end = 0, len(self._types)
+        while at + _THREE.size <= end:
+            name, info, _ = _THREE.unpack_from(self._types, at)
+            kind, members = info >> 24 & 0x7F, info & 0xFFFFFF
+            number = len(self._places)
+            self._places.append(at)
+            at += _THREE.size + _ONCE.get(kind, 0) + _EACH.get(kind, 0) * members
+            if not _INT <= kind <= _ENUM64 or at > end:
+                raise BtfError(f"type {number} is of kind {kind} with {members} members")
+            if kind in (_ENUM, _ENUM64):
+                self._enums.append(number)
+            elif name and kind in (_STRUCT, _UNION):
+                self._structs.setdefault(self._string(name), number)
+            elif name and kind == _TYPEDEF:
+                self._typedefs.setdefault(self._string(name), number)
+            elif name and kind == _VAR:
+                self._variables.setdefault(self._string(name), number)
+        if at != end:
+            raise BtfError("its last type is cut off")
+
+    def find(self, name: str) -> int:
+        """The struct or union, else the typedef, of that name."""
+        return self._structs.get(name) or self._typedefs.get(name, 0)
+
+    def variable(self, name: str) -> int:
+        """The type of a variable. Kernels describe their per-CPU variables only."""
+        number = self._variables.get(name, 0)
+        return self._head(number)[1] if number else 0
+
+    def enumerator(self, name: str) -> int | None:
+        """The value of an enumeration's constant."""
+        return self._enumerators.get(name)
+
+    def _name(self, type: int) -> str:
+        """The name of a struct, union, typedef or integer; "" where it has none."""
+        for _ in range(_DEEPEST):
+            kind, target = self._head(type)
+            name = self._string(self._name_offset(type))
+            if name or kind not in _RENAMED:
+                return name
+            type = target
+        return ""
+
+    def _size(self, type: int) -> int:
+        """How many bytes a value of the type has; 0 where that is not known."""
+        count = 1
+        for _ in range(_DEEPEST):
+            type = self.resolve(type)
+            kind, size = self._head(type)
+            if kind != _ARRAY:
+                return count * (8 if kind == _PTR else size if kind in _SIZED else 0)
+            type, length = self._array(type)
+            count *= length
+        return 0
+
+    def target(self, type: int) -> int:
+        """What a pointer points to; 0 for void, and where it is no pointer."""
+        kind, target = self._head(self.resolve(type))
+        return target if kind == _PTR else 0
+
+    def resolve(self, type: int) -> int:
+        """The type that a typedef, a const, a volatile stands for."""
+        for _ in range(_DEEPEST):
+            kind, target = self._head(type)
+            if kind not in _RENAMED:
+                return type
+            type = target
+        return 0
+
+    def is_struct(self, type: int) -> bool:
+        """Whether it is a struct or union."""
+        return self._head(self.resolve(type))[0] in (_STRUCT, _UNION)
+
+    def is_open_ended(self, type: int) -> bool:
+        """Whether it is a struct that ends in an array of no given length."""
+        members = self._members(self.resolve(type)) if self.is_struct(type) else ()
+        last = self.resolve(members[-1].type) if members else 0
+        return self._head(last)[0] == _ARRAY and self._array(last)[1] == 0
+
+    def member(self, type: int, path: str) -> Place | None:
+        """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
+        start = 0
+        for name in path.split("."):
+            found = None
+            with suppress(_NoEndError):
+                found = self._find_member(type, name, 0, _Budget())
+            if found is None:
+                return None
+            type, start = found[0], start + found[1]
+        return Place(path, start, self.size(type), type)
+
+    def _place(self, type: int, offset: int, length: int = 1, atoms: frozenset[str] = frozenset()) -> Place:
+        """The part of a type that is `length` bytes at `offset`, or the smallest that holds them.
+
+        Types with a name in `atoms` are not looked into. Of a union's members the first is taken.
+        """
+        whole = Place("", 0, self.size(type), type)
+        try:
+            return self._descend(whole, offset, offset + length, atoms, 0, _Budget())
+        except _NoEndError:
+            return whole
+
+    def pointers(self, type: int) -> list[tuple[int, int]]:
+        """The pointers in a value of the type: the offset of each, and the type it points to."""
+        found: list[tuple[int, int]] = []
+        with suppress(_NoEndError):
+            self._add_pointers(found, type, 0, 0, _Budget())
+        return found
+
+    def _descend(
+        self, whole: Place, offset: int, end: int, atoms: frozenset[str], depth: int, budget: "_Budget"
+    ) -> Place:
+        if depth > _DEEPEST or (depth and self._is_atom(whole.type, atoms)):
+            return whole
+        best, best_rank = whole, (2, 0)
+        for part in self._parts(whole, offset):
+            budget.spend()
+            if part.start <= offset and end <= part.start + part.size:
+                inner = self._descend(part, offset, end, atoms, depth + 1, budget)
+                exact = inner.size == end - offset or self._is_atom(inner.type, atoms)
+                rank = (0, 0) if exact else (1, inner.size)
+                if rank < best_rank:
+                    best, best_rank = inner, rank
+        return best
+
+    def _parts(self, whole: Place, offset: int) -> Iterator[Place]:
+        """The members of a struct or union, or an array's element at `offset`."""
+        type = self.resolve(whole.type)
+        kind = self._head(type)[0]
+        if kind == _ARRAY:
+            element, _ = self._array(type)
+            size = self.size(element)
+            if size:
+                number = (offset - whole.start) // size
+                yield Place(f"{whole.path}[{number}]", whole.start + number * size, size, element)
+        elif kind in (_STRUCT, _UNION):
+            for member in self._members(type):
+                if member.bits:
+                    continue
+                path = ".".join(filter(None, (whole.path, member.name)))
+                size = self.size(member.type)
+                start = whole.start + member.bit // 8
+                # An array of no length at the end of a struct goes on after it.
+                if not size and self._head(self.resolve(member.type))[0] == _ARRAY and offset >= start:
+                    size = offset - start + 64
+                yield Place(path, start, size, member.type)
+            yield from self._bit_fields(whole, type, offset)
+
+    def _bit_fields(self, whole: Place, type: int, offset: int) -> Iterator[Place]:
+        """The bit fields that share the byte at `offset`, as one: `sched_migrated|sched_remote_wakeup`."""
+        bit = (offset - whole.start) * 8
+        here = [
+            member
+            for member in self._members(type)
+            if member.bits and member.bit < bit + 8 and bit < member.end
+        ]
+        if here:
+            start, end = min(member.bit for member in here) // 8, -(-max(member.end for member in here) // 8)
+            names = [member.name for member in here if member.name]
+            name = "|".join(names[:_MOST_BIT_FIELDS] + ["…"] * (len(names) > _MOST_BIT_FIELDS))
+            yield Place(
+                ".".join(filter(None, (whole.path, name))), whole.start + start, end - start, here[0].type
+            )
+
+    def _is_atom(self, type: int, atoms: frozenset[str]) -> bool:
+        for _ in range(_DEEPEST):
+            kind, target = self._head(type)
+            if (name := self._string(self._name_offset(type))) and name in atoms:
+                return True
+            if kind not in _RENAMED:
+                return False
+            type = target
+        return True
+
+    def _find_member(self, type: int, name: str, depth: int, budget: "_Budget") -> tuple[int, int] | None:
+        """Type and offset of a member of a struct or union."""
+        type = self.resolve(type)
+        if depth > _DEEPEST or self._head(type)[0] not in (_STRUCT, _UNION):
+            return None
+        for member in self._members(type):
+            budget.spend()
+            if member.name == name:
+                return member.type, member.bit // 8
+            if not member.name and (found := self._find_member(member.type, name, depth + 1, budget)):
+                return found[0], member.bit // 8 + found[1]
+        return None
+
+    def _add_pointers(
+        self, found: list[tuple[int, int]], type: int, offset: int, depth: int, budget: "_Budget"
+    ) -> None:
+        budget.spend()
+        type = self.resolve(type)
+        kind, target = self._head(type)
+        if depth > _DEEPEST:
+            return
+        if kind == _PTR:
+            found.append((offset, target))
+        elif kind == _ARRAY:
+            element, length = self._array(type)
+            size = self.size(element)
+            # An array of no length goes on as far as there is memory.
+            for number in range(min(length or _MOST_ELEMENTS, _MOST_ELEMENTS) if size else 0):
+                self._add_pointers(found, element, offset + number * size, depth + 1, budget)
+        elif kind in (_STRUCT, _UNION):
+            for member in self._members(type):
+                if not member.bits:
+                    self._add_pointers(found, member.type, offset + member.bit // 8, depth + 1, budget)
+
+    @cached_property
+    def _enumerators(self) -> dict[str, int]:
+        values: dict[str, int] = {}
+        for number in self._enums:
+            at, kind = self._places[number], self._head(number)[0]
+            for member in range(self._vlen(number)):
+                if kind == _ENUM:
+                    name, value = _ENUMERATOR.unpack_from(self._types, at + 12 + 8 * member)
+                else:
+                    name, low, high = _THREE.unpack_from(self._types, at + 12 + 12 * member)
+                    value = high << 32 | low
+                values.setdefault(self._string(name), value)
+        return values
+
+    def _head(self, type: int) -> tuple[int, int]:
+        """Kind, and size or target; of what does not exist as of void."""
+        if not 0 < type < len(self._places):
+            return 0, 0
+        _, info, size_or_type = _THREE.unpack_from(self._types, self._places[type])
+        return info >> 24 & 0x7F, size_or_type
+
+    def _name_offset(self, type: int) -> int:
+        if not 0 < type < len(self._places):
+            return 0
+        offset: int = _THREE.unpack_from(self._types, self._places[type])[0]
+        return offset
+
+    def _vlen(self, type: int) -> int:
+        info: int = _THREE.unpack_from(self._types, self._places[type])[1]
+        return info & 0xFFFFFF
+
+    def _array(self, type: int) -> tuple[int, int]:
+        """Type and number of its elements."""
+        element, _, length = _THREE.unpack_from(self._types, self._places[type] + 12)
+        return element, length
+
+    def _read_members(self, type: int) -> tuple[_Member, ...]:
+        at, members = self._places[type], []
+        sized_fields = _THREE.unpack_from(self._types, at)[1] >> 31
+        for number in range(min(self._vlen(type), _MOST_MEMBERS)):
+            name, target, where = _THREE.unpack_from(self._types, at + 12 + 12 * number)
+            bit, bits = (where & 0xFFFFFF, where >> 24) if sized_fields else (where, 0)
+            members.append(_Member(self._string(name), target, bit, bits))
+        return tuple(members)
+
+    def _string(self, offset: int) -> str:
+        if not 0 < offset < len(self._strings):
+            return ""
+        end = self._strings.find(b"\0", offset, offset + _LONGEST_NAME)
+        text = self._strings[offset : end if end >= 0 else offset + _LONGEST_NAME].decode("ascii", "replace")
+        return text if text.isprintable() else ""
+
+
+class _NoEndError(Exception):
+    pass
+
+
+class _Budget:
+    """So many steps for one answer: types that hold themselves have no end."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _NoEndError

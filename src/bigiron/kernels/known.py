@@ -1,0 +1,171 @@
+"""What the kernel's types do not tell: which type a cache's objects and a variable have.
+
+Names as the kernel spells them in 5.10 to 7.2; one that a kernel does not know is not used there.
+"""
+
+CACHES = {
+    "PING": "inet_sock",
+    "RAW": "raw_sock",
+    "RAWv6": "raw6_sock",
+    "TCP": "tcp_sock",
+    "TCPv6": "tcp6_sock",
+    "UDP": "udp_sock",
+    "UDPv6": "udp6_sock",
+    "UNIX": "unix_sock",
+    "UNIX-STREAM": "unix_sock",
+    "bdev_cache": "bdev_inode",
+    "bfilp": "backing_file",
+    "cred_jar": "cred",
+    "dax_cache": "dax_device",
+    "eventpoll_epi": "epitem",
+    "eventpoll_pwq": "eppoll_entry",
+    "ext4_inode_cache": "ext4_inode_info",
+    "file_lease_cache": "file_lease",
+    "file_lock_cache": "file_lock",
+    "file_lock_ctx": "file_lock_context",
+    "files_cache": "files_struct",
+    "filp": "file",
+    "fs_cache": "fs_struct",
+    "hugetlbfs_inode_cache": "hugetlbfs_inode_info",
+    "inode_cache": "inode",
+    "ip_dst_cache": "rtable",
+    "kernfs_iattrs_cache": "kernfs_iattrs",
+    "kernfs_node_cache": "kernfs_node",
+    "key_jar": "key",
+    "mnt_cache": "mount",
+    "mqueue_inode_cache": "mqueue_inode_info",
+    "net_namespace": "net",
+    "numa_policy": "mempolicy",
+    "posix_timers_cache": "k_itimer",
+    "proc_inode_cache": "proc_inode",
+    "radix_tree_node": "xa_node",
+    "shared_policy_node": "sp_node",
+    "shmem_inode_cache": "shmem_inode_info",
+    "sighand_cache": "sighand_struct",
+    "signal_cache": "signal_struct",
+    "skbuff_fclone_cache": "sk_buff_fclones",
+    "skbuff_head_cache": "sk_buff",
+    "sock_inode_cache": "socket_alloc",
+    "uid_cache": "user_struct",
+}
+"""The struct in a cache's objects, where it is not called as the cache is."""
+
+MERGED = frozenset(
+    (
+        "buffer_head",
+        "filp",
+        "kernfs_node_cache",
+        "maple_node",
+        "mnt_cache",
+        "nsproxy",
+        "pool_workqueue",
+        "signal_cache",
+        "sigqueue",
+        "task_group",
+        "vmap_area",
+    )
+)
+"""Caches that may stand for others too, whose objects are next to always their own."""
+
+VARIABLES = {
+    "contig_page_data": "pglist_data",
+    "init_css_set": "css_set",
+    "init_files": "files_struct",
+    "init_fs": "fs_struct",
+    "init_mm": "mm_struct",
+    "init_net": "net",
+    "init_nsproxy": "nsproxy",
+    "init_task": "task_struct",
+    "init_ucounts": "ucounts",
+    "init_user_ns": "user_namespace",
+    "root_task_group": "task_group",
+    "rcu_data": "rcu_data",
+    "root_user": "user_struct",
+    "runqueues": "rq",
+    "swapper_space": "address_space",
+    "tcp_hashinfo": "inet_hashinfo",
+    "vm_committed_as": "percpu_counter",
+}
+"""The struct that a variable is."""
+
+POINTERS = {
+    "root_mem_cgroup": "mem_cgroup",
+    "root_ns": "aa_ns",
+    "shm_mnt": "vfsmount",
+}
+"""The struct that a variable points to."""
+
+PRIVATE = {
+    "file": (
+        "private_data",
+        {
+            "eventfd_fops": "eventfd_ctx",
+            "eventpoll_fops": "eventpoll",
+            "pipefifo_fops": "pipe_inode_info",
+            "signalfd_fops": "signalfd_ctx",
+            "timerfd_fops": "timerfd_ctx",
+        },
+    ),
+    "super_block": (
+        "s_fs_info",
+        {
+            "devtmpfs": "shmem_sb_info",
+            "hugetlbfs": "hugetlbfs_sb_info",
+            "proc": "proc_fs_info",
+            "rootfs": "shmem_sb_info",
+            "tmpfs": "shmem_sb_info",
+        },
+    ),
+}
+"""The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
+
+EMBEDDED = frozenset(("aa_label", "address_space", "inode", "lruvec", "sock", "zone"))
+"""Structs known by their own name in whatever struct they lie."""
+
+ATOMS = frozenset(
+    (
+        "arch_spinlock_t",
+        "atomic64_t",
+        "atomic_long_t",
+        "atomic_t",
+        "callback_head",
+        "cpumask",
+        "hlist_bl_head",
+        "hlist_bl_node",
+        "hlist_head",
+        "hlist_node",
+        "hlist_nulls_head",
+        "hlist_nulls_node",
+        "kgid_t",
+        "kref",
+        "kuid_t",
+        "list_head",
+        "llist_head",
+        "llist_node",
+        "local_lock_t",
+        "local_trylock_t",
+        "nodemask_t",
+        "optimistic_spin_queue",
+        "plist_node",
+        "qrwlock",
+        "qspinlock",
+        "raw_spinlock",
+        "raw_spinlock_t",
+        "rb_node",
+        "rb_root",
+        "rb_root_cached",
+        "rcu_head",
+        "refcount_struct",
+        "refcount_t",
+        "rwlock_t",
+        "seqcount",
+        "seqcount_spinlock",
+        "seqcount_t",
+        "spinlock",
+        "spinlock_t",
+        "static_key",
+        "timer_list",
+        "timespec64",
+    )
+)
+"""Types whose parts nobody asks for: a lock's word, a list's two pointers."""

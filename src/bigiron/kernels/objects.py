@@ -1,0 +1,378 @@
+"""What lies at an address of the kernel, in the kernel's own words: the object, and the field of it.
+
+Everything is read from the memory that the guest left, through the kernel's own types, and nothing is
+believed: what makes no sense has no name.
+"""
+
+import stat
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+from bigiron.kernels import known
+from bigiron.kernels.btf import Btf, BtfError
+from bigiron.kernels.mm.pages import Page, Pages, Use
+from bigiron.kernels.mm.percpu import PerCpu
+from bigiron.kernels.mm.slab import Object, Slabs
+from bigiron.kernels.mm.structs import PAGE, WORD, Memory, Structs, UnreadableError
+from bigiron.kernels.mm.vmalloc import Areas
+from bigiron.kernels.pointed import Pointed, Struct
+from bigiron.kernels.symbols import SymbolTable
+
+_DEEPEST = 8  # structs in structs
+_MOST_NODES = 1024
+_LARGEST_IMAGE = 256 << 20
+_MOST_TASKS = 64
+_MOST_ALIKE = 32  # objects of one cache from which pointers are followed
+_FILE_KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFREG: "file",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFLNK: "link",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+class AddressMap(Protocol):
+    """What an address alone tells."""
+
+    def class_of(self, address: int) -> str:
+        """What kind of memory lies there."""
+
+    def start_of(self, name: str) -> int:
+        """Where that kind of memory starts."""
+
+
+class Objects:
+    """The objects in the memory of one guest.
+
+    `offsets` is the kernel's `__per_cpu_offset`. A kernel that does not describe its types still has symbols.
+    """
+
+    def __init__(
+        self, memory: Memory, symbols: SymbolTable, offsets: Sequence[int], address_map: AddressMap
+    ) -> None:
+        self._symbols = symbols
+        self._offsets = offsets
+        self._map = address_map
+        self._btf = _btf_in(memory, symbols)
+        self._structs = Structs(memory, symbols, self._btf)
+        self._slabs = Slabs(self._structs)
+        self._pages = Pages(
+            self._structs, address_map.start_of("struct page"), address_map.start_of("page or slab object")
+        )
+        self._per_cpu = PerCpu(self._structs, offsets)
+        self._areas = Areas(self._structs)
+        self._pointed = Pointed(
+            self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
+        )
+        self._details: dict[str, Callable[[int], str]] = {
+            "address_space": lambda at: self._file(self._value("address_space", at, "host")),
+            "dentry": self._dentry,
+            "inode": self._file,
+            "kmem_cache": lambda at: self._structs.text(self._value("kmem_cache", at, "name")),
+            "kmem_cache_node": lambda at: self._slabs.owners.get(at, ""),
+            "node_barn": lambda at: self._slabs.owners.get(at, ""),
+            "pglist_data": lambda at: f"node {self._value('pglist_data', at, 'node_id')}",
+            "super_block": self._file_system,
+            "task_struct": lambda at: self._structs.text(
+                at + self._structs.member("task_struct", "comm").start
+            ),
+            "zone": lambda at: (
+                f"{self._structs.text(self._value('zone', at, 'name'))}, "
+                f"node {self._value('zone', at, 'node')}"
+            ),
+        }
+
+    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        """What lies at each address and how many bytes from there were accessed: the name of it."""
+        wanted = set(accesses)
+        addresses = {address for address, _ in wanted}
+        found = {address: self._slab_object_at(address) for address in addresses}
+        untyped = {object.start for object in found.values() if object and not self._own_type(object)}
+        per_cpu = any(self._per_cpu.locate(address) for address in addresses)
+        self._pointed.walk(self._starts(filter(None, found.values())), untyped, per_cpu)
+        return {access: self._name(*access) for access in wanted}
+
+    def _name(self, address: int, length: int) -> str:
+        if variable := self._symbols.lookup_per_cpu(address, self._offsets):
+            symbol, offset, cpu = variable
+            return f"{self._variable(symbol, offset, length)} of CPU {cpu}"
+        kind = self._map.class_of(address)
+        namer = {
+            "page or slab object": self._in_page,
+            "vmalloc": self._in_vmalloc,
+            "struct page": self._page_struct,
+            "kernel image": self._symbol,
+            "module": self._symbol,
+        }.get(kind)
+        try:
+            return (namer and namer(address, length)) or kind
+        except (UnreadableError, BtfError) as error:
+            return f"{kind}: {error}"
+
+    def _symbol(self, address: int, length: int) -> str:
+        symbol, offset = self._symbols.lookup(address)
+        return symbol and self._variable(symbol, offset, length)
+
+    def _variable(self, symbol: str, offset: int, length: int) -> str:
+        type = self._btf.variable(symbol) or self._btf.find(known.VARIABLES.get(symbol, ""))
+        path = self._path(type, offset, length)
+        return f"{symbol}.{path}" if path else f"{symbol}+{offset:#x}"
+
+    def _in_page(self, address: int, length: int) -> str:
+        for node in self._nodes:
+            if node.address <= address < node.address + node.size:
+                return self._field(node.address, node.type, address, length)
+        page = self._pages.at(address)
+        if page.use is Use.SLAB:
+            return self._slab_object(page, address, length)
+        if copy := self._per_cpu_copy(address, length):
+            return copy
+        if page.use is Use.CACHE:
+            host = self._value("address_space", page.mapping, "host")
+            return f"page cache+{address % PAGE:#x} ({self._file(host)})"
+        if holder := self._holders.get(page.start):
+            return f"*{holder}+{address - page.start:#x}"
+        return f"page or slab object: {page.use.value}"
+
+    def _slab_object(self, page: Page, address: int, length: int) -> str:
+        cache = self._slabs.cache_of(page.head)
+        if cache is None:
+            return "page or slab object: slab of an unknown cache"
+        found = self._slabs.object(cache, page.start, address)
+        offset = address - found.start
+        if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
+            return self._field(found.start, type, address, length)
+        if not 0 <= offset < cache.object_size:
+            return f"{cache.name}: between its objects"
+        if holder := self._holders.get(found.start):
+            return f"*{holder}+{offset:#x}"
+        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes)"
+
+    def _in_vmalloc(self, address: int, length: int) -> str:
+        if copy := self._per_cpu_copy(address, length):
+            return copy
+        area = self._areas.at(address)
+        if area is None:
+            return ""
+        if holder := self._holders.get(area.start):
+            return f"*{holder}+{address - area.start:#x}"
+        caller, _ = self._symbols.lookup(area.caller)
+        return f"vmalloc memory of {caller}+{address - area.start:#x}" if caller else ""
+
+    def _page_struct(self, address: int, length: int) -> str:
+        page = self._pages.of_struct(address)
+        size = self._pages.struct_size
+        type, detail = "page", page.use.value
+        if page.use is Use.SLAB and address - page.head < size:
+            type = self._slabs.slab_type
+            cache = self._slabs.cache_of(page.head)
+            detail = cache.name if cache else detail
+        elif page.use in (Use.CACHE, Use.ANONYMOUS) and self._btf.find("folio"):
+            type = "folio"
+        elif page.use is Use.TABLE and self._btf.find("ptdesc") and address - page.head < size:
+            type = "ptdesc"
+        start = page.head
+        if address - start >= self._btf.size(self._structs.type(type)):
+            type, start = "page", address - (address - page.head) % size
+        path = self._path(self._structs.type(type), address - start, length)
+        return f"struct {type}{'.' + path if path else f'+{address - start:#x}'} ({detail})"
+
+    def _per_cpu_copy(self, address: int, length: int) -> str:
+        found = self._per_cpu.locate(address)
+        if not found:
+            return ""
+        pointer, cpu = found
+        place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
+        struct = self._per_cpu_structs[place] if place >= 0 else None
+        if struct is None or pointer >= struct.address + max(struct.size, 1):
+            return f"per-CPU memory of CPU {cpu}"
+        if not self._btf.is_struct(struct.type):
+            return f"{struct.label} of CPU {cpu}"
+        return f"{self._field(struct.address, struct.type, pointer, length)} of CPU {cpu}"
+
+    def _field(self, start: int, type: int, address: int, length: int) -> str:
+        """The field of a struct, or of a struct in it that has a name of its own."""
+        for _ in range(_DEEPEST):
+            inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
+            if not inner.path or self._btf.name(inner.type) not in known.EMBEDDED:
+                break
+            start, type = start + inner.start, inner.type
+        name = self._btf.name(type)
+        path = self._path(type, address - start, length)
+        return f"struct {name}{f'.{path}' if path else f'+{address - start:#x}'}{self._detail(name, start)}"
+
+    def _detail(self, type: str, address: int) -> str:
+        """What tells one struct of a type from others, in parentheses."""
+        if type not in self._details:
+            return ""
+        try:
+            text = self._details[type](address)
+        except UnreadableError:
+            return ""
+        return f" ({text})" if text else ""
+
+    def _path(self, type: int, offset: int, length: int) -> str:
+        """The field that was accessed, or of two neighbours that were accessed at once the first."""
+        if not type:
+            return ""
+        path = self._btf.place(type, offset, length, known.ATOMS).path
+        return path or (length <= 2 * WORD and self._btf.place(type, offset, 1, known.ATOMS).path) or ""
+
+    def _own_type(self, found: Object) -> int:
+        """The type that the objects of a cache have; 0 where it has none, or several."""
+        cache = found.cache
+        if cache.is_kmalloc or (cache.merged and cache.name not in known.MERGED):
+            return 0
+        return self._btf.find(known.CACHES.get(cache.name, cache.name))
+
+    def _slab_object_at(self, address: int) -> Object | None:
+        if self._map.class_of(address) != "page or slab object":
+            return None
+        try:
+            page = self._pages.at(address)
+            cache = self._slabs.cache_of(page.head) if page.use is Use.SLAB else None
+        except UnreadableError:
+            return None
+        return self._slabs.object(cache, page.start, address) if cache else None
+
+    def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
+        """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""
+        name = self._btf.name(struct.type)
+        if name not in known.PRIVATE:
+            return
+        member, types = known.PRIVATE[name]
+        try:
+            if name == "file":
+                teller, offset = self._symbols.lookup(self._value(name, struct.address, "f_op"))
+                teller = teller if not offset else ""
+            else:
+                teller = self._file_system(struct.address)
+            if type := self._btf.find(types.get(teller, "")):
+                yield self._structs.member(name, member).start, type
+        except UnreadableError:
+            return
+
+    def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
+        """Structs whose type is known: some of those asked for, the kernel's variables, the last tasks."""
+        of_cache: Counter[int] = Counter()
+        for found in dict.fromkeys(objects):
+            of_cache[found.cache.address] += 1
+            if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
+                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.name(type)}")
+        for table, follow in ((known.VARIABLES, False), (known.POINTERS, True)):
+            for symbol, name in table.items():
+                at, type = self._symbols.address(symbol), self._btf.find(name)
+                content = self._structs.memory.read(at, WORD) if at else None
+                if at and type and content:
+                    place = int.from_bytes(content, "little") if follow else at
+                    yield Struct(place, type, self._btf.size(type), f"*{symbol}" if follow else symbol)
+        yield from self._nodes
+        yield from self._tasks()
+
+    def _tasks(self) -> Iterator[Struct]:
+        try:
+            type = self._structs.type("task_struct")
+            head = self._structs.symbol("init_task") + self._structs.member("task_struct", "tasks").start
+            tasks = list(self._structs.list(head, "task_struct", "tasks"))
+        except UnreadableError:
+            return
+        size = self._btf.size(type)
+        yield from (Struct(task, type, size, "struct task_struct") for task in tasks[-_MOST_TASKS:])
+
+    @cached_property
+    def _per_cpu_structs(self) -> list[Struct]:
+        """What is known of pointers to per-CPU memory, in their order."""
+        found = {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
+        for cache in self._slabs.caches.values():
+            for name, pointer in cache.parts:
+                if type := self._btf.find(name):
+                    found[pointer] = Struct(pointer, type, self._btf.size(type), cache.name)
+        return sorted(found.values(), key=lambda struct: struct.address)
+
+    def _per_cpu_counters(self) -> Iterator[Struct]:
+        """The CPUs' parts of each `struct percpu_counter`, of which lib/percpu_counter.c has a list."""
+        try:
+            counters = self._structs.member("percpu_counter", "counters")
+            for counter in self._structs.list(self._structs.symbol("percpu_counters"), "percpu_counter"):
+                if self._per_cpu.locate(counter):
+                    continue
+                pointer = self._structs.number(counter + counters.start)
+                owner = self._name(counter, 1).partition(" (")[0].rpartition(".")[0]
+                yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
+        except UnreadableError:
+            return
+
+    @cached_property
+    def _nodes(self) -> list[Struct]:
+        """The `struct pglist_data` of each node."""
+        found = []
+        try:
+            type, table = self._structs.type("pglist_data"), self._structs.symbol("node_data")
+            for node in range(_MOST_NODES):
+                start = self._structs.number(table + node * WORD)
+                if self._map.class_of(start) != "page or slab object":
+                    break
+                found.append(Struct(start, type, self._btf.size(type), "struct pglist_data"))
+        except UnreadableError:
+            pass
+        return found
+
+    @cached_property
+    def _holders(self) -> dict[int, str]:
+        """The variables that hold an address, by that address."""
+        start, end = self._symbols.address("_etext"), self._symbols.address("_end")
+        if start is None or end is None:
+            return {}
+        init = range(self._symbols.address("__init_begin") or 0, self._symbols.address("__init_end") or 0)
+        low = self._map.start_of("page or slab object")
+        high = self._map.start_of("struct page")
+        found: dict[int, str] = {}
+        for page in range(start - start % PAGE, min(end, start + _LARGEST_IMAGE), PAGE):
+            content = self._structs.memory.read(page, PAGE) if page not in init else None
+            words = memoryview(content or b"").cast("Q")
+            for number in [number for number, word in enumerate(words) if low <= word < high]:
+                symbol, offset = self._symbols.lookup(page + number * WORD)
+                if symbol and not offset:
+                    found.setdefault(words[number], symbol)
+        return found
+
+    def _value(self, type: str, address: int, path: str) -> int:
+        return self._structs.value(type, address, path)
+
+    def _dentry(self, address: int) -> str:
+        inode = self._value("dentry", address, "d_inode")
+        return (
+            self._file(inode)
+            if inode
+            else f"{self._file_system(self._value('dentry', address, 'd_sb'))}, no file"
+        )
+
+    def _file(self, inode: int) -> str:
+        """The file system and what kind of file: `tmpfs directory`."""
+        kind = _FILE_KINDS.get(stat.S_IFMT(self._value("inode", inode, "i_mode")), "")
+        return f"{self._file_system(self._value('inode', inode, 'i_sb'))} {kind}".strip()
+
+    def _file_system(self, super_block: int) -> str:
+        type = self._value("super_block", super_block, "s_type")
+        return self._structs.text(self._value("file_system_type", type, "name"))
+
+
+def _btf_in(memory: Memory, symbols: SymbolTable) -> Btf:
+    start, end = symbols.address("__start_BTF") or 0, symbols.address("__stop_BTF") or 0
+    content = memory.read(start, end - start) if 0 < start < end else None
+    try:
+        return _read_btf(content) if content else Btf.none()
+    except BtfError:
+        return Btf.none()
+
+
+@lru_cache(4)
+def _read_btf(content: bytes) -> Btf:
+    """Cells of one kernel share its types."""
+    return Btf(content)

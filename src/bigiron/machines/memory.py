@@ -1,0 +1,110 @@
+"""A guest's memory read from outside: its RAM, and the kernel's addresses through its page tables.
+
+What is read is the guest's word: nothing here trusts it further than that an address leads to some bytes.
+"""
+
+import itertools
+import os
+from functools import lru_cache
+from types import TracebackType
+
+from bigiron.errors import MachineError
+from bigiron.machines.architecture import Architecture
+
+_PAGE = 4096
+_PAGES_KEPT = 4096  # 16 MiB
+_LONGEST_READ = 64 << 20
+
+
+class GuestRam:
+    """A machine's RAM as a file without a name: it takes what the guest touches, and leaves nothing."""
+
+    def __init__(self, mib: int) -> None:
+        self.bytes = mib << 20
+        try:
+            self.fd = os.memfd_create("bigiron-guest", os.MFD_CLOEXEC)
+            os.ftruncate(self.fd, self.bytes)
+        except OSError as error:
+            raise MachineError(f"no memory for a guest of {mib} MiB: {error.strerror}") from None
+
+    def __enter__(self) -> "GuestRam":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.fd)
+
+    def backend(self, name: str, offset_mib: int, mib: int) -> list[str]:
+        """QEMU's options for a part of this file as memory that a machine or a node of it can have."""
+        where = f"mem-path=/proc/self/fd/{self.fd},offset={offset_mib}M,size={mib}M"
+        return ["-object", f"memory-backend-file,id={name},share=on,{where}"]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """The bytes there; fewer at the end. Memory that was never touched is zero, and stays untouched."""
+        return os.pread(self.fd, length, offset)
+
+
+class KernelMemory:
+    """The memory of a guest's kernel by virtual address, as its own page tables map it.
+
+    `root` is where the kernel's symbols say that its top page table is (`PageTables.root`). Where it is not,
+    there is no memory.
+    """
+
+    def __init__(self, ram: GuestRam, architecture: Architecture, root: int) -> None:
+        self._ram = ram
+        self._architecture = architecture
+        self._page = lru_cache(_PAGES_KEPT)(self._read_page)
+        self._top = self._find_top(root)
+
+    def read(self, address: int, length: int) -> bytes | None:
+        """The bytes at a kernel address; None where not all of them are mapped to RAM."""
+        if not (0 <= address < 1 << 64 and 0 <= length <= _LONGEST_READ):
+            return None
+        parts = []
+        while length:
+            at = address % _PAGE
+            page = self._page(address - at)
+            if page is None:
+                return None
+            parts.append(page[at : at + length])
+            address, length = address + len(parts[-1]), length - len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def physical(self, address: int) -> int | None:
+        """The physical address that a kernel address is mapped to, or None."""
+        return None if self._top is None else self._walk(self._top, address)
+
+    def _read_page(self, address: int) -> bytes | None:
+        physical = self.physical(address)
+        page = b"" if physical is None else self._read_physical(physical, _PAGE)
+        return page if len(page) == _PAGE else None
+
+    def _read_physical(self, physical: int, length: int) -> bytes:
+        offset = self._architecture.ram_offset(physical, self._ram.bytes)
+        return b"" if offset is None else self._ram.read(offset, length)
+
+    def _find_top(self, root: int) -> int | None:
+        """The physical address of the top page table: from where a walk to the table leads to it.
+
+        The kernel is mapped in steps of 2 MiB; without address space randomisation to the first place tried.
+        """
+        linked = root - self._architecture.start_of("kernel image")
+        step = 2 << 20
+        for candidate in itertools.chain([linked], range(linked % step, self._ram.bytes, step)):
+            if self._walk(candidate, root) == candidate:
+                return candidate
+        return None
+
+    def _walk(self, table: int, address: int) -> int | None:
+        tables = self._architecture.page_tables
+        for shift in tables.shifts:
+            entry = int.from_bytes(self._read_physical(table + (address >> shift & 511) * 8, 8), "little")
+            if not entry & tables.present:
+                return None
+            table = entry & tables.address
+            if shift == tables.shifts[-1] or (shift <= tables.largest_page and entry & tables.leaf):
+                within = (1 << shift) - 1
+                return (table & ~within) | (address & within)
+        return None

@@ -1,0 +1,340 @@
+"""What `bigiron growth` shows: which shared lines grow with the number of CPUs, the worst first."""
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bigiron.analysis import alike, compare, conflicts, growth
+from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
+from bigiron.errors import UserError
+from bigiron.study.store import CellRecord, Study
+
+TOTAL = "all shared lines"
+
+_SHOWN = compare.TOLERANCE  # accesses per operation that a series must reach to be in text and Markdown
+_HEAVY = 0.5  # accesses per operation from which one that does not grow is named
+_FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
+_FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
+_WIDTH = 100
+_NAME, _MEASURED, _LAW, _SURE = 32, 18, 24, 9  # widths of the text's columns
+_MOST_FUNCTIONS = 4
+_INDENT = " " * 6
+
+
+@dataclass(frozen=True)
+class Row:
+    """A series and what is known of its growth."""
+
+    series: Series
+    growth: Growth
+    prediction: Prediction | None
+
+    @property
+    def most(self) -> float:
+        """The largest count."""
+        return max(self.series.points.values())
+
+    @property
+    def rank(self) -> tuple[float, float, str, str]:
+        """The worst first: how much it will grow by, then how much it is."""
+        last = self.series.points[max(self.series.points)]
+        by = self.prediction.value - last if self.prediction and self.growth.grows else 0.0
+        return -by, -self.most, self.series.name, self.series.what
+
+
+@dataclass(frozen=True)
+class Table:
+    """One variant's series, with one task a CPU or always the same number of tasks."""
+
+    variant: str
+    tasks: str  # "one task a CPU", "8 tasks"
+    cpus: list[int]
+    at: int
+    rows: list[Row]  # the worst first; the total is not among them
+    total: Row
+    lost: int  # accesses that no table had room for
+
+    @property
+    def growing(self) -> list[Row]:
+        """The rows worth a line that grow."""
+        return [row for row in self.rows if row.growth.grows and row.most >= _SHOWN]
+
+    @property
+    def standing(self) -> list[Row]:
+        """The heavy rows that do not grow, or of which it cannot be told; the heaviest first."""
+        rows = [row for row in self.rows if not row.growth.grows and row.most >= _HEAVY]
+        return sorted(rows, key=lambda row: (not row.growth.law, -row.most))
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a study's counts grow."""
+
+    study: str
+    workload: str
+    tables: list[Table]
+
+
+def growth_study(study: Study, variant: str | None = None, at: int | None = None) -> Report:
+    """Fit the growth of each shared line of a study, and of their sum. One variant, or all."""
+    variants = [one.name for one in study.spec.variant]
+    if variant is not None and variant not in variants:
+        raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")
+    records = [record for record in study.records() if record.measured and "conflicts" in record.tables]
+    tables = [
+        table
+        for name in ([variant] if variant else variants)
+        for tasks in ([None] if study.spec.tasks == "all" else study.spec.tasks)
+        if (table := _table(study, [r for r in records if r.variant == name], name, tasks, at))
+    ]
+    if not tables:
+        raise UserError(
+            f"{study.folder} has no variant measured at {growth.FEWEST} numbers of CPUs, 2 and more: "
+            "growth needs that many, and 5 are better (--cpus 2,3,4,6,8)"
+        )
+    return Report(study.name, study.spec.workload, tables)
+
+
+def _table(
+    study: Study, records: list[CellRecord], variant: str, tasks: int | None, at: int | None
+) -> Table | None:
+    """None if there are too few CPU counts. One CPU alone shares nothing, and says nothing of growth."""
+    cells: dict[int, list[CellRecord]] = {}
+    for record in records:
+        if record.cpus > 1 and tasks in (None, record.tasks):
+            cells.setdefault(record.cpus, []).append(record)
+    if len(cells) < growth.FEWEST:
+        return None
+    lines = {cpus: _lines(study, cells[cpus]) for cpus in sorted(cells)}
+    at = at or _FURTHER * max(cells)
+    rows = sorted((_row(series, at) for series in series_of(lines)), key=lambda row: row.rank)
+    total = {cpus: sum(line.accesses_per_op for line in here) for cpus, here in lines.items()}
+    return Table(
+        variant,
+        f"{tasks} tasks" if tasks else "one task a CPU",
+        list(lines),
+        at,
+        rows,
+        _row(Series(TOTAL, "", total), at),
+        sum(record.facts["conflicts"]["lost_accesses"] for here in cells.values() for record in here),
+    )
+
+
+def _lines(study: Study, records: list[CellRecord]) -> list[compare.Line]:
+    """The mean of a cell's repetitions."""
+    return compare.mean(
+        [
+            compare.lines_of(
+                conflicts.profile(
+                    study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"])
+                )
+            )
+            for record in records
+        ]
+    )
+
+
+def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
+    """A series for each line, found again at every number of CPUs; alike lines are added up."""
+    rows = compare.match({str(cpus): alike.added_up(here) for cpus, here in lines.items()})
+    return [
+        Series(
+            row.object, ", ".join(row.functions), {cpus: round(row.accesses(str(cpus)), 6) for cpus in lines}
+        )
+        for row in rows
+    ]
+
+
+def _row(series: Series, at: int) -> Row:
+    result = growth.fit(series.points)
+    return Row(series, result, result.predict(at) if result.law else None)
+
+
+def text(report: Report) -> str:
+    """For a terminal or a mail: at most 100 columns."""
+    return "\n\n".join(_text_of(report, table) for table in report.tables) + "\n"
+
+
+def _text_of(report: Report, table: Table) -> str:
+    measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
+    lines = [*textwrap.wrap(_heading(report, table), _WIDTH), ""]
+    lines.append(
+        f"{'shared line':{_NAME}}{measured:>{_MEASURED}}  {'law':{_LAW}}{'sure':>{_SURE}}"
+        f"  predicted at {table.at}"
+    )
+    for row in (*table.growing, table.total):
+        name = textwrap.shorten(row.series.name, _NAME - 2, placeholder=" ..")
+        law, sure, predicted = _cells(row)
+        lines.append(f"{name:{_NAME}}{_measured(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}")
+        if row.series.what:
+            lines += textwrap.wrap(
+                _touched_by(row), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT
+            )
+    for note in _notes(table):
+        lines += ["", *textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
+    for row in table.standing:
+        lines += textwrap.wrap(_standing(row), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _heading(report: Report, table: Table) -> str:
+    counts = ", ".join(map(str, table.cpus))
+    return (
+        f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the accesses per "
+        "operation to shared cache lines grow with the number N of CPUs (operation context; counts, not times)"
+    )
+
+
+def _notes(table: Table) -> list[str]:
+    notes = []
+    if not table.growing:
+        notes.append("No shared line grows.")
+    if table.growing or table.total.growth.grows:
+        notes.append("predicted: by the law, and in brackets what holds 95 % of all laws' predictions")
+    if table.at > _FAR * table.cpus[-1]:
+        notes.append(
+            f"{table.at} CPUs are {table.at // table.cpus[-1]} times the most that were measured: no "
+            "interval knows of what changes on the way"
+        )
+    if table.total.growth.refusal:
+        notes.append(f"{TOTAL}: no law: {table.total.growth.refusal}")
+    if table.lost:
+        notes.append(f"the recorder had no room for {table.lost} accesses: the counts are too low")
+    hidden = len(table.rows) - len(table.growing) - len(table.standing)
+    if hidden:
+        notes.append(f"{hidden} more lines are small, or do not grow (--format csv has all)")
+    if table.standing:
+        notes.append("Large, and not growing or without a law:")
+    return notes
+
+
+def _standing(row: Row) -> str:
+    said = f"constant, {formula(row.growth.best)}" if row.growth.law else row.growth.refusal
+    return f"- {row.series.name} ({_touched_by(row)}): {said}"
+
+
+def _cells(row: Row) -> tuple[str, str, str]:
+    """The law, how sure, the prediction."""
+    if not row.prediction:
+        return "none", "", ""
+    predicted = row.prediction
+    interval = f"({number(predicted.low)} to {number(predicted.high)})"
+    return formula(row.growth.best), _sure(row.growth.sure), f"{number(predicted.value)} {interval}"
+
+
+def _sure(share: float) -> str:
+    return next((f">{high} %" for high in (99.9, 99) if share > high / 100), f"{100 * share:.0f} %")
+
+
+def _measured(row: Row) -> str:
+    counts = sorted(row.series.points)
+    return f"{row.series.points[counts[0]]:.3f} - {row.series.points[counts[-1]]:.3f}"
+
+
+def _touched_by(row: Row) -> str:
+    functions = row.series.what.split(", ")
+    more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
+    return ", ".join(functions[:_MOST_FUNCTIONS]) + more
+
+
+def formula(candidate: Candidate) -> str:
+    """A fitted form as one would write it: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
+    a, b, term = candidate.a, candidate.b, candidate.form.term
+    level = number(a) if abs(a) >= 5e-4 or not term else ""
+    if not term:
+        return level
+    size = number(abs(b))
+    slope = size + term.removeprefix("1") if term == "1/N" else term if size == "1" else f"{size} {term}"
+    if not level:
+        return slope if b >= 0 else f"-{slope}"
+    return f"{level} {'+' if b >= 0 else '-'} {slope}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, and all that there are before the point.
+
+    >>> number(11.0), number(0.12345), number(51234.5)
+    ('11', '0.123', '51234')
+    """
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def markdown(report: Report) -> str:
+    """Tables as GitHub and most wikis render them."""
+    return "\n\n".join(_markdown_of(report, table) for table in report.tables) + "\n"
+
+
+def _markdown_of(report: Report, table: Table) -> str:
+    lines = [_heading(report, table), ""]
+    lines.append(
+        f"| shared line | at {table.cpus[0]} - {table.cpus[-1]} CPUs | law | sure "
+        f"| predicted at {table.at} | touched by |"
+    )
+    lines.append("|---|--:|---|--:|--:|---|")
+    for row in (*table.growing, table.total):
+        functions = ", ".join(f"`{name}`" for name in _touched_by(row).split(", ") if name)
+        lines.append("| " + " | ".join([row.series.name, _measured(row), *_cells(row), functions]) + " |")
+    for note in _notes(table):
+        lines += ["", note]
+    if table.standing:
+        lines.append("")
+    lines += map(_standing, table.standing)
+    return "\n".join(lines)
+
+
+def as_csv(report: Report) -> str:
+    """One line a series, all of them (docs/schema.md)."""
+    out = io.StringIO()
+    rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
+    for row in rows:
+        row["points"] = " ".join(f"{cpus}:{value}" for cpus, value in row["points"].items())
+    writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def as_json(report: Report) -> str:
+    """The documented, stable schema (docs/schema.md), all series."""
+    document = {
+        "study": report.study,
+        "workload": report.workload,
+        "unit": "accesses per operation",
+        "series": [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _flat(table: Table, row: Row) -> dict[str, Any]:
+    best = row.growth.best if row.growth.law else None
+    predicted = row.prediction
+    return {
+        "variant": table.variant,
+        "tasks": table.tasks,
+        "series": row.series.name,
+        "touched_by": row.series.what,
+        "law": row.growth.law.value if row.growth.law else None,
+        "a": round(best.a, 6) if best else None,
+        "b": round(best.b, 9) if best else None,
+        "term": best.form.term if best else None,
+        "sure": round(row.growth.sure, 6) if best else None,
+        "refusal": row.growth.refusal or None,
+        "at": table.at,
+        "predicted": round(predicted.value, 6) if predicted else None,
+        "predicted_low": round(predicted.low, 6) if predicted else None,
+        "predicted_high": round(predicted.high, 6) if predicted else None,
+        "points": row.series.points,
+    }
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}

@@ -1,0 +1,466 @@
+"""From counts to rows, in tables small enough to read: what is shared, what is the same, how it shows."""
+
+import csv
+import doctest
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bigiron import workloads
+from bigiron.analysis import compare, conflicts
+from bigiron.analysis.compare import Line, Row
+from bigiron.errors import UserError
+from bigiron.probes import Table
+from bigiron.probes.conflicts import SCHEMA
+from bigiron.report import comparison
+from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import CellRecord, Failure, Study
+
+LINE = 0xFFFF888003C5B240
+HEAP = "page or slab object"
+
+
+def count(
+    cpu: int, function: str, reads: int, writes: int, *, line: int = LINE, context: str = "operation",
+    object: str = HEAP, byte: int = 0, pc: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """One row of the probe's table: one instruction of a function on one CPU, which touches one byte."""
+    return {
+        "cpu": cpu, "context": context, "line": line, "address": line + byte, "bytes": 1 << byte % 64,
+        "object": object, "pc": pc or sum(function.encode()), "function": function, "offset": 0,
+        "reads": reads, "writes": writes,
+    }  # fmt: skip
+
+
+def counts(*rows: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=SCHEMA)
+
+
+def profile(*rows: dict[str, Any], operations: int = 10, **options: Any) -> list[dict[str, Any]]:
+    return conflicts.profile(counts(*rows), operations, **options).rows(named=True)
+
+
+def only(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    (row,) = rows
+    return row
+
+
+# What is shared
+
+
+def test_a_line_of_one_cpu_is_not_shared() -> None:
+    assert profile(count(0, "f", 10, 10), count(0, "g", 5, 0)) == []
+
+
+def test_a_line_that_nobody_writes_is_not_shared() -> None:
+    assert profile(count(0, "f", 10, 0), count(1, "f", 10, 0)) == []
+
+
+def test_a_line_that_one_writes_and_another_reads_is_shared() -> None:
+    row = only(profile(count(0, "f", 0, 10), count(1, "g", 10, 0)))
+    assert (row["line"], row["object"]) == (LINE, HEAP)
+    assert (row["writes_per_op"], row["accesses_per_op"]) == (1, 2)
+    assert (row["writers"], row["readers"]) == (1, 1)
+
+
+def test_nothing_counted_is_nothing_shared() -> None:
+    assert profile() == []
+
+
+def test_an_atomic_is_one_access() -> None:
+    row = only(profile(*(count(cpu, "atomic", 10, 10) for cpu in (0, 1))))
+    assert (row["writes_per_op"], row["accesses_per_op"]) == (2, 2)
+    assert (row["writers"], row["readers"]) == (2, 2)
+
+
+def test_only_the_chosen_contexts_count() -> None:
+    rows = count(0, "f", 10, 10), count(1, "tick", 10, 10, context="interrupt")
+    assert profile(*rows) == profile(*rows, contexts=("interrupt",)) == []
+    assert only(profile(*rows, contexts=conflicts.CONTEXTS))["accesses_per_op"] == 2
+
+
+def test_of_a_line_that_is_nearly_one_s_own_only_what_others_disturb_counts() -> None:
+    row = only(profile(count(0, "owner", 990, 990), count(1, "visitor", 10, 0)))
+    assert row["accesses_per_op"] == pytest.approx(2)  # each visit, and what the owner does next
+    balanced = only(profile(count(0, "owner", 500, 500), count(1, "visitor", 500, 0)))
+    assert balanced["accesses_per_op"] == pytest.approx(100)
+
+
+def test_functions_come_with_their_weights_the_hottest_first() -> None:
+    on_one, on_other = (("f", 10), ("g", 45)), (("f", 20), ("h", 35))
+    row = only(profile(*(count(0, *f, 0) for f in on_one), *(count(1, *f, 1) for f in on_other)))
+    assert row["functions"] == ["g", "h", "f"]
+    assert row["weights"] == [4.5, 3.5, 3]
+
+
+def test_a_line_is_called_after_what_its_hottest_instruction_touches() -> None:
+    row = only(profile(count(0, "f", 1, 1, object="a+0x0"), count(1, "g", 5, 0, object="b+0x8")))
+    assert row["object"] == "b+0x8"
+
+
+def test_the_most_accessed_line_comes_first() -> None:
+    rows = [count(cpu, "f", n, n, line=LINE + 64 * n) for cpu in (0, 1) for n in (1, 3, 2)]
+    assert [row["line"] - LINE for row in profile(*rows)] == [192, 128, 64]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "line", "false_sharing"),
+    [
+        (0, 8, LINE, True),
+        (0, 0, LINE, False),
+        (8, 72, LINE - LINE % 128, True),  # a line of 128 bytes, two blocks of 64 bits each
+        (72, 72, LINE - LINE % 128, False),
+    ],
+)
+def test_false_sharing_is_disjoint_bytes(first: int, second: int, line: int, false_sharing: bool) -> None:
+    rows = count(0, "f", 1, 1, byte=first, line=line), count(1, "f", 1, 1, byte=second, line=line)
+    assert only(profile(*rows))["false_sharing"] is false_sharing
+
+
+def test_one_common_byte_is_enough_to_be_no_false_sharing() -> None:
+    rows = count(0, "f", 1, 1, byte=0), count(0, "g", 1, 1, byte=8), count(1, "f", 1, 1, byte=8)
+    assert not only(profile(*rows))["false_sharing"]
+
+
+@pytest.mark.parametrize(
+    ("function", "writes", "recycled"),
+    [("memset", 1, True), ("memset", 0, False), ("clear_page_erms", 1, True), ("fput", 1, False)],
+)
+def test_memory_that_an_allocator_clears_is_recycled(function: str, writes: int, recycled: bool) -> None:
+    rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), count(1, function, 0, writes))
+    found = conflicts.profile(rows, operations=1)
+    assert only(found.rows(named=True))["recycled"] is recycled
+    assert len(compare.lines_of(found)) == (0 if recycled else 1)
+
+
+# What is the same line
+
+
+def line(object: str, accesses: float = 1.0, *, writes: float = 0.0, **weights: float) -> Line:
+    """A line touched by these functions, or by `f` alone."""
+    return Line(object, weights or {"f": accesses}, writes, accesses, 2, 2, false_sharing=False)
+
+
+def joined(*columns: list[Line]) -> list[set[int]]:
+    """In which columns each row has a line."""
+    return [
+        {int(variant) for variant in row.lines}
+        for row in compare.match({str(number): lines for number, lines in enumerate(columns)})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (line(HEAP, f=1), line(HEAP, f=1), True),
+        (line(HEAP, f=1), line(HEAP, g=1), False),
+        (line(HEAP, f=3, g=1), line(HEAP, g=1), True),  # a quarter in common
+        (line(HEAP, f=4, g=1), line(HEAP, g=1), False),
+        (line(HEAP, f=1), line(HEAP, f=100), True),  # the same functions, however often
+        (line(HEAP, f=1), line("struct page", f=1), False),
+        (line("nr_files+0x8", f=1), line("nr_files+0x0", g=1), True),  # a symbol, whoever touches it
+        (line("nr_files+0x8", f=1), line("nr_dentry+0x8", f=1), False),
+        (line("runqueues+0x40 of CPU 1", f=1), line("runqueues+0x80 of CPU 7", f=1), True),
+    ],
+)
+def test_the_same_line_is_the_same_thing_touched_by_the_same_functions(
+    one: Line, other: Line, same: bool
+) -> None:
+    assert joined([one], [other]) == ([{0, 1}] if same else [{0}, {1}])
+
+
+def test_the_most_alike_are_joined_first() -> None:
+    alike, less = line(HEAP, f=1), line(HEAP, f=1, g=1)
+    rows = compare.match({"a": [alike], "b": [less, alike]})
+    assert [sorted(row.lines) for row in rows] == [["a", "b"], ["b"]]
+    assert rows[0].lines["b"] == alike
+
+
+def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:
+    head, tail = line("rcu_state+0x0", f=1), line("rcu_state+0x40", g=1)
+    moved = [line("rcu_state+0x80", g=1), line("rcu_state+0xc0", f=1)]
+    by_function = {row.functions[0]: row for row in compare.match({"a": [head, tail], "b": moved})}
+    assert by_function["f"].lines == {"a": head, "b": moved[1]}
+    assert by_function["g"].lines == {"a": tail, "b": moved[0]}
+
+
+LINES = st.builds(
+    Line,
+    object=st.sampled_from([HEAP, "struct page", "a+0x0", "a+0x40", "b+0x8 of CPU 1", "b+0x8 of CPU 2"]),
+    weights=st.dictionaries(st.sampled_from("fghij"), st.floats(0.01, 9), min_size=1, max_size=3),
+    writes_per_op=st.floats(0, 9),
+    accesses_per_op=st.floats(0.001, 9),
+    writers=st.integers(1, 8),
+    readers=st.integers(0, 8),
+    false_sharing=st.booleans(),
+)
+COLUMNS = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.lists(LINES, max_size=6), min_size=1)
+
+
+@given(columns=COLUMNS)
+def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None:
+    rows = compare.match(columns)
+    for variant, lines in columns.items():
+        placed = [id(row.lines[variant]) for row in rows if variant in row.lines]
+        assert sorted(placed) == sorted(map(id, lines))
+    for row in rows:
+        assert row.lines and len({compare.kind(line.object) for line in row.lines.values()}) == 1
+
+
+@given(lines=st.lists(LINES, max_size=6))
+def test_a_column_does_not_differ_from_itself(lines: list[Line]) -> None:
+    hottest_first = sorted(lines, key=lambda line: -line.accesses_per_op)
+    for row in compare.match({"x": hottest_first, "y": hottest_first}):
+        assert not row.differs("x", ["y"])
+
+
+TIMES = st.integers(0, 9)
+SOME_COUNTS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from("fgh"), TIMES, TIMES, st.integers(0, 5)),
+    max_size=20,
+    unique_by=lambda row: (row[0], row[1], row[4]),
+)
+
+
+@given(rows=SOME_COUNTS, places=st.permutations(range(6)))
+def test_where_a_line_lies_changes_nothing(rows: list[tuple[Any, ...]], places: list[int]) -> None:
+    def found(places: Sequence[int]) -> list[str]:
+        table = counts(*(count(*row, line=LINE + 64 * places[number]) for *row, number in rows))
+        return sorted(map(repr, conflicts.profile(table, operations=7).drop("line").rows()))
+
+    assert found(places) == found(range(6))
+
+
+# Several repetitions
+
+
+def test_the_mean_of_repetitions() -> None:
+    repetitions = [[line(HEAP, 3.0, writes=2.0, f=3)], [line(HEAP, 1.0, writes=1.0, f=1)]]
+    (mean,) = compare.mean(repetitions)
+    assert (mean.accesses_per_op, mean.writes_per_op, mean.weights) == (2, 1.5, {"f": 2})
+
+
+def test_a_repetition_without_the_line_counts_as_none() -> None:
+    assert compare.mean([[line(HEAP, 3.0)], [], []])[0].accesses_per_op == 1
+
+
+@given(lines=st.lists(LINES, max_size=5))
+def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
+    assert compare.mean([lines]) == lines
+
+
+# What differs
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "differs"),
+    [(1.0, 1.0, False), (1.0, 1.06, False), (1.0, 1.07, True), (0.0, 0.05, False), (0.0, 0.06, True),
+     (100.0, 101.0, False), (100.0, 102.0, True)],
+)  # fmt: skip
+def test_a_difference_is_more_than_the_tolerance(before: float, after: float, differs: bool) -> None:
+    for one, other in (before, after), (after, before):
+        row = Row({"a": line(HEAP, one), "b": line(HEAP, other)})
+        assert row.differs("a", ["b"]) is differs
+        assert row.change("a", ["b"]) == pytest.approx(other - one)
+
+
+def test_a_line_that_is_only_in_one_variant_differs() -> None:
+    row = Row({"b": line(HEAP, 2.0, writes=1.0)})
+    assert row.differs("a", ["b"]) and row.change("a", ["b"]) == 2
+    assert (row.accesses("a"), row.writes("a")) == (0, 0)
+
+
+def test_writes_differ_too() -> None:
+    row = Row({"a": line(HEAP, 2.0, writes=1.0), "b": line(HEAP, 2.0, writes=2.0)})
+    assert row.differs("a", ["b"])
+
+
+# A whole study
+
+
+def study_of(folder: Path, cells: dict[str, list[pl.DataFrame | None]], lost: int = 0) -> Study:
+    """A study with these counts (10 operations of 2 tasks) by variant and repetition; None: failed."""
+    spec = Spec(
+        workload="getppid1",
+        cpus=[2],
+        operations=5,
+        repetitions=max(map(len, cells.values())),
+        variant=[Variant(name=name, kernel="k") for name in cells],
+    )
+    study = store.create(folder, spec, workloads.find("getppid1"))
+    facts = {"operations": [5, 5], "lost_accesses": lost}
+    for cell in study.plan():
+        table = cells[cell.variant.name][cell.repetition - 1]
+        failure = None if table is not None else Failure("machine", "it burnt")
+        record = CellRecord(
+            id=cell.id, variant=cell.variant.name, machine="vm", cpus=2, tasks=2,
+            repetition=cell.repetition, environment={}, failure=failure,
+        )  # fmt: skip
+        study.add(record, {} if table is None else {"conflicts": Table(table, facts)})
+    return study
+
+
+def both(function: str, times: int, *, line: int, object: str = HEAP) -> list[dict[str, Any]]:
+    """Both CPUs write the line so many times each."""
+    return [count(cpu, function, times, times, line=line, object=object) for cpu in (0, 1)]
+
+
+OLD = counts(
+    *both("fput", 30, line=LINE),
+    *both("iput", 10, line=LINE + 64),
+    *both("d_alloc", 8, line=LINE + 128),
+    *both("vm_stat_add", 20, line=0xFFFFFFFF82000000, object="vm_stat+0x0"),
+    *both("memset", 5, line=LINE + 192),
+)
+NEW = counts(
+    *both("fput", 10, line=LINE + 640),
+    *both("d_alloc", 8, line=LINE),
+    *both("vm_stat_add", 20, line=0xFFFFFFFF83000040, object="vm_stat+0x0"),
+    *both("memcg_charge", 5, line=LINE + 6400),
+)
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> comparison.Comparison:
+    study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
+    return comparison.compare_study(study, None, ("operation",))
+
+
+def rows_of(compared: comparison.Comparison) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(comparison.as_json(compared))["rows"]
+    return rows
+
+
+def test_the_largest_change_comes_first_then_the_heaviest(compared: comparison.Comparison) -> None:
+    assert [(row["functions"], row["differs"]) for row in rows_of(compared)] == [
+        (["fput"], True),
+        (["iput"], True),
+        (["memcg_charge"], True),
+        (["vm_stat_add"], False),
+        (["d_alloc"], False),
+    ]
+
+
+def test_each_variant_has_its_figures(compared: comparison.Comparison) -> None:
+    fput, iput, *_ = rows_of(compared)
+    assert fput["cells"]["old"] == {"writes_per_op": 6, "accesses_per_op": 6, "writers": 2, "readers": 2}
+    assert fput["cells"]["new"]["writes_per_op"] == 2
+    assert "new" not in iput["cells"], "not shared there"
+
+
+def test_totals_are_the_sums_of_the_rows(compared: comparison.Comparison) -> None:
+    (totals,) = json.loads(comparison.as_json(compared))["totals"]
+    for variant in "old", "new":
+        cells = [row["cells"][variant] for row in rows_of(compared) if variant in row["cells"]]
+        for figure in "writes_per_op", "accesses_per_op":
+            assert totals["cells"][variant][figure] == pytest.approx(sum(cell[figure] for cell in cells))
+    assert totals["recycled"] == {
+        "old": {"lines": 1, "accesses_per_op": 1},
+        "new": {"lines": 0, "accesses_per_op": 0},
+    }
+
+
+def test_another_base(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
+    (point,) = comparison.compare_study(study, "new", ("operation",)).points
+    assert (point.base, point.others) == ("new", ["old"])
+    with pytest.raises(UserError, match=r"^s has no variant 'newer': it has old, new$"):
+        comparison.compare_study(study, "newer", ("operation",))
+
+
+def test_repetitions_are_averaged_and_failed_ones_left_out(tmp_path: Path) -> None:
+    twice = {"old": [OLD, counts(*both("fput", 10, line=LINE))], "new": [NEW, None]}
+    compared = comparison.compare_study(study_of(tmp_path / "s", twice), None, ("operation",))
+    fput = rows_of(compared)[0]["cells"]
+    assert fput["old"]["writes_per_op"] == pytest.approx(4)
+    assert fput["new"]["writes_per_op"] == pytest.approx(2)
+
+
+def test_a_variant_that_failed_has_no_column(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [None], "new": [NEW]})
+    (point,) = comparison.compare_study(study, None, ("operation",)).points
+    assert (point.variants, point.base) == (["new"], "new")
+
+
+def test_text(compared: comparison.Comparison) -> None:
+    text = comparison.text(compared)
+    assert text.startswith("getppid1, 2 CPUs, 2 tasks: writes and accesses per operation")
+    fput, *_, statistics, dentry, total = re.findall(r"^(?:[* ] (?:page|vm)|  all).*", text, re.MULTILINE)
+    assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2"]
+    assert statistics.startswith("  vm_stat+0x0") and dentry.startswith("  page")
+    assert total.split() == ["all", "shared", "lines", "13.600", "13.600", "8.600", "8.600"]
+    assert "* differs from old by more than 0.05 per operation and 1 %; -: not shared there" in text
+    assert "old: not counted above: 1 lines of memory that one CPU freed" in " ".join(text.split())
+
+
+def test_what_was_lost_is_said(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
+    text = comparison.text(comparison.compare_study(study, None, ("operation",)))
+    assert "old: the recorder had no room for 77 accesses: its figures are too low" in text
+
+
+def test_one_variant_is_a_profile(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD]})
+    compared = comparison.compare_study(study, None, ("operation",))
+    assert [row["functions"][0] for row in rows_of(compared)] == ["fput", "vm_stat_add", "iput", "d_alloc"]
+    assert not any(row["differs"] for row in rows_of(compared))
+    assert "*" not in comparison.text(compared)
+
+
+def test_text_fits_a_mail(tmp_path: Path) -> None:
+    wide = counts(
+        *(row for n in range(30) for row in both(f"a_function_with_a_long_name_{n:02}", 7 + n, line=LINE)),
+        *both("f", 123456789, line=LINE + 64, object=f"{'a_symbol_with_a_very_long_name' * 3}+0x40"),
+        *both("g" * 120, 5, line=LINE + 128),
+    )
+    study = study_of(tmp_path / "s", {"debian/6.1 rcu_expedited=1": [wide], "debian/6.12": [wide]})
+    text = comparison.text(comparison.compare_study(study, None, ("operation", "interrupt")))
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_markdown(compared: comparison.Comparison) -> None:
+    table = [line for line in comparison.markdown(compared).splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in table} == {table[0].count("|")} == {6}
+    assert table[0] == "|  | shared line | old | new | touched by |"
+    assert table[2] == f"| * | {HEAP} | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
+    assert table[3] == f"| * | {HEAP} | 2.000 2.000 2/2 | - | `iput` |"
+
+
+def test_csv_has_what_json_has(compared: comparison.Comparison) -> None:
+    lines = list(csv.DictReader(io.StringIO(comparison.as_csv(compared))))
+    for number, row in enumerate(rows_of(compared)):
+        cells = {line["variant"]: line for line in lines if line["row"] == str(number)}
+        assert set(cells) == set(row["cells"])
+        for variant, line in cells.items():
+            assert (line["object"], line["functions"].split()) == (row["object"], row["functions"])
+            assert bool(int(line["differs"])) is row["differs"]
+            assert {name: float(line[name]) for name in row["cells"][variant]} == row["cells"][variant]
+
+
+def shape(value: Any, like: Any) -> Any:
+    """The names in a JSON value; where `like` maps variants to values, those of the first one."""
+    if isinstance(value, dict):
+        named = {name: shape(value[name], like) for name in value}
+        by_variant = set(value) & {"debian/6.1", "debian/6.12", "old", "new"}
+        return next(iter(named.values())) if by_variant else named
+    return shape(value[0], like) if isinstance(value, list) and value else type(value) in (int, float)
+
+
+def test_json_is_as_documented(compared: comparison.Comparison) -> None:
+    page = (Path(__file__).parents[1] / "docs/schema.md").read_text()
+    documented = json.loads(page.split("```json\n")[1].split("```")[0])
+    assert shape(json.loads(comparison.as_json(compared)), None) == shape(documented, None)
+
+
+@pytest.mark.parametrize("module", [compare, conflicts])
+def test_the_examples(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0

@@ -1,0 +1,191 @@
+"""What the controller and the agent hand each other: messages over a serial line, files in an initramfs."""
+
+import json
+import shutil
+import stat
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAFETY_NET_S
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bigiron import compiled, workloads
+from bigiron.machines.initramfs import Entry, archive, initramfs
+from bigiron.machines.messages import Decoder, Message
+
+
+def frame(type: str, content: object) -> bytes:
+    payload = json.dumps(content).encode()
+    return b"@bigiron %s %d %08x\n%s\n" % (type.encode(), len(payload), zlib.crc32(payload), payload)
+
+
+def decoded(*chunks: bytes) -> tuple[list[Message], int]:
+    decoder = Decoder()
+    messages = [message for chunk in chunks for message in decoder.feed(chunk)]
+    return messages, decoder.damaged
+
+
+# Messages
+
+TYPES = st.sampled_from(["hello", "stage", "sample", "error", "end"])
+TEXT = st.text() | st.just("@bigiron end 16 00000000\n")
+CONTENTS = st.dictionaries(st.text(max_size=5), TEXT | st.integers() | st.lists(st.integers()), max_size=3)
+MESSAGES = st.lists(st.builds(Message, TYPES, CONTENTS), max_size=5)
+NOISE = st.binary(max_size=80).filter(lambda noise: b"@" not in noise)
+
+
+@st.composite
+def chunked(draw: st.DrawFn, whole: bytes) -> list[bytes]:
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+
+
+@given(messages=MESSAGES, noise=NOISE, data=st.data())
+def test_any_chunks_give_the_same_messages(
+    messages: list[Message], noise: bytes, data: st.DataObject
+) -> None:
+    whole = noise.join([b"", *(frame(message.type, message.content) for message in messages), b""])
+    assert decoded(*data.draw(chunked(whole))) == (messages, 0)
+
+
+@given(before=MESSAGES, broken=CONTENTS, after=MESSAGES, data=st.data())
+def test_a_damaged_message_is_skipped_and_counted(
+    before: list[Message], broken: dict[str, Any], after: list[Message], data: st.DataObject
+) -> None:
+    damaged = bytearray(frame("sample", broken))
+    payload_at = damaged.index(b"\n") + 1
+    at = data.draw(st.integers(payload_at, len(damaged) - 2))
+    damaged[at] ^= data.draw(st.sampled_from([1, 2, 0x20]))
+    around = [b"".join(frame(m.type, m.content) for m in messages) for messages in (before, after)]
+    messages, count = decoded(around[0] + damaged + around[1])
+    assert messages == before + after
+    assert count >= 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"@bigiron end\n",
+        b"@bigiron end x 00000000\n",
+        b"@bigiron end 2 xyz\n{}\n",
+        b"@bigiron end -1 00000000\n",
+        b"@bigiron end 99999999 00000000\n",
+        b"@bigiron \xff 2 a505df1b\n{}\n",
+        b"@bigiron " + b"a" * 100 + b"\n",
+        frame("end", ["no object"]),
+        b"@bigiron end 2 %08x\n{}}\n" % zlib.crc32(b"{}}"),
+        b"@bigiron end 3 %08x\n{x}\n" % zlib.crc32(b"{x}"),
+    ],
+)
+def test_what_is_damaged_is_left_out(damage: bytes) -> None:
+    end = Message("end", {"failed": False})
+    messages, count = decoded(damage + frame(end.type, end.content))
+    assert messages == [end]
+    assert count >= 1
+
+
+@given(chunks=st.lists(st.binary() | st.sampled_from([b"@bigiron ", b"end 2 ", b"\n", b"{}"])))
+def test_nothing_makes_it_raise(chunks: list[bytes]) -> None:
+    decoded(*chunks)
+
+
+def test_what_waits_for_more_is_bounded() -> None:
+    decoder = Decoder()
+    for _ in range(1000):
+        decoder.feed(b"no message " * 100)
+    decoder.feed(b"@bigiron " + b"x" * 1000)
+    assert len(vars(decoder)["_pending"]) < 100
+
+
+SAYS_SOMETHING_AND_EXITS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+void testcase_prepare(unsigned long nr_tasks) { fputs("\"\\\t\xc3\xa4\n", stderr); exit(9); }
+void testcase(unsigned long long *iterations, unsigned long nr) { }
+"""
+
+
+def run_here(agent: Path, job: Path) -> subprocess.CompletedProcess[bytes]:
+    """The agent as a plain program: no machine is needed to hear what it says."""
+    return subprocess.run([agent, job], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
+
+
+def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
+    source = tmp_path / "mine.c"
+    source.write_text(SAYS_SOMETHING_AND_EXITS)
+    (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 5\n")
+    said = run_here(compiled.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
+    messages, damaged = decoded(said.stdout)
+    assert damaged == 0
+    assert [message.type for message in messages] == ["hello", "error", "end"]
+    assert messages[0].content["protocol"] == 1
+    assert messages[1].content["kind"] == "workload"
+    assert messages[1].content["text"].startswith('the workload ended by itself with status 9: "\\\t')
+    assert messages[2].content == {"failed": True}
+    assert said.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("job", "complaint"),
+    [("frob 1\n", "the agent does not know 'frob 1'"), ("set /nope=1\n", "cannot open /nope: No such file")],
+)
+def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> None:
+    (tmp_path / "job").write_text(job)
+    said = run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
+    (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
+    assert error.content["text"].startswith(complaint)
+
+
+# The initramfs
+
+
+def read_back(data: bytes) -> list[Entry]:
+    """The entries of a cpio archive: buffer-format.rst of the kernel, read the other way round."""
+    entries, at = [], 0
+    while True:
+        assert at % 4 == 0 and data[at : at + 6] == b"070701"
+        fields = [int(data[at + 6 + 8 * n : at + 14 + 8 * n], 16) for n in range(13)]
+        _, mode, _, _, _, _, size, _, _, major, minor, name_size, _ = fields
+        name_at, content_at = at + 110, at + 110 + name_size + -(110 + name_size) % 4
+        name = data[name_at : name_at + name_size].decode()
+        assert name.endswith("\0")
+        if name == "TRAILER!!!\0":
+            assert content_at == len(data)
+            return entries
+        content = data[content_at : content_at + size]
+        entries.append(Entry(name[:-1], mode, content, (major, minor)))
+        at = content_at + size + -size % 4
+
+
+ENTRIES = st.builds(
+    Entry,
+    path=st.text("abc/.é", min_size=1, max_size=9),
+    mode=st.integers(0, 0o177777),
+    content=st.binary(max_size=40),
+    device=st.tuples(st.integers(0, 255), st.integers(0, 255)),
+)
+
+
+@given(entries=st.lists(ENTRIES, max_size=5))
+def test_an_archive_reads_back(entries: list[Entry]) -> None:
+    assert read_back(archive(entries)) == entries
+
+
+def test_what_a_machine_boots_into() -> None:
+    entries = {entry.path: entry for entry in read_back(initramfs(b"\x7fELF...", "cpus 2\n"))}
+    assert (entries["init"].mode, entries["init"].content) == (stat.S_IFREG | 0o755, b"\x7fELF...")
+    assert entries["job"].content == b"cpus 2\n"
+    assert stat.S_ISCHR(entries["dev/console"].mode) and entries["dev/console"].device == (5, 1)
+    folders = [path for path, entry in entries.items() if stat.S_ISDIR(entry.mode)]
+    assert folders == ["dev", "proc", "sys", "tmp"]
+
+
+@pytest.mark.skipif(not shutil.which("cpio"), reason="no cpio on PATH")
+def test_cpio_reads_it(tmp_path: Path) -> None:
+    data = initramfs(b"agent", "job")
+    listed = subprocess.run(["cpio", "-it"], input=data, capture_output=True, check=True)
+    assert listed.stdout.split() == b"dev proc sys tmp dev/console init job".split()

@@ -1,0 +1,257 @@
+"""A study: its cells and what is in them, that it goes on where it was, and that nothing is half there."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+import pytest
+from conftest import Answer, bigiron, measured
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bigiron as library
+from bigiron import workloads
+from bigiron.errors import UserError
+from bigiron.probes import Table, conflicts, throughput
+from bigiron.study import plan, run, store
+from bigiron.study import spec as specs
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import CellRecord, Failure, Study
+
+SCHEMA_PAGE = Path(__file__).parents[1] / "docs/schema.md"
+
+SWEEP = """
+workload = "getppid1"
+cpus = [1, 2]
+tasks = [1, 3]
+operations = 50
+
+[[variant]]
+name = "debian/6.1"
+kernel = "debian/6.1"
+"""
+THE_SAME = ["getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--tasks", "1,3", "--operations", "50"]
+CELLS = [f"debian-6.1-{cpus}cpus-{tasks}tasks-r1" for cpus in (1, 2) for tasks in (1, 3)]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study run from a file: two CPU counts, two task counts."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "sweep.toml").write_text(SWEEP)
+    said = measured(folder / "sweep.toml", "-o", folder / "s")
+    assert said.out == f"4 of 4 cells measured: see `bigiron compare {folder / 's'}`\n"
+    return folder / "s"
+
+
+def test_every_combination_is_a_cell(sweep: Path) -> None:
+    assert [record.id for record in library.open_study(sweep).records()] == CELLS
+    assert sorted(path.name for path in (sweep / "cells").iterdir()) == sorted(CELLS)
+
+
+def test_the_command_line_asks_the_same_as_the_file(sweep: Path) -> None:
+    every_cell = f"every cell of {sweep} is measured: see `bigiron compare {sweep}`\n"
+    assert measured(*THE_SAME, "-o", sweep) == Answer(0, every_cell, "")
+    assert measured(sweep) == Answer(0, every_cell, "")
+
+
+def test_each_task_is_recorded_for_as_many_operations_as_asked(sweep: Path) -> None:
+    for record in library.open_study(sweep).records():
+        done = record.facts["conflicts"]["operations"]
+        assert len(done) == record.tasks
+        # While one of a CPU's tasks is still recorded, the others' operations count too.
+        assert all(operations >= 50 for operations in done)
+
+
+def test_what_is_shown(sweep: Path) -> None:
+    shown = bigiron("show", sweep).out
+    assert "workload    getppid1 (process mode, 50 operations a task)" in shown
+    assert "variant     debian/6.1: kernel debian/6.1" in shown
+    for cell in CELLS:
+        (line,) = [line for line in shown.splitlines() if line.startswith(f"{cell} ")]
+        assert re.search(
+            r" measured +\d+\.\d +6\.1\.\S+ \([0-9a-f]{12}\) +\d+\.\d+\.\d+ +tcg,thread=single", line
+        )
+
+
+def documented(heading: str) -> list[str]:
+    """The names in the first column of the table under a heading of docs/schema.md."""
+    section = SCHEMA_PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall("`(.+?)`", row)]
+
+
+def test_the_tables_are_as_documented(sweep: Path, sampled: Path) -> None:
+    identity = ["cell", "variant", "cpus", "tasks", "repetition"]
+    shared = library.open_study(sweep).tables("conflicts")
+    assert shared.columns == [*identity, *documented("`conflicts.parquet`")]
+    assert {name: shared.schema[name] for name in conflicts.SCHEMA} == conflicts.SCHEMA
+    samples = library.open_study(sampled).tables("throughput")
+    assert samples.columns == [*identity, *documented("`throughput.parquet`")]
+    assert {name: samples.schema[name] for name in throughput.SCHEMA} == throughput.SCHEMA
+
+
+def test_a_cell_says_all_that_produced_it(sweep: Path) -> None:
+    cell = json.loads((sweep / "cells" / CELLS[3] / "cell.json").read_bytes())
+    assert list(cell) == [name.split(".")[0] for name in documented("`cell.json`")]
+    environment = cell["environment"]
+    assert all(value not in ("", None) for value in environment.values())
+    (row,) = [line for line in SCHEMA_PAGE.read_text().splitlines() if line.startswith("| `environment`")]
+    assert re.findall("`(.+?)`", row.split("|")[2]) == list(environment)
+    assert environment["boot"].startswith("console=ttyS0 ")
+    assert (environment["sockets"], environment["cores"], environment["threads"]) == (1, 2, 1)
+    assert (sweep / "workload.c").read_text() == workloads.find("getppid1").source.read_text()
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with both probes in one cell."""
+    study = tmp_path_factory.mktemp("sampled") / "s"
+    options = ("--cpus", "2", "--probe", "throughput,conflicts")
+    measured("getppid1", "--kernel", "debian/6.12", *options, "-o", study)
+    return study
+
+
+def test_throughput_is_sampled_of_every_task(sampled: Path) -> None:
+    samples = library.open_study(sampled).tables("throughput")
+    assert samples.select("sample", "task").rows() == list(itertools.product(range(5), range(2)))
+    assert (samples["operations"] > 0).all() and (samples["nanoseconds"] > 0).all()
+    (record,) = library.open_study(sampled).records()
+    assert record.facts["conflicts"]["operations"] == [500, 500]
+
+
+def test_throughput_is_measured_alone() -> None:
+    spec = Spec(workload="getppid1", probes=["throughput"], variant=[])
+    assert run.default_jobs(spec) == 1
+
+
+def test_a_probe_that_was_not_asked_for(sweep: Path) -> None:
+    with pytest.raises(UserError, match=r"no cell of .* was measured with the probe throughput"):
+        library.open_study(sweep).tables("throughput")
+
+
+def test_only_what_failed_runs_again(tmp_path: Path) -> None:
+    spec = Spec(
+        workload="getppid1",
+        cpus=[1],
+        variant=[
+            Variant(name="good", kernel="debian/6.1"),
+            Variant(name="bad", kernel="debian/6.1", set=["/proc/sysrq-trigger=b"]),
+        ],
+    )
+    (tmp_path / "s.toml").write_bytes(msgspec.toml.encode(spec))
+    study = tmp_path / "s"
+    first = bigiron("run", tmp_path / "s.toml", "-o", study)
+    assert (first.status, first.out[:22]) == (3, "1 of 2 cells measured:")
+    good, bad = (study / f"cells/{name}-1cpus-1tasks-r1/cell.json" for name in ("good", "bad"))
+    before = good.read_bytes(), bad.read_bytes()
+    second = bigiron("run", study)
+    assert (second.status, second.out[:22]) == (3, "0 of 1 cells measured:")
+    assert good.read_bytes() == before[0]
+    assert bad.read_bytes() != before[1]
+    shown = bigiron("show", study).out
+    assert "failed: the machine stopped while starting tasks and gave no reason" in shown
+
+
+# The folder, without a machine
+
+
+def new_study(folder: Path) -> Study:
+    spec = Spec(workload="getppid1", variant=[Variant(name="a", kernel="k"), Variant(name="b", kernel="k")])
+    return store.create(folder, spec, workloads.find("getppid1"))
+
+
+def record_of(study: Study, number: int = 0, failure: Failure | None = None) -> CellRecord:
+    cell = study.plan()[number]
+    return CellRecord(
+        id=cell.id, variant=cell.variant.name, machine="vm", cpus=cell.cpus, tasks=cell.tasks,
+        repetition=cell.repetition, environment={}, failure=failure,
+    )  # fmt: skip
+
+
+class Broken(pl.DataFrame):
+    """A table whose writing fails in the middle, as on a full disk."""
+
+    def write_parquet(self, file: Any, **_options: Any) -> None:
+        file.write(b"PAR1")
+        raise OSError(28, "No space left on device")
+
+
+def test_a_cell_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    study = new_study(tmp_path / "s")
+    tables = {"conflicts": Table(pl.DataFrame({"a": [1]})), "throughput": Table(Broken())}
+    with pytest.raises(OSError, match="No space left"):
+        study.add(record_of(study), tables)
+    assert list((tmp_path / "s/cells").iterdir()) == []
+    assert study.records() == []
+
+
+def test_what_a_dead_process_left_is_cleared_away(tmp_path: Path) -> None:
+    study = new_study(tmp_path / "s")
+    (tmp_path / "s/cells/.new-dead/cell").mkdir(parents=True)
+    assert study.records() == []
+    with study.writing():
+        study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}), {"fact": 7})})
+    assert [path.name for path in (tmp_path / "s/cells").iterdir()] == ["a-8cpus-8tasks-r1"]
+    (record,) = study.records()
+    assert record.facts == {"conflicts": {"fact": 7}}
+    assert study.table(record, "conflicts").rows() == [(1,)]
+
+
+def test_a_failed_cell_is_replaced(tmp_path: Path) -> None:
+    study = new_study(tmp_path / "s")
+    study.add(record_of(study, failure=Failure("machine", "it burnt")), {})
+    assert [cell.variant.name for cell in run.missing(study)] == ["a", "b"]
+    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    assert [cell.variant.name for cell in run.missing(study)] == ["b"]
+
+
+def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None:
+    workload = workloads.find("getppid1")
+    first = new_study(tmp_path / "s")
+    first.add(record_of(first, failure=Failure("input", "no such setting")), {})
+    other = msgspec.structs.replace(first.spec, cpus=[2])
+    assert store.create(tmp_path / "s", other, workload).spec.cpus == [2]
+    assert library.open_study(tmp_path / "s").spec == other
+
+
+# Its question
+
+NAMES = st.text("ab1/.+-=: _", min_size=1, max_size=12).filter(specs.slug)
+VARIANTS = st.lists(
+    st.builds(
+        Variant, name=NAMES, kernel=NAMES, boot=st.text("a= \"'\\\t", max_size=9), set=st.lists(st.text())
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda variant: specs.slug(variant.name),
+)
+NUMBERS = st.lists(st.integers(1, 999), min_size=1, max_size=3, unique=True)
+QUESTIONS = st.builds(
+    Spec,
+    workload=NAMES,
+    cpus=NUMBERS,
+    tasks=NUMBERS | st.just("all"),
+    repetitions=st.integers(1, 3),
+    variant=VARIANTS,
+)
+
+
+@given(spec=QUESTIONS)
+def test_every_cell_has_a_folder_of_its_own(spec: Spec) -> None:
+    names = [cell.id for cell in plan.cells(spec)]
+    tasks = 1 if spec.tasks == "all" else len(spec.tasks)
+    assert len(names) == len(spec.variant) * len(spec.cpus) * tasks * spec.repetitions
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w.][\w.-]*", name) for name in names)
+
+
+@given(spec=QUESTIONS)
+def test_a_question_survives_the_file(spec: Spec, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.getbasetemp() / "question.toml"
+    file.write_bytes(msgspec.toml.encode(spec))
+    assert specs.read(file) == spec

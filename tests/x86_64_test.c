@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Says of each line of standard input, an instruction's bytes in hex or a symbol's name, what the recorder takes it for. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../plugin/arch.h"
+
+static const char *const insn_kinds[] = {
+	[INSN_OTHER] = "other",
+	[INSN_STRING] = "string",
+	[INSN_STACK] = "stack",
+	[INSN_CALL_OR_RETURN] = "call or return",
+	[INSN_CALL_BY_MEMORY] = "call by memory",
+	[INSN_INTERRUPT_RETURN] = "interrupt return",
+};
+
+static const char *const entry_kinds[] = {
+	[ENTRY_NONE] = "none",
+	[ENTRY_EXCEPTION] = "exception",
+	[ENTRY_INTERRUPT] = "interrupt",
+	[ENTRY_SWITCH] = "switch",
+};
+
+static const char *kind_of_insn(const char *hex)
+{
+	uint8_t bytes[16];
+	size_t size = 0;
+
+	while (size < sizeof(bytes) && sscanf(hex, " %2hhx", &bytes[size]) == 1) {
+		size++;
+		hex += 2 + (hex[2] == ' ');
+	}
+	return arch_x86_64.is_mark(bytes, size) ? "mark" : insn_kinds[arch_x86_64.classify(bytes, size)];
+}
+
+int main(int argc, char **argv)
+{
+	int insns = argc == 2 && !strcmp(argv[1], "insns");
+	char line[256];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		puts(insns ? kind_of_insn(line) : entry_kinds[arch_x86_64.entry_kind(line)]);
+	}
+	return 0;
+}
