@@ -52,6 +52,7 @@ def _sum(family: list[Line]) -> Line:
         weights={f: sum(line.weights.get(f, 0.0) for line in family) for f in row.functions},
         writes_per_op=sum(line.writes_per_op for line in family),
         accesses_per_op=sum(line.accesses_per_op for line in family),
+        all_per_op=sum(line.all_per_op for line in family),
         writers=max(line.writers for line in family),
         readers=max(line.readers for line in family),
         false_sharing=row.false_sharing,

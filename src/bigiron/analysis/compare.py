@@ -32,6 +32,7 @@ class Line:
     writers: int
     readers: int
     false_sharing: bool
+    all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
 
 
 @dataclass
@@ -109,6 +110,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             writers=row["writers"],
             readers=row["readers"],
             false_sharing=row["false_sharing"],
+            all_per_op=row["all_per_op"],
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
@@ -133,6 +135,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         writers=max(line.writers for line in lines),
         readers=max(line.readers for line in lines),
         false_sharing=row.false_sharing,
+        all_per_op=sum(line.all_per_op for line in lines) / repetitions,
     )
 
 

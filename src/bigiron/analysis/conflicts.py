@@ -17,6 +17,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "path_weights": pl.List(pl.Float64()),  # accesses per operation of each of them
     "writes_per_op": pl.Float64(),
     "accesses_per_op": pl.Float64(),
+    "all_per_op": pl.Float64(),  # accesses, also those that no other CPU can have disturbed
     "writers": pl.UInt32(),  # CPUs
     "readers": pl.UInt32(),  # CPUs
     "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
@@ -45,12 +46,13 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
         pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path"),
         (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
         (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
+        (pl.col("accesses") / operations).alias("all_per_op"),
     )
     lines = (
         touched.group_by("line")
         .agg(
             pl.col("object").sort_by("accesses", "pc", descending=True).first(),
-            pl.col("writes_per_op", "accesses_per_op").sum(),
+            pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum(),
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
             pl.col("cpu").n_unique().alias("touchers"),

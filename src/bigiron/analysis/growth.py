@@ -20,7 +20,7 @@ its weight, so it is wide where they disagree. It knows nothing of a change of l
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 FEWEST = 3
@@ -52,11 +52,15 @@ class Law(StrEnum):
 
 @dataclass(frozen=True)
 class Series:
-    """A count at several numbers of CPUs. `what` tells it from others of its name: who touches the line."""
+    """A count at several numbers of CPUs. `what` tells it from others of its name: who touches the line.
+
+    `whole`, if given, is what the count would be if none were left out by a rule that matters at few CPUs.
+    """
 
     name: str
     what: str
     points: dict[int, float]
+    whole: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ class Growth:
     refusal: str = ""
     sure: float = 0.0
     candidates: tuple[Candidate, ...] = ()  # the law's own first
+    ceiling: "Growth | None" = None  # of a count that this one cannot exceed
 
     @property
     def grows(self) -> bool:
@@ -151,10 +156,17 @@ class Growth:
         return self.candidates[0]
 
     def predict(self, cpus: int) -> Prediction:
-        """The count at a number of CPUs by the law, and an interval by all of them."""
+        """The count at a number of CPUs by the law, and an interval by all of them.
+
+        Where the ceiling is lower, the ceiling, and the interval reaches up to the law.
+        """
         value = max(0.0, self.best.value(cpus))
         low, high = (self._quantile(cpus, share) for share in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2))
-        return Prediction(cpus, value, max(0.0, min(low, value)), max(high, value))
+        predicted = Prediction(cpus, value, max(0.0, min(low, value)), max(high, value))
+        if self.ceiling and (ceiling := self.ceiling.predict(cpus)).value < value:
+            low, high = min(ceiling.low, predicted.low), max(ceiling.high, predicted.high)
+            return Prediction(cpus, ceiling.value, low, high)
+        return predicted
 
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
@@ -166,6 +178,26 @@ class Growth:
             below = sum(c.weight * c.below(middle, cpus) for c in self.candidates)
             low, high = (middle, high) if below < share else (low, middle)
         return (low + high) / 2
+
+
+def fit_series(series: Series) -> Growth:
+    """Which law a series follows. Its whole count tells, if nothing is left out at the most CPUs any more.
+
+    >>> counted, whole = {4: 6.0, 8: 14.0, 16: 24.0, 32: 40.0}, {4: 12.0, 8: 16.0, 16: 24.0, 32: 40.0}
+    >>> growth = fit_series(Series("counters of CPU", "__percpu_counter_sum", counted, whole))
+    >>> growth.law.value, round(growth.best.a), round(growth.best.b)
+    ('N', 8, 1)
+    """
+    counted = fit(series.points)
+    most = max(series.points, default=0)
+    if not series.whole or series.whole == series.points:
+        return counted
+    whole = fit(series.whole)
+    if not whole.law:
+        return counted
+    if series.whole[most] - series.points[most] <= _RELATIVE_RESOLUTION * series.whole[most]:
+        return whole
+    return replace(counted, ceiling=whole) if counted.law else counted
 
 
 def fit(points: dict[int, float]) -> Growth:

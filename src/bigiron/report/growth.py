@@ -113,14 +113,13 @@ def _table(
     lines = {cpus: _lines(study, cells[cpus]) for cpus in sorted(cells)}
     at = at or _FURTHER * max(cells)
     rows = sorted((_row(series, at) for series in series_of(lines)), key=lambda row: row.rank)
-    total = {cpus: sum(line.accesses_per_op for line in here) for cpus, here in lines.items()}
     return Table(
         variant,
         f"{tasks} tasks" if tasks else "one task a CPU",
         list(lines),
         at,
         rows,
-        _row(Series(TOTAL, "", total), at),
+        _row(_series(TOTAL, "", lines), at),
         sum(record.facts["conflicts"]["lost_accesses"] for here in cells.values() for record in here),
     )
 
@@ -143,15 +142,26 @@ def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
     """A series for each line, found again at every number of CPUs; alike lines are added up."""
     rows = compare.match({str(cpus): alike.added_up(here) for cpus, here in lines.items()})
     return [
-        Series(
-            row.object, ", ".join(row.functions), {cpus: round(row.accesses(str(cpus)), 6) for cpus in lines}
+        _series(
+            row.object,
+            ", ".join(row.functions),
+            {cpus: [row.lines[str(cpus)]] if str(cpus) in row.lines else [] for cpus in lines},
         )
         for row in rows
     ]
 
 
+def _series(name: str, what: str, lines: dict[int, list[compare.Line]]) -> Series:
+    return Series(
+        name,
+        what,
+        {cpus: round(sum(line.accesses_per_op for line in here), 6) for cpus, here in lines.items()},
+        {cpus: round(sum(line.all_per_op for line in here), 6) for cpus, here in lines.items()},
+    )
+
+
 def _row(series: Series, at: int) -> Row:
-    result = growth.fit(series.points)
+    result = growth.fit_series(series)
     return Row(series, result, result.predict(at) if result.law else None)
 
 
@@ -186,7 +196,8 @@ def _heading(report: Report, table: Table) -> str:
     counts = ", ".join(map(str, table.cpus))
     return (
         f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the accesses per "
-        "operation to shared cache lines grow with the number N of CPUs (operation context; counts, not times)"
+        "operation to shared cache lines grow with the number N of CPUs (operation context; counts, not "
+        "times)"
     )
 
 
