@@ -91,12 +91,14 @@ KINDS = {
         repne scasb
         repe cmpsb
     """,
-    "call or return": """
+    "call": """
         call 0f
-        0: ret
-        ret $8
-        call *%rax
+        0: call *%rax
         call *%r11
+    """,
+    "return": """
+        ret
+        ret $8
     """,
     "call by memory": """
         call *8(%rdi)
@@ -131,11 +133,11 @@ def expected(text: str) -> set[str]:
     ]
     name, operands = words[0], " ".join(words[1:])
     if name.startswith("rep"):
-        return {"string"} if re.match(r"movs|stos|lods|scas|cmps", words[1]) else {"other", "call or return"}
+        return {"string"} if re.match(r"movs|stos|lods|scas|cmps", words[1]) else {"other", "return"}
     if name.startswith("call"):
-        return {"call by memory"} if "*" in operands and "(" in operands else {"call or return"}
+        return {"call by memory"} if "*" in operands and "(" in operands else {"call"}
     if name.startswith(("ret", "lret")):
-        return {"call or return"}
+        return {"return"}
     if name.startswith("iret"):
         return {"interrupt return"}
     if name.startswith(("push", "pop")) and "(" in operands:

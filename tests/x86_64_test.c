@@ -10,7 +10,8 @@ static const char *const insn_kinds[] = {
 	[INSN_OTHER] = "other",
 	[INSN_STRING] = "string",
 	[INSN_STACK] = "stack",
-	[INSN_CALL_OR_RETURN] = "call or return",
+	[INSN_CALL] = "call",
+	[INSN_RETURN] = "return",
 	[INSN_CALL_BY_MEMORY] = "call by memory",
 	[INSN_INTERRUPT_RETURN] = "interrupt return",
 };

@@ -26,12 +26,12 @@ class Line:
 
     object: str
     weights: dict[str, float]  # accesses per operation of each function, hottest first
-    paths: dict[str, float]  # and of each call path
     writes_per_op: float
     accesses_per_op: float
     writers: int
     readers: int
     false_sharing: bool
+    paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
 
 
