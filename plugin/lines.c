@@ -33,7 +33,7 @@ static enum context count_context(const struct line_count *count)
 	return count->key >> 1 & 3;
 }
 
-/* Whole pages, so that no entry lies across two lines; large ones where there are, for the processor to find faster. */
+/* Whole pages, so that no entry lies across two lines; huge ones where there are, as addresses are looked up too. */
 static struct line_count *allocate(uint64_t capacity)
 {
 	size_t bytes = capacity * sizeof(struct line_count);
@@ -57,12 +57,6 @@ void lines_init(struct line_table *table, uint64_t max_bytes)
 		.capacity = FIRST_CAPACITY,
 		.limit = limit,
 	};
-}
-
-void lines_free(struct line_table *table)
-{
-	munmap(table->counts, table->capacity * sizeof(*table->counts));
-	*table = (struct line_table){ 0 };
 }
 
 static uint64_t hash_of(const struct line_count *count)

@@ -35,7 +35,7 @@ struct line_count {
 struct line_table {
 	struct line_count *counts;
 	uint64_t capacity, used, limit;
-	/* Counts whose place in the table is on its way from memory: waiting for it was half of all time. */
+	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
 	struct line_count pending[NR_LINES_PENDING];
 	unsigned int nr_added;
 	uint64_t lost;
@@ -43,7 +43,6 @@ struct line_table {
 };
 
 void lines_init(struct line_table *table, uint64_t max_bytes);
-void lines_free(struct line_table *table);
 
 static inline uint64_t lines_key(uint64_t address, enum context context)
 {
@@ -59,7 +58,7 @@ static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
 }
 
 void lines_add(struct line_table *table, const struct line_count *count);
-void lines_settle(struct line_table *table); /* after the last one was added */
+void lines_settle(struct line_table *table); /* after the last was added */
 
 /*
  * Write, as CSV, the counts of the lines that two or more tables touched and at least one wrote. `is_stack` says

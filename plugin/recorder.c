@@ -21,8 +21,7 @@
 #include "work.h"
 
 #define UNUSED __attribute__((unused))
-/* Without this model each use calls the dynamic linker; glibc keeps room for a little of it in plugins. */
-#define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+#define NOINLINE __attribute__((noinline)) /* keeps the usual path of its caller short */
 
 #define MAX_ENTRIES 1024
 #define NR_STACKS 1024
@@ -56,15 +55,15 @@ struct cpu {
 	bool entering;		 /* came from user mode, and has not called a function yet */
 	bool switching;		 /* is about to change to another task's stack */
 	bool entering_harness;	 /* the next task to enter the kernel is the agent */
-	struct site *string[2]; /* what the string instruction that runs loads by and stores by, or NULL */
+	struct site *string[2];	 /* what loads and stores for the string instruction that runs and is recorded, or NULL */
 	struct line_table lines;
 	struct work_table work;
 	struct stack stacks[NR_STACKS];
 };
 
 /*
- * An instruction that accesses memory, and what it did to the line that it accessed last. Finding a line in a CPU's
- * table costs most of all, and most instructions access the line that they accessed before: only a change of line or
+ * An instruction that accesses memory, and what it did to the line that it accessed last. Most instructions access the
+ * line that they accessed before, and finding a line in a CPU's table costs most of all: only a change of line or of
  * CPU goes to the table. No lock: one thread runs all CPUs.
  */
 struct site {
@@ -113,10 +112,10 @@ static unsigned int nr_entries;
 static uint64_t *functions;
 static size_t nr_functions;
 
-static THREAD_LOCAL void *cpu_state;
-static THREAD_LOCAL struct cpu *cpu_of_state;
+static void *cpu_state;
+static struct cpu *cpu_of_state;
 
-static __attribute__((noinline)) struct cpu *find_cpu(void *state)
+static NOINLINE struct cpu *find_cpu(void *state)
 {
 	unsigned int nr = 0;
 
@@ -359,8 +358,8 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 	count_access(cpu, userdata, info, address);
 }
 
-static __attribute__((noinline)) void begin_string(struct cpu *cpu, bool store, struct site *site,
-						   qemu_plugin_meminfo_t info, uint64_t address)
+static NOINLINE void begin_string(struct cpu *cpu, bool store, struct site *site, qemu_plugin_meminfo_t info,
+				  uint64_t address)
 {
 	if (!is_recorded(cpu, address))
 		return;
