@@ -3,15 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define FIRST_CAPACITY 4096
-
-struct line_count {
-	uint64_t key; /* line | context << 1 | 1: never 0 in a used entry */
-	uint64_t pc;
-	uint64_t bytes; /* a bit for each byte of the line that was touched; 0 in a used entry: is no memory */
-	uint32_t reads, writes;
-};
 
 /* What all CPUs together did to each line: an open hash table. */
 struct line_sum {
@@ -32,19 +26,26 @@ static uint64_t hash(uint64_t a, uint64_t b)
 	return h ^ h >> 32;
 }
 
-static uint64_t line_of(uint64_t address)
-{
-	return address & ~(uint64_t)(LINE_BYTES - 1);
-}
-
 static uint64_t count_line(const struct line_count *count)
 {
-	return line_of(count->key);
+	return count->key & ~(uint64_t)(LINE_BYTES - 1);
 }
 
 static enum context count_context(const struct line_count *count)
 {
 	return count->key >> 1 & 3;
+}
+
+/* Whole pages, so that no entry lies across two lines; huge ones where there are, as addresses are looked up too. */
+static struct line_count *allocate(uint64_t capacity)
+{
+	size_t bytes = capacity * sizeof(struct line_count);
+	void *counts = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (counts == MAP_FAILED)
+		return NULL;
+	madvise(counts, bytes, MADV_HUGEPAGE);
+	return counts;
 }
 
 void lines_init(struct line_table *table, uint64_t max_bytes)
@@ -55,16 +56,10 @@ void lines_init(struct line_table *table, uint64_t max_bytes)
 	while (limit * 2 * sizeof(struct line_count) * 3 / 2 <= max_bytes)
 		limit *= 2;
 	*table = (struct line_table){
-		.counts = calloc(FIRST_CAPACITY, sizeof(struct line_count)),
+		.counts = allocate(FIRST_CAPACITY),
 		.capacity = FIRST_CAPACITY,
 		.limit = limit,
 	};
-}
-
-void lines_free(struct line_table *table)
-{
-	free(table->counts);
-	*table = (struct line_table){ 0 };
 }
 
 static struct line_count *find(struct line_count *counts, uint64_t capacity, uint64_t key, uint64_t pc)
@@ -82,69 +77,58 @@ static bool grow(struct line_table *table)
 
 	if (table->capacity >= table->limit)
 		return false;
-	bigger = calloc(table->capacity * 2, sizeof(*bigger));
+	bigger = allocate(table->capacity * 2);
 	if (!bigger)
 		return false;
 	for (uint64_t i = 0; i < table->capacity; i++)
 		if (table->counts[i].key)
 			*find(bigger, table->capacity * 2, table->counts[i].key, table->counts[i].pc) =
 				table->counts[i];
-	free(table->counts);
+	munmap(table->counts, table->capacity * sizeof(*bigger));
 	table->counts = bigger;
 	table->capacity *= 2;
 	return true;
 }
 
-static uint64_t key_of(const struct line_access *access)
+static void settle(struct line_table *table, const struct line_count *count)
 {
-	return line_of(access->address) | (uint64_t)access->context << 1 | 1;
-}
+	struct line_count *entry = find(table->counts, table->capacity, count->key, count->pc);
 
-static uint64_t byte_mask(const struct line_access *access)
-{
-	unsigned int bytes = 1u << access->size_shift;
-	uint64_t mask = bytes >= 64 ? ~0ull : (1ull << bytes) - 1;
-
-	return mask << (access->address & (LINE_BYTES - 1));
-}
-
-bool lines_count(struct line_table *table, const struct line_access *access)
-{
-	uint64_t key = key_of(access);
-	struct line_count *count = find(table->counts, table->capacity, key, access->pc);
-	bool is_new = !count->key;
-
-	if (!is_new && !count->bytes)
-		return false;
-	table->accesses[access->context] += !access->again;
-	if (is_new) {
-		/* At most three quarters full, so that every probe ends. */
+	table->accesses[count_context(count)] += count->reads + count->writes;
+	if (!entry->key) {
+		/* Half full, probes are short; full, they would not end. */
+		if (table->used * 2 >= table->capacity && grow(table))
+			entry = find(table->counts, table->capacity, count->key, count->pc);
 		if (table->used * 4 >= table->capacity * 3) {
-			if (!grow(table)) {
-				table->lost++;
-				return false;
-			}
-			count = find(table->counts, table->capacity, key, access->pc);
+			table->lost += count->reads + count->writes;
+			return;
 		}
 		table->used++;
-		count->key = key;
-		count->pc = access->pc;
+		entry->key = count->key;
+		entry->pc = count->pc;
 	}
-	count->bytes |= byte_mask(access);
-	if (access->store)
-		count->writes += !access->again;
-	else
-		count->reads += !access->again;
-	return is_new;
+	entry->bytes |= count->bytes;
+	entry->reads += count->reads;
+	entry->writes += count->writes;
 }
 
-void lines_ignore(struct line_table *table, const struct line_access *access)
+void lines_add(struct line_table *table, const struct line_count *count)
 {
-	struct line_count *count = find(table->counts, table->capacity, key_of(access), access->pc);
+	struct line_count *pending = &table->pending[table->nr_added++ % NR_LINES_PENDING];
 
-	table->accesses[access->context] -= count->reads + count->writes;
-	count->reads = count->writes = 0;
-	count->bytes = 0;
+	if (pending->key)
+		settle(table, pending);
+	*pending = *count;
+	__builtin_prefetch(&table->counts[hash(count->key, count->pc) & (table->capacity - 1)], 1);
+}
+
+void lines_settle(struct line_table *table)
+{
+	for (int i = 0; i < NR_LINES_PENDING; i++) {
+		if (table->pending[i].key)
+			settle(table, &table->pending[i]);
+		table->pending[i].key = 0;
+	}
 }
 
 static struct line_sum *find_sum(const struct line_sums *table, uint64_t line)
@@ -172,11 +156,6 @@ static bool grow_sums(struct line_sums *table)
 	return true;
 }
 
-static bool was_touched(const struct line_count *count)
-{
-	return count->reads || count->writes;
-}
-
 static bool sum_lines(struct line_sums *result, const struct line_table *tables, unsigned int nr_tables)
 {
 	*result = (struct line_sums){ 0 };
@@ -185,7 +164,7 @@ static bool sum_lines(struct line_sums *result, const struct line_table *tables,
 			const struct line_count *count = &tables[t].counts[i];
 			struct line_sum *sum;
 
-			if (!was_touched(count))
+			if (!count->key)
 				continue;
 			if (result->used * 2 >= result->capacity && !grow_sums(result))
 				return false;
@@ -222,7 +201,7 @@ int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int 
 			const struct line_count *count = &tables[t].counts[i];
 			const struct line_sum *sum;
 
-			if (!was_touched(count))
+			if (!count->key)
 				continue;
 			sum = find_sum(&sums, count_line(count));
 			if (is_stack(count_line(count)))

@@ -18,30 +18,44 @@ enum context {
 	NR_CONTEXTS = CONTEXT_HARNESS,
 };
 
+/* What one instruction did to one line on one CPU. */
+struct line_count {
+	uint64_t key; /* lines_key(): never 0 in a used entry */
+	uint64_t pc;
+	uint64_t bytes; /* a bit for each byte of the line that was touched */
+	uint32_t reads, writes;
+};
+
+#define NR_LINES_PENDING 16 /* a power of two */
+
 /* One table a CPU: no lock, no shared line. Invariant: lost accesses are counted, never silent. */
 struct line_table {
 	struct line_count *counts;
 	uint64_t capacity, used, limit;
+	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
+	struct line_count pending[NR_LINES_PENDING];
+	unsigned int nr_added;
 	uint64_t lost;
 	uint64_t accesses[NR_CONTEXTS];
 };
 
 void lines_init(struct line_table *table, uint64_t max_bytes);
-void lines_free(struct line_table *table);
 
-struct line_access {
-	uint64_t address;
-	uint64_t pc;
-	enum context context;
-	unsigned int size_shift;
-	bool store;
-	bool again; /* goes on with what the access before did in this line: touches bytes, is not counted */
-};
+static inline uint64_t lines_key(uint64_t address, enum context context)
+{
+	return (address & ~(uint64_t)(LINE_BYTES - 1)) | (uint64_t)context << 1 | 1;
+}
 
-/* Returns true if this instruction touches this line for the first time on this CPU. */
-bool lines_count(struct line_table *table, const struct line_access *access);
-/* Forget what the access counted, and count no more of its kind: it was no memory. */
-void lines_ignore(struct line_table *table, const struct line_access *access);
+/* The bits, in line_count.bytes, of an access of so many bytes (log2) as lie in the line that it begins in. */
+static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
+{
+	uint64_t mask = size_shift >= 6 ? ~0ull : (1ull << (1u << size_shift)) - 1;
+
+	return mask << (address & (LINE_BYTES - 1));
+}
+
+void lines_add(struct line_table *table, const struct line_count *count);
+void lines_settle(struct line_table *table); /* after the last was added */
 
 /*
  * Write, as CSV, the counts of the lines that two or more tables touched and at least one wrote. `is_stack` says

@@ -18,10 +18,12 @@
 #include "qemu_api.h"
 
 #define UNUSED __attribute__((unused))
+#define NOINLINE __attribute__((noinline)) /* keeps the usual path of its caller short */
 
 #define MAX_ENTRIES 1024
 #define NR_STACKS 4096
 #define MAX_NESTING 32
+#define NR_SITES 4096
 #define TABLES_BYTES (512ull << 20) /* for all CPUs together */
 
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
@@ -49,11 +51,27 @@ struct cpu {
 	bool entering;		 /* came from user mode, and has not called a function yet */
 	bool switching;		 /* is about to change to another task's stack */
 	bool entering_harness;	 /* the next task to enter the kernel is the agent */
-	struct {
-		uint64_t pc, line;
-	} string[2]; /* the string instruction that ran last, and the line that it loaded from and stored to last */
+	struct site *string[2];	 /* what loads and stores for the string instruction that runs and is recorded, or NULL */
 	struct line_table lines;
 	struct stack stacks[NR_STACKS];
+};
+
+/*
+ * An instruction that accesses memory, and what it did to the line that it accessed last. Most instructions access the
+ * line that they accessed before, and finding a line in a CPU's table costs most of all: only a change of line or of
+ * CPU goes to the table. No lock: one thread runs all CPUs.
+ */
+struct site {
+	struct line_count count; /* key 0: nothing yet */
+	struct cpu *cpu;
+	uint64_t access; /* a string instruction's: the bits of count.bytes for one at the line's start */
+};
+
+/* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
+struct sites {
+	struct site sites[NR_SITES];
+	unsigned int used;
+	struct sites *next;
 };
 
 struct slot {
@@ -73,6 +91,7 @@ static const char *out_folder;
 static FILE *symbols;
 static uint64_t per_cpu_offset; /* the kernel's array of where each CPU's variables lie; 0: unknown */
 static bool armed;
+static struct sites *sites;
 
 static struct recorder_arm arm;
 static struct slot *slots;
@@ -84,24 +103,26 @@ static struct entry {
 } entries[MAX_ENTRIES];
 static unsigned int nr_entries;
 
+static void *cpu_state;
+static struct cpu *cpu_of_state;
+
+static NOINLINE struct cpu *find_cpu(void *state)
+{
+	unsigned int nr = 0;
+
+	while (nr < nr_cpus - 1 && qemu_get_cpu(nr) != state)
+		nr++;
+	cpu_state = state;
+	return cpu_of_state = &cpus[nr];
+}
+
 /*
  * The CPU that runs. QEMU 10 passes a wrong number to callbacks where one thread runs all CPUs: it compiles the
  * number of the CPU that translated the code into code that all share (gen_cpu_index() in accel/tcg/plugin-gen.c).
  */
-static struct cpu *this_cpu(void)
+static inline struct cpu *this_cpu(void)
 {
-	static __thread void *state;
-	static __thread struct cpu *cpu;
-
-	if (state != current_cpu) {
-		unsigned int nr = 0;
-
-		state = current_cpu;
-		while (nr < nr_cpus - 1 && qemu_get_cpu(nr) != state)
-			nr++;
-		cpu = &cpus[nr];
-	}
-	return cpu;
+	return cpu_state == current_cpu ? cpu_of_state : find_cpu(current_cpu);
 }
 
 static enum context context_of(const struct stack *stack)
@@ -217,31 +238,82 @@ static void on_call_or_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info
 	on_stack_at(cpu, address);
 }
 
-static void count_access(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint64_t pc, bool again)
+static struct site *new_site(uint64_t pc)
 {
-	const struct line_access access = {
-		.address = address,
-		.pc = pc,
-		.context = cpu->context,
-		.size_shift = qemu_plugin_mem_size_shift(info),
-		.store = qemu_plugin_mem_is_store(info),
-		.again = again,
-	};
+	struct site *site;
 
-	if (lines_count(&cpu->lines, &access)) {
-		struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+	if (!sites || sites->used == NR_SITES) {
+		struct sites *more = calloc(1, sizeof(*more));
 
-		/* A device register, such as a clock's, is the emulator's, and no cache line. */
-		if (hwaddr && qemu_plugin_hwaddr_is_io(hwaddr))
-			lines_ignore(&cpu->lines, &access);
+		if (!more)
+			abort();
+		more->next = sites;
+		sites = more;
+	}
+	site = &sites->sites[sites->used++];
+	site->count.pc = pc;
+	return site;
+}
+
+static void empty_site(struct site *site)
+{
+	if (site->count.key)
+		lines_add(&site->cpu->lines, &site->count);
+	site->count = (struct line_count){ .pc = site->count.pc };
+}
+
+static void empty_sites(void)
+{
+	for (struct sites *some = sites; some; some = some->next)
+		for (unsigned int i = 0; i < some->used; i++)
+			empty_site(&some->sites[i]);
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		cpus[nr].string[0] = cpus[nr].string[1] = NULL;
+}
+
+/* All translated code was thrown away, and its sites with it. */
+static void on_flush(qemu_plugin_id_t id UNUSED)
+{
+	empty_sites();
+	while (sites) {
+		struct sites *next = sites->next;
+
+		free(sites);
+		sites = next;
 	}
 }
 
 /* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
-static bool is_recorded(const struct cpu *cpu, uint64_t address)
+static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
 {
 	return cpu->recording && cpu->context != CONTEXT_HARNESS && address >= arch->kernel_start &&
 	       (address & ~(arch->stack_bytes - 1)) != cpu->stack->base;
+}
+
+static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+
+	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
+}
+
+static inline void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	uint64_t key = lines_key(address, cpu->context);
+
+	if (site->count.key != key || site->cpu != cpu) {
+		empty_site(site);
+		/* A device register, such as a clock's, is the emulator's, and no cache line. */
+		if (is_device(info, address))
+			return;
+		site->count.key = key;
+		site->cpu = cpu;
+	}
+	site->count.bytes |= lines_bytes(address, qemu_plugin_mem_size_shift(info));
+	if (qemu_plugin_mem_is_store(info))
+		site->count.writes++;
+	else
+		site->count.reads++;
 }
 
 static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -250,23 +322,39 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 
 	if (!is_recorded(cpu, address))
 		return;
-	cpu->string[0].pc = cpu->string[1].pc = 0;
-	count_access(cpu, info, address, (uint64_t)userdata, false);
+	cpu->string[0] = cpu->string[1] = NULL;
+	count_access(cpu, userdata, info, address);
+}
+
+static NOINLINE void begin_string(struct cpu *cpu, bool store, struct site *site, qemu_plugin_meminfo_t info,
+				  uint64_t address)
+{
+	if (!is_recorded(cpu, address))
+		return;
+	count_access(cpu, site, info, address);
+	site->access = lines_bytes(0, qemu_plugin_mem_size_shift(info));
+	cpu->string[store] = site;
 }
 
 /* A processor copies or clears a whole line at once, where the emulator does it byte by byte: one access a line. */
-static void on_string_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static inline void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
-	bool store = qemu_plugin_mem_is_store(info), again;
-	uint64_t pc = (uint64_t)userdata, line = address & ~(uint64_t)(LINE_BYTES - 1);
 
-	if (!is_recorded(cpu, address))
-		return;
-	again = cpu->string[store].pc == pc && cpu->string[store].line == line;
-	cpu->string[store].pc = pc;
-	cpu->string[store].line = line;
-	count_access(cpu, info, address, pc, again);
+	if (cpu->string[store] == site && site->cpu == cpu && site->count.key == lines_key(address, cpu->context))
+		site->count.bytes |= site->access << (address & (LINE_BYTES - 1));
+	else
+		begin_string(cpu, store, site, info, address);
+}
+
+static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	on_string_access(userdata, info, address, false);
+}
+
+static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	on_string_access(userdata, info, address, true);
 }
 
 static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -307,6 +395,7 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
 		slot->state = SLOT_DONE;
 		slot->cpu->recording--;
+		slot->cpu->string[0] = slot->cpu->string[1] = NULL;
 	}
 }
 
@@ -342,15 +431,17 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			break;
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
-							 QEMU_PLUGIN_MEM_RW, (void *)pc);
+							 QEMU_PLUGIN_MEM_RW, new_site(pc));
 			break;
 		case INSN_STRING:
-			qemu_plugin_register_vcpu_mem_cb(insn, on_string_access, QEMU_PLUGIN_CB_NO_REGS,
-							 QEMU_PLUGIN_MEM_RW, (void *)pc);
+			qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_R, new_site(pc));
+			qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS,
+							 QEMU_PLUGIN_MEM_W, new_site(pc));
 			break;
 		case INSN_OTHER:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-							 (void *)pc);
+							 new_site(pc));
 			break;
 		}
 	}
@@ -387,6 +478,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void on_reset(qemu_plugin_id_t id)
 {
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_flush_cb(id, on_flush);
 }
 
 /* Throw all translated code away: what is translated from now on is instrumented, or no longer. */
@@ -464,9 +556,12 @@ static void write_results(void)
 		return;
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		cpus[nr].recording = 0;
+	empty_sites();
 	struct line_table tables[nr_cpus];
-	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
+		lines_settle(&cpus[nr].lines);
 		tables[nr] = cpus[nr].lines;
+	}
 	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses);
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
@@ -656,5 +751,6 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		return -1;
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_flush_cb(id, on_flush);
 	return 0;
 }
