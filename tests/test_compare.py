@@ -166,7 +166,9 @@ def joined(*columns: list[Line]) -> list[set[int]]:
         (line(HEAP, f=3, g=1), line(HEAP, g=1), True),  # a quarter in common
         (line(HEAP, f=4, g=1), line(HEAP, g=1), False),
         (line(HEAP, f=1), line(HEAP, f=100), True),  # the same functions, however often
-        (line(HEAP, f=1), line("struct page", f=1), False),
+        (line(HEAP, f=1), line("struct dentry.d_lockref", f=1), True),  # could not be named in one kernel
+        (line(HEAP, f=1), line("struct dentry.d_lockref", f=1, g=2), False),
+        (line("struct inode.i_count", f=1), line("struct dentry.d_lockref", f=1), False),
         (line("nr_files+0x8", f=1), line("nr_files+0x0", g=1), True),  # a symbol, whoever touches it
         (line("nr_files+0x8", f=1), line("nr_dentry+0x8", f=1), False),
         (line("runqueues+0x40 of CPU 1", f=1), line("runqueues+0x80 of CPU 7", f=1), True),
@@ -193,9 +195,12 @@ def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> N
     assert by_function["g"].lines == {"a": tail, "b": moved[0]}
 
 
+OBJECTS = [
+    HEAP, "struct inode.i_count", "struct dentry", "a+0x0", "a+0x40", "b+0x8 of CPU 1", "b+0x8 of CPU 2",
+]  # fmt: skip
 LINES = st.builds(
     Line,
-    object=st.sampled_from([HEAP, "struct page", "a+0x0", "a+0x40", "b+0x8 of CPU 1", "b+0x8 of CPU 2"]),
+    object=st.sampled_from(OBJECTS),
     weights=st.dictionaries(st.sampled_from("fghij"), st.floats(0.01, 9), min_size=1, max_size=3),
     writes_per_op=st.floats(0, 9),
     accesses_per_op=st.floats(0.001, 9),
@@ -212,8 +217,10 @@ def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None
     for variant, lines in columns.items():
         placed = [id(row.lines[variant]) for row in rows if variant in row.lines]
         assert sorted(placed) == sorted(map(id, lines))
-    for row in rows:
-        assert row.lines and len({compare.kind(line.object) for line in row.lines.values()}) == 1
+    if len(columns) == 2:
+        for row in rows:
+            named = {compare.kind(line.object) for line in row.lines.values()} - {HEAP}
+            assert len(named) <= 1
 
 
 @given(lines=st.lists(LINES, max_size=6))

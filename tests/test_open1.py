@@ -21,6 +21,7 @@ def rows(open1: Path) -> list[dict[str, Any]]:
 
 def test_the_label_s_reference_count(rows: list[dict[str, Any]]) -> None:
     label = rows[0]  # the largest change
+    assert label["object"].startswith("struct aa_label.count")
     assert {"apparmor_file_alloc_security", "apparmor_file_free_security"} <= set(label["functions"])
     assert label["differs"] and not label["false_sharing"]
     assert label["cells"][OLD]["writes_per_op"] == pytest.approx(6, abs=0.01)

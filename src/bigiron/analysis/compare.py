@@ -7,6 +7,7 @@ and mean nothing here.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import polars as pl
 
@@ -16,6 +17,9 @@ TOLERANCE = 0.05
 RELATIVE_TOLERANCE = 0.01
 _ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
 _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
+_OTHER_MEMBER = (
+    0.95  # what of the likeness of two lines of one struct is left if they are not the same member
+)
 _UNNAMED = ("page or slab object", "kmalloc")
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
@@ -164,15 +168,20 @@ def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, R
         rows_of_kind.setdefault(kind(row.object), []).append(row)
     for number, line in enumerate(lines):
         known_as = kind(line.object)
-        kinds = [known_as, *_UNNAMED]
-        if known_as in _UNNAMED:
-            kinds += [other for other in rows_of_kind if other.startswith("struct ")]
-        for row in (row for other in dict.fromkeys(kinds) for row in rows_of_kind.get(other, [])):
+        for row in (row for other in rows_of_kind if _may_be(known_as, other) for row in rows_of_kind[other]):
             likeness = _likeness(line, row._hottest)
             if likeness >= _ALIKE:
                 yield likeness, line.accesses_per_op, row, number
 
 
+def _may_be(one: str, other: str) -> bool:
+    """Whether lines of two kinds may be the same: what could not be named in one kernel may be a struct."""
+    if one in _UNNAMED:
+        one, other = other, one
+    return one == other or (other in _UNNAMED and one.startswith("struct ") and one != "struct page")
+
+
+@cache
 def plain(object: str) -> str:
     """An object without what tells it from others of its kind: offset, CPU, what is in parentheses.
 
@@ -182,6 +191,7 @@ def plain(object: str) -> str:
     return re.sub(r" \(.*\)$|\+0x[0-9a-f]+|(?<= of CPU) \d+|: .*$", "", object)
 
 
+@cache
 def kind(object: str) -> str:
     """An object without what differs between kernels too: two lines of one kind may be the same thing.
 
@@ -201,17 +211,24 @@ def kind(object: str) -> str:
     return "struct page" if name in _PAGE_STRUCTS else name
 
 
+def _member(object: str) -> str:
+    """The struct and its member, `struct dentry.d_lockref`, whatever part of that."""
+    return ".".join(plain(object).split(".")[:2])
+
+
 def _likeness(one: Line, other: Line) -> float:
     """How alike two lines are, 0 to 1: the share of their accesses by the same functions.
 
     A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
-    field of a struct is likely to be the same. What could not be named may be what could.
+    member of a struct is likely to be the same. What could not be named may be what could.
     """
     if kind(one.object) != kind(other.object):
         return overlap(one, other) if overlap(one, other) >= _SURELY_ALIKE else 0.0
+    if one.object.startswith("struct ") and _member(one.object) != _member(other.object):
+        return _OTHER_MEMBER * overlap(one, other)
     known = 0.0
     if one.object.startswith("struct "):
-        known = _ALIKE / 2 if plain(one.object) == plain(other.object) else 0.0
+        known = _ALIKE / 2
     elif ("+" in one.object or "." in one.object) and not one.object.endswith(")"):
         known = _ALIKE
     return known + (1 - known) * overlap(one, other)

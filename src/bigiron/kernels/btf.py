@@ -219,6 +219,8 @@ class Btf:
             budget.spend()
             if part.start <= offset and end <= part.start + part.size:
                 inner = self._descend(part, offset, end, atoms, depth + 1, budget)
+                if inner.path == whole.path:
+                    continue  # an anonymous struct, and nothing named in it
                 exact = inner.size == end - offset or self._is_atom(inner.type, atoms)
                 rank = (0, 0) if exact else (1, inner.size)
                 if rank < best_rank:

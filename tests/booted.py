@@ -1,0 +1,85 @@
+"""A machine that has just recorded unlink1: what it left, for tests that look into it."""
+
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from bigiron import compiled, kernels, workloads
+from bigiron.kernels.btf import Btf
+from bigiron.kernels.objects import Objects
+from bigiron.kernels.symbols import SymbolTable
+from bigiron.machines import vm
+from bigiron.machines.architecture import X86_64
+from bigiron.machines.memory import GuestRam, KernelMemory
+from bigiron.machines.topology import Topology
+from bigiron.probes import conflicts
+
+KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
+JOB = "cpus 2\ntasks 2\nmode process\nwarmup 10\npatience_s 60\nsymbols\nstay\noperations 50\n"
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What a machine left."""
+
+    ram: GuestRam
+    symbols: SymbolTable
+    memory: KernelMemory
+    per_cpu_offsets: list[int]
+
+    @property
+    def types(self) -> bytes:
+        """The kernel's BTF."""
+        start, end = self.address("__start_BTF"), self.address("__stop_BTF")
+        content = self.memory.read(start, end - start)
+        assert content
+        return content
+
+    @property
+    def btf(self) -> Btf:
+        return Btf(self.types)
+
+    @property
+    def objects(self) -> Objects:
+        return Objects(self.memory, self.symbols, self.per_cpu_offsets, X86_64)
+
+    def address(self, symbol: str) -> int:
+        address = self.symbols.address(symbol)
+        assert address, symbol
+        return address
+
+    def number(self, address: int, size: int = 8) -> int:
+        content = self.memory.read(address, size)
+        assert content, hex(address)
+        return int.from_bytes(content, "little")
+
+
+@cache
+def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
+    """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again."""
+    ram = GuestRam(memory_mib)
+    with tempfile.TemporaryDirectory() as results:
+        machine = vm.VirtualMachine(
+            architecture=X86_64,
+            kernel=kernels.find(kernel, "x86_64").image,
+            agent=compiled.agent(workloads.find("unlink1"), X86_64.compiler),
+            job=JOB,
+            topology=Topology(sockets=nodes, nodes=nodes, cores=2 // nodes),
+            memory_mib=memory_mib,
+            deadline_s=120,
+            plugin=compiled.recorder(),
+            results=Path(results),
+            ram=ram,
+        )
+        vm.run(machine, threading.Event(), lambda _stage: None)
+        symbols = SymbolTable.read(Path(results) / "kallsyms")
+        recording = msgspec.json.decode(
+            (Path(results) / "recording.json").read_bytes(), type=conflicts.Recording
+        )
+    root = symbols.address(X86_64.page_tables.root)
+    assert root
+    return Guest(ram, symbols, KernelMemory(ram, X86_64, root), recording.per_cpu_offsets)

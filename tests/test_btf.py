@@ -1,0 +1,220 @@
+"""The reader of the kernel's types: small ones made here, those of real kernels, and damaged ones."""
+
+import random
+from struct import pack
+
+import pytest
+from booted import KERNELS, left_by
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bigiron.kernels.btf import Btf, BtfError
+from bigiron.kernels.known import ATOMS
+
+INT, PTR, ARRAY, STRUCT, UNION, TYPEDEF, CONST = 1, 2, 3, 4, 5, 8, 10
+
+
+class Builder:
+    """Makes BTF as the kernel's documentation describes it."""
+
+    def __init__(self) -> None:
+        self.strings, self.types, self.count = b"\0", b"", 0
+
+    def add(
+        self, kind: int, name: str, size: int, rest: bytes = b"", members: int = 0, bits: bool = False
+    ) -> int:
+        self.types += pack("<III", self._name(name), bits << 31 | kind << 24 | members, size) + rest
+        self.count += 1
+        return self.count
+
+    def integer(self, name: str, size: int) -> int:
+        return self.add(INT, name, size, pack("<I", size * 8))
+
+    def array(self, element: int, length: int) -> int:
+        return self.add(ARRAY, "", 0, pack("<III", element, 1, length))
+
+    def compound(self, kind: int, name: str, size: int, *members: tuple[str, int, int]) -> int:
+        rest = b"".join(pack("<III", self._name(name), type, at * 8) for name, type, at in members)
+        return self.add(kind, name, size, rest, len(members))
+
+    def _name(self, name: str) -> int:
+        if not name:
+            return 0
+        self.strings += name.encode() + b"\0"
+        return len(self.strings) - len(name) - 1
+
+    @property
+    def bytes(self) -> bytes:
+        header = pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(self.types), len(self.types), len(self.strings))
+        return header + self.types + self.strings
+
+
+def sample() -> Builder:
+    """6.1's struct dentry, or nearly so, and more that a struct can have."""
+    b = Builder()
+    u32, u64 = b.integer("unsigned int", 4), b.integer("u64", 8)
+    spinlock = b.add(TYPEDEF, "spinlock_t", b.compound(STRUCT, "spinlock", 4, ("rlock", u32, 0)))
+    inner = b.compound(STRUCT, "", 8, ("lock", spinlock, 0), ("count", u32, 4))
+    both = b.compound(UNION, "", 8, ("lock_count", u64, 0), ("", inner, 0))
+    lockref = b.compound(STRUCT, "lockref", 8, ("", both, 0))
+    zone = b.compound(STRUCT, "zone", 16, ("lock", spinlock, 0), ("pages", b.array(u32, 2), 4))
+    pointer = b.add(PTR, "", zone)
+    b.compound(
+        STRUCT,
+        "dentry",
+        112,
+        ("d_flags", b.add(CONST, "", u32), 0),
+        ("d_lockref", lockref, 8),
+        ("d_zones", b.array(zone, 3), 16),
+        ("d_zone", pointer, 64),
+        ("d_more", b.array(pointer, 2), 72),
+        ("d_open", b.array(u32, 0), 88),
+    )
+    fields = [
+        ("a", u32, 0 | 3 << 24),
+        ("b", u32, 3 | 4 << 24),
+        ("c", u32, 7 | 2 << 24),
+        ("d", u32, 9 | 1 << 24),
+    ]
+    rest = b"".join(pack("<III", b._name(name), type, where) for name, type, where in fields)
+    b.add(STRUCT, "bits", 4, rest, len(fields), bits=True)
+    return b
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "path"),
+    [
+        (0, 4, "d_flags"),
+        (8, 8, "d_lockref.lock_count"),
+        (8, 4, "d_lockref.lock"),
+        (9, 1, "d_lockref.lock"),
+        (12, 4, "d_lockref.count"),
+        (16 + 16 + 8, 4, "d_zones[1].pages[1]"),
+        (16 + 32, 16, "d_zones[2]"),
+        (16, 48, "d_zones"),
+        (64, 8, "d_zone"),
+        (80, 8, "d_more[1]"),
+        (88 + 8, 4, "d_open[2]"),
+        (0, 112, ""),
+        (4, 8, ""),
+        (200, 4, "d_open[28]"),
+    ],
+)
+def test_the_part_at_an_offset(offset: int, length: int, path: str) -> None:
+    btf = Btf(sample().bytes)
+    assert btf.place(btf.find("dentry"), offset, length, ATOMS).path == path
+
+
+def test_a_type_may_be_looked_into_or_not() -> None:
+    btf = Btf(sample().bytes)
+    assert btf.place(btf.find("dentry"), 8, 4).path == "d_lockref.lock.rlock"
+
+
+def test_bit_fields_that_share_a_byte_are_named_together() -> None:
+    btf = Btf(sample().bytes)
+    assert btf.place(btf.find("bits"), 0, 1).path == "a|b|c"
+    assert btf.place(btf.find("bits"), 1, 1).path == "c|d"
+
+
+def test_members_sizes_and_pointers() -> None:
+    btf = Btf(sample().bytes)
+    dentry = btf.find("dentry")
+    count = btf.member(dentry, "d_lockref.count")
+    assert count
+    assert (count.start, count.size) == (12, 4)
+    assert btf.member(dentry, "d_lockref.nothing") is None
+    assert btf.size(dentry) == 112
+    assert [(offset, btf.name(target)) for offset, target in btf.pointers(dentry)] == [
+        (64, "zone"),
+        (72, "zone"),
+        (80, "zone"),
+    ]
+    assert btf.is_open_ended(dentry) and not btf.is_open_ended(btf.find("zone"))
+    assert (btf.find("nothing"), btf.size(0), btf.name(0), btf.size(9999)) == (0, 0, "", 0)
+
+
+def test_a_struct_that_holds_itself_has_an_end() -> None:
+    b = Builder()
+    b.compound(STRUCT, "loop", 8, *((f"m{number}", 1, 0) for number in range(8)))
+    btf = Btf(b.bytes)
+    assert btf.place(1, 0, 4).type == 1
+    assert len(btf.pointers(1)) == 0
+    assert btf.member(1, "nothing") is None
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_real_kernels_say(kernel: str) -> None:
+    guest = left_by(kernel)
+    btf = guest.btf
+    assert (btf.size(btf.find("page")), btf.size(btf.find("list_head"))) == (64, 16)
+    comm = btf.member(btf.find("task_struct"), "comm")
+    assert comm
+    assert guest.memory.read(guest.address("init_task") + comm.start, 10) == b"swapper/0\0"
+    slab_bit, slab_type = btf.enumerator("PG_slab"), btf.enumerator("PGTY_slab")
+    assert slab_bit == 9 if slab_type is None else slab_type == 0xF5
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_part_that_is_found_is_where_its_path_leads(kernel: str) -> None:
+    btf = left_by(kernel).btf
+    chance = random.Random(0)
+    names = sorted(btf._structs)
+    checked = 0
+    for name in chance.sample(names, 2000):
+        type = btf.find(name)
+        size = btf.size(type)
+        for _ in range(3 if size else 0):
+            offset = chance.randrange(size)
+            length = chance.choice([1, 2, 4, 8])
+            place = btf.place(type, offset, length)
+            if not place.path:
+                continue
+            assert place.start <= offset and offset + length <= place.start + place.size
+            if not set("[|") & set(place.path):
+                member = btf.member(type, place.path)
+                assert member and (member.start, member.type) == (place.start, place.type), (name, place)
+                checked += 1
+    assert checked > 1000
+
+
+def ask_everything(data: bytes) -> None:
+    """Whatever the bytes are, asking ends, and in no other error than this."""
+    try:
+        btf = Btf(data)
+    except BtfError:
+        return
+    for type in (*range(-1, 30), btf.find("dentry"), btf.find("bits"), 1 << 32):
+        btf.size(type)
+        btf.name(type)
+        btf.pointers(type)
+        btf.is_open_ended(type)
+        btf.member(type, "d_lockref.count")
+        for offset in (0, 8, 1 << 31):
+            btf.place(type, offset, 4, ATOMS)
+    btf.enumerator("PG_slab")
+    btf.variable("runqueues")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    ask_everything(data)
+    ask_everything(pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(data), 0, len(data)) + data)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.integers(0, 2000))
+@settings(max_examples=300)
+def test_damaged_types(changes: list[tuple[int, int]], cut: int) -> None:
+    data = bytearray(sample().bytes)
+    for place, value in changes:
+        data[place % len(data)] = value
+    ask_everything(bytes(data))
+    ask_everything(bytes(data[: cut % len(data)]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 23), st.integers(0, 255)), min_size=1, max_size=200))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_damaged_types_of_a_real_kernel(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(left_by("debian/6.12").types)
+    for place, value in changes:
+        data[24 + place % (len(data) - 24)] = value
+    ask_everything(bytes(data))

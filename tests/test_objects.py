@@ -1,0 +1,238 @@
+"""What a line is: names from a real kernel's memory, on every kernel; and from memory that makes no sense."""
+
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from booted import KERNELS, Guest, left_by
+from conftest import compared, measured
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bigiron.analysis.compare import Line, kind, match
+from bigiron.kernels.mm.structs import Memory
+from bigiron.kernels.objects import Objects
+from bigiron.kernels.symbols import SymbolTable
+from bigiron.machines.architecture import X86_64
+from bigiron.machines.memory import GuestRam, KernelMemory
+
+EVERYWHERE = {
+    r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": "lockref_get_not_dead",
+    r"struct inode\.i_rwsem\.count \(tmpfs directory\)": "down_write",
+    r"struct super_block\.s_inode_list_lock \(tmpfs\)": "_raw_spin_lock",
+    r"struct shmem_sb_info\.stat_lock": "_raw_spin_lock",
+    r"struct aa_label\.count\.count": "apparmor_file_free_security",
+}
+"""What every unlink() and its open() contend for, and a function that touches it."""
+
+
+@pytest.fixture(scope="module")
+def unlink1(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    study = tmp_path_factory.mktemp("objects") / "s"
+    wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
+    measured("unlink1", *wanted, "--cpus", "2", "--operations", "100", "-o", study)
+    rows: list[dict[str, Any]] = compared(study)["rows"]
+    return rows
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str) -> None:
+    for name, function in EVERYWHERE.items():
+        found = [
+            row
+            for row in unlink1
+            if re.fullmatch(name, row["object"]) and function in row["functions"] and kernel in row["cells"]
+        ]
+        assert found, name
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nearly_all_that_is_shared_has_a_name(unlink1: list[dict[str, Any]], kernel: str) -> None:
+    accesses = [
+        (row["cells"][kernel]["accesses_per_op"], row["object"]) for row in unlink1 if kernel in row["cells"]
+    ]
+    total = sum(count for count, _ in accesses)
+    unnamed = sum(count for count, name in accesses if kind(name) in ("page or slab object", "kmalloc"))
+    assert unnamed < 0.1 * total
+
+
+def test_the_parent_directory_is_one_row_in_all_kernels(unlink1: list[dict[str, Any]]) -> None:
+    (first, *_) = [row for row in unlink1 if row["object"].startswith("struct dentry.d_lockref")]
+    assert set(first["cells"]) == set(KERNELS)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_structs_that_symbols_lead_to(kernel: str) -> None:
+    guest = left_by(kernel)
+    btf, start = guest.btf, guest.number(guest.address("node_data"))
+    zone = btf.member(btf.find("pglist_data"), "node_zones")
+    lock = btf.member(btf.find("zone"), "lock")
+    names = btf.member(btf.find("zone"), "name")
+    assert zone and lock and names
+    size = btf.size(btf.find("zone"))
+    second = start + zone.start + size
+    label = guest.number(guest.address("root_ns"))
+    accesses = {
+        (second + lock.start, 4): "struct zone.lock (DMA32, node 0)",
+        (start + zone.start + zone.size, 8): r"struct pglist_data\.node_zonelists\[0\].* \(node 0\)",
+        (guest.address("vm_committed_as") + 8, 8): r"vm_committed_as\.count",
+        (guest.address("jiffies"), 8): r"jiffies(_64)?\+0x0",
+        (label, 8): r"struct aa_ns\.base\.name",
+    }
+    names_of = guest.objects.names(accesses)
+    for access, name in accesses.items():
+        assert names_of[access] == name or re.fullmatch(name, names_of[access]), names_of[access]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_percpu_counter_s_part_is_known_by_its_counter_and_cpu(kernel: str) -> None:
+    guest = left_by(kernel)
+    counters = guest.btf.member(guest.btf.find("percpu_counter"), "counters")
+    assert counters
+    pointer = guest.number(guest.address("vm_committed_as") + counters.start)
+    for cpu, offset in enumerate(guest.per_cpu_offsets):
+        access = ((pointer + offset) % (1 << 64), 4)
+        assert guest.objects.names([access])[access] == f"vm_committed_as.counters of CPU {cpu}"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_page_and_its_struct(kernel: str) -> None:
+    guest = left_by(kernel)
+    task = guest.number(guest.address("init_task") + offset_of(guest, "task_struct", "tasks")) - offset_of(
+        guest, "task_struct", "tasks"
+    )
+    struct_page = X86_64.start_of("struct page")
+    page = struct_page + (task - X86_64.start_of("page or slab object")) // 4096 * 64
+    accesses = [(task + offset_of(guest, "task_struct", "comm"), 1), (page + 52, 4)]
+    names = guest.objects.names(accesses)
+    assert names[accesses[0]] == "struct task_struct.comm[0] (init)"
+    assert re.fullmatch(r"struct (page|slab)\.\w+ \((task_struct|slab)\)", names[accesses[1]])
+
+
+def offset_of(guest: Guest, type: str, member: str) -> int:
+    place = guest.btf.member(guest.btf.find(type), member)
+    assert place
+    return place.start
+
+
+def test_memory_above_4_gib_and_of_a_second_node() -> None:
+    guest = left_by("debian/6.12", nodes=2, memory_mib=4096)
+    names = guest.objects.names((guest.number(guest.address("node_data") + 8 * node), 8) for node in range(2))
+    assert sorted(name.rpartition(" (")[2] for name in names.values()) == ["DMA, node 0)", "DMA, node 1)"]
+    assert guest.memory.physical(X86_64.start_of("page or slab object") + (4 << 30)) == 4 << 30
+    assert X86_64.ram_offset(4 << 30, guest.ram.bytes) == 2 << 30
+
+
+def test_a_kernel_without_types_has_symbols() -> None:
+    guest = left_by("debian/6.1")
+    marks = ("__start_BTF", "__stop_BTF")
+    text = "".join(
+        f"{address:x} D {name}\n" for name, address in guest.symbols._addresses.items() if name not in marks
+    )
+    objects = Objects(guest.memory, SymbolTable(text), guest.per_cpu_offsets, X86_64)
+    in_memory, variable = X86_64.start_of("page or slab object") + (1 << 20), guest.address("vm_committed_as")
+    names = objects.names([(in_memory, 8), (variable, 8)])
+    assert names[variable, 8] == "vm_committed_as+0x0"
+    assert names[in_memory, 8] == "page or slab object: the kernel has no CONFIG_DEBUG_INFO_BTF"
+
+
+def test_page_tables_that_are_not_there_lead_nowhere() -> None:
+    guest = left_by("debian/6.1")
+    memory = KernelMemory(guest.ram, X86_64, guest.address("jiffies"))
+    assert memory.read(guest.address("linux_banner"), 8) is None
+
+
+def test_ram_leaves_nothing_behind() -> None:
+    before = set(Path("/proc/self/fd").iterdir())
+    with GuestRam(64) as ram:
+        assert (ram.read(0, 4096), ram.read((64 << 20) - 1, 8)) == (bytes(4096), b"\0")
+        assert os.fstat(ram.fd).st_blocks == 0
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+class Damaged:
+    """A guest's memory in which some words are others."""
+
+    def __init__(self, memory: Memory, seed: int, share: float) -> None:
+        self._memory, self._seed, self._share = memory, seed, share
+        self._special = (0, 1, (1 << 64) - 1, X86_64.start_of("struct page"), X86_64.start_of("vmalloc"))
+
+    def read(self, address: int, length: int) -> bytes | None:
+        content = self._memory.read(address, length)
+        if content is None or length > 4096:
+            return content
+        chance = random.Random(self._seed ^ address)
+        if chance.random() > self._share:
+            return content
+        word = chance.choice([*self._special, address, chance.getrandbits(64)])
+        at = chance.randrange(0, max(1, length), 8)
+        return (content[:at] + word.to_bytes(8, "little") + content[at + 8 :])[:length]
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from([0.001, 0.02, 0.3, 1.0]))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+def test_memory_that_makes_no_sense(seed: int, share: float) -> None:
+    guest = left_by("debian/6.12")
+    objects = Objects(Damaged(guest.memory, seed, share), guest.symbols, guest.per_cpu_offsets, X86_64)
+    chance = random.Random(seed)
+    classes = [(start, end) for start, end, _ in X86_64.address_classes] + [(0, 1 << 64)]
+    direct = X86_64.start_of("page or slab object")
+    accesses = [(chance.randrange(*chance.choice(classes)), 8) for _ in range(300)]
+    accesses += [
+        (chance.randrange(direct, direct + guest.ram.bytes), 1 << chance.randrange(7)) for _ in range(700)
+    ]
+    names = objects.names(accesses)
+    assert set(names) == set(accesses)
+    assert all(name and name.isprintable() and len(name) < 600 for name in names.values())
+
+
+def line(object: str, accesses: float, **weights: float) -> Line:
+    return Line(object, weights, accesses, accesses, 2, 2, false_sharing=False)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("struct aa_label.count.count", "struct aa_label.count.count"),
+        ("struct dentry.d_lockref.count (tmpfs directory)", "struct dentry.d_seq (tmpfs directory)"),
+        ("struct page._refcount (page cache)", "struct folio._refcount (page cache)"),
+        ("kmalloc-192+0x40 (192 bytes)", "kmalloc-cg-256+0x48 (256 bytes)"),
+        ("kmalloc-192+0x40 (192 bytes)", "struct shmem_sb_info.stat_lock"),
+        ("page or slab object: free page", "struct dentry.d_lockref.count (tmpfs directory)"),
+        ("runqueues.clock of CPU 3", "runqueues+0x940 of CPU 1"),
+        ("vm_committed_as+0x0", "vm_committed_as.lock"),
+    ],
+)
+def test_the_same_thing_in_two_kernels_is_one_row(one: str, other: str) -> None:
+    columns = {"old": [line(one, 2, f=1, g=1)], "new": [line(other, 3, f=2, g=1)]}
+    assert [set(row.lines) for row in match(columns)] == [{"old", "new"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("struct dentry.d_lockref.count", "struct inode.i_count"),
+        ("kmalloc-192+0x40 (192 bytes)", "dentry+0x58 (192 bytes)"),
+        ("init_ucounts+0x0", "vm_committed_as.lock"),
+        ("struct task_struct.usage (init)", "struct task_struct.flags (init)"),
+    ],
+)
+def test_other_things_are_other_rows(one: str, other: str) -> None:
+    columns = {"old": [line(one, 2, f=1, g=0)], "new": [line(other, 2, h=1, g=0)]}
+    assert len(match(columns)) == 2
+
+
+def test_of_two_alike_the_same_field_is_joined() -> None:
+    old = [
+        line("struct zone.lock (Normal, node 0)", 2, f=1),
+        line("struct zone.free_area[0] (DMA32, node 0)", 2, f=1),
+    ]
+    new = [
+        line("struct zone.free_area[0] (DMA32, node 0)", 2, f=1),
+        line("struct zone.lock (Normal, node 0)", 2, f=1),
+    ]
+    for row in match({"old": old, "new": new}):
+        assert row.lines["old"].object == row.lines["new"].object
