@@ -36,8 +36,8 @@ def count(
     """One row of the probe's table: one instruction of a function on one CPU, which touches one byte."""
     return {
         "cpu": cpu, "context": context, "line": line, "address": line + byte, "bytes": 1 << byte % 64,
-        "object": object, "pc": pc or sum(function.encode()), "function": function, "offset": 0, "path": "read",
-        "reads": reads, "writes": writes,
+        "object": object, "pc": pc or sum(function.encode()), "function": function, "offset": 0,
+        "path": "read", "reads": reads, "writes": writes,
     }  # fmt: skip
 
 
