@@ -7,7 +7,7 @@ against another CPU count, or against another day.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bigiron.analysis.compare import Line, Row, kind, overlap
+from bigiron.analysis.compare import Line, Row, kind, overlap, plain
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
@@ -44,11 +44,19 @@ def _likeness(larger: Line, smaller: Line) -> float:
     return share if share >= least else 0.0
 
 
+def _name(objects: list[str]) -> str:
+    """What they have in common: all of it, the same field, or the kind of object."""
+    for common in str, plain, kind:
+        if len({common(object) for object in objects}) == 1:
+            return common(objects[0])
+    return kind(objects[0])
+
+
 def _sum(family: list[Line]) -> Line:
     row = Row({str(number): line for number, line in enumerate(family)})
     return replace(
         family[0],
-        object=family[0].object if len(family) == 1 else kind(family[0].object),
+        object=_name([line.object for line in family]),
         weights={f: sum(line.weights.get(f, 0.0) for line in family) for f in row.functions},
         writes_per_op=sum(line.writes_per_op for line in family),
         accesses_per_op=sum(line.accesses_per_op for line in family),

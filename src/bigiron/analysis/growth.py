@@ -37,6 +37,7 @@ _RELATIVE_RESOLUTION = 1e-4
 _SMALLEST = 0.05  # of the largest value: smaller values have the deviations of this one
 _SCATTER = 0.1  # of the mean: what strays by more is not called constant
 _MISFIT = 0.2  # of the growth: a law that misses by more is no law
+_UNHEARD = 1e-6  # of the weight: a candidate with less moves no interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
@@ -170,12 +171,13 @@ class Growth:
 
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
-        reaches = [(c.value(cpus), 1e4 * c.spread(cpus)) for c in self.candidates]
+        heard = [c for c in self.candidates if c.weight > _UNHEARD]
+        reaches = [(c.value(cpus), 1e4 * c.spread(cpus)) for c in heard]
         low = min(value - reach for value, reach in reaches)
         high = max(value + reach for value, reach in reaches)
         for _ in range(80):
             middle = (low + high) / 2
-            below = sum(c.weight * c.below(middle, cpus) for c in self.candidates)
+            below = sum(c.weight * c.below(middle, cpus) for c in heard)
             low, high = (middle, high) if below < share else (low, middle)
         return (low + high) / 2
 

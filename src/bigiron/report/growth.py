@@ -21,8 +21,9 @@ _HEAVY = 0.5  # accesses per operation from which one that does not grow is name
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
 _WIDTH = 100
-_NAME, _MEASURED, _LAW, _SURE = 32, 18, 24, 9  # widths of the text's columns
+_NAME, _MEASURED, _LAW, _SURE = 26, 16, 22, 7  # widths of the text's columns
 _MOST_FUNCTIONS = 4
+_MOST_STANDING = 10
 _INDENT = " " * 6
 
 
@@ -66,9 +67,10 @@ class Table:
 
     @property
     def standing(self) -> list[Row]:
-        """The heavy rows that do not grow, or of which it cannot be told; the heaviest first."""
+        """The heaviest rows that do not grow, then those of them of which it cannot be told."""
         rows = [row for row in self.rows if not row.growth.grows and row.most >= _HEAVY]
-        return sorted(rows, key=lambda row: (not row.growth.law, -row.most))
+        rows = sorted(rows, key=lambda row: -row.most)[:_MOST_STANDING]
+        return sorted(rows, key=lambda row: not row.growth.law)
 
 
 @dataclass(frozen=True)
@@ -178,13 +180,13 @@ def _text_of(report: Report, table: Table) -> str:
         f"  predicted at {table.at}"
     )
     for row in (*table.growing, table.total):
-        name = textwrap.shorten(row.series.name, _NAME - 2, placeholder=" ..")
+        name, what = row.series.name, _touched_by(row)
+        if len(name) >= _NAME:
+            name, what = f"{name[: _NAME - 3]}..", f"{name}: {what}"
         law, sure, predicted = _cells(row)
         lines.append(f"{name:{_NAME}}{_measured(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}")
         if row.series.what:
-            lines += textwrap.wrap(
-                _touched_by(row), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT
-            )
+            lines += textwrap.wrap(what, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for note in _notes(table):
         lines += ["", *textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
     for row in table.standing:

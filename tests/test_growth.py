@@ -1,0 +1,323 @@
+"""Growth: known laws are found again, what cannot be told is refused, and a sum over all CPUs is linear."""
+
+import csv
+import doctest
+import io
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import WORKLOADS, bigiron, measured
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bigiron.analysis import alike, growth
+from bigiron.analysis.compare import Line
+from bigiron.analysis.growth import Law, Series, fit
+
+TERMS: dict[Law, Callable[[float], float]] = {
+    Law.constant: lambda n: 0.0,
+    Law.log: math.log2,
+    Law.linear: lambda n: n,
+    Law.n_log_n: lambda n: n * math.log2(n),
+    Law.square: lambda n: n * n,
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A count whose law is known."""
+
+    law: Law
+    a: float
+    b: float
+
+    @classmethod
+    def of(cls, law: Law, cpus: Sequence[int], last: float, grown: float) -> "Known":
+        """`last` at the most CPUs, of which the share `grown` has come since the fewest."""
+        f = TERMS[law]
+        b = 0.0 if law is Law.constant else grown * last / (f(cpus[-1]) - f(cpus[0]))
+        return cls(law, last - b * f(cpus[-1]), b)
+
+    def value(self, cpus: float) -> float:
+        return self.a + self.b * TERMS[self.law](cpus)
+
+
+laws = st.sampled_from(list(Law))
+counts_of_cpus = st.one_of(
+    st.just([2, 3, 4, 6, 8]),
+    st.just([2, 4, 8, 16, 32]),
+    st.sets(st.integers(2, 64), min_size=5, max_size=8).map(sorted).filter(lambda n: n[-1] >= 4 * n[0]),
+)
+
+
+# Known laws
+
+
+@given(laws, counts_of_cpus, st.floats(0.5, 1e6), st.floats(0.05, 1.0))
+@example(Law.linear, [2, 3, 4, 6, 8], 1000.0, 0.006)
+def test_an_exact_law_is_found_and_predicts(law: Law, cpus: list[int], last: float, grown: float) -> None:
+    known = Known.of(law, cpus, last, grown)
+    found = fit({n: known.value(n) for n in cpus})
+    assert found.law is law
+    assert (found.best.a, found.best.b) == pytest.approx((known.a, known.b), rel=1e-6, abs=1e-6 * last)
+    predicted = found.predict(512)
+    assert predicted.value == pytest.approx(known.value(512), rel=1e-6)
+    assert predicted.low <= predicted.value <= predicted.high
+
+
+@given(laws, counts_of_cpus, st.integers(1, 1000), st.integers(0, 1000))
+def test_exact_counts_are_sure(law: Law, cpus: list[int], b: int, a: int) -> None:
+    known = Known(law, a or 1, b if a < 10 * b else 0.1 * a)
+    found = fit({n: known.value(n) for n in cpus})
+    assert found.law is law
+    assert found.sure > 0.95
+
+
+@pytest.mark.parametrize("cpus", [[2, 3, 4, 6, 8], [2, 4, 8, 16, 32]])
+@pytest.mark.parametrize(
+    ("noise", "digits", "least_grown", "wanted"),
+    [
+        (0.0, 3, 0.05, 0.99),  # exact, and rounded as counts are
+        (0.005, 6, 0.5, 0.99),
+        (0.005, 6, 0.1, 0.95),
+        (0.02, 6, 0.5, 0.9),
+    ],
+)
+def test_how_often_it_is_right(
+    noise: float, digits: int, least_grown: float, wanted: float, cpus: list[int]
+) -> None:
+    """The rates that docs/growth.md states: `pytest tests/test_growth.py -k how_often -s` prints them."""
+    chance = random.Random(512)
+    right, sure, sure_and_right, covered, tries = 0, 0, 0, 0, 500
+    for attempt in range(tries):
+        law = list(Law)[attempt % len(Law)]
+        known = Known.of(law, cpus, 10 ** chance.uniform(-1, 3), chance.uniform(least_grown, 1))
+        found = fit({n: round(known.value(n) * (1 + chance.gauss(0, noise)), digits) for n in cpus})
+        right += found.law is law
+        if found.law and found.sure > 0.95:
+            sure += 1
+            sure_and_right += found.law is law
+        if found.law:
+            predicted = found.predict(512)
+            covered += predicted.low - 1e-3 <= known.value(512) <= predicted.high + 1e-3
+    print(
+        f"\n{cpus}, noise {noise:.1%}, of which grows {least_grown:.0%} or more: right {right / tries:.1%}; "
+        f"surer than 95 % in {sure / tries:.1%}, right then {sure_and_right / sure:.1%}; "
+        f"512 CPUs in the interval {covered / tries:.1%}"
+    )
+    assert right / tries >= wanted
+    assert sure_and_right / sure >= 0.98
+    assert covered / tries >= 0.93
+
+
+# What is no growth
+
+
+@pytest.mark.parametrize("cpus", [[2, 3, 4, 6, 8], [2, 4, 8], [4, 8, 16, 32, 64]])
+@pytest.mark.parametrize(
+    ("count", "ends_at"),
+    [
+        (lambda n: 6.0, 6),
+        (lambda n: 1 - 1 / n, 1),  # one time in n there was no other CPU
+        (lambda n: 10 + 3 / n, 10),
+        (lambda n: 3 / n, 0),
+        (lambda n: 0.0, 0),
+    ],
+)
+def test_a_constant_with_an_edge_is_constant(
+    count: Callable[[int], float], ends_at: float, cpus: list[int]
+) -> None:
+    found = fit({n: count(n) for n in cpus})
+    assert (found.law, found.grows) == (Law.constant, False)
+    assert found.predict(1 << 20).value == pytest.approx(ends_at, abs=1e-3)
+
+
+def test_what_is_not_there_with_few_cpus_is_left_out() -> None:
+    found = fit({2: 0.0, 4: 7.0, 8: 11.0, 16: 19.0})
+    assert (found.law, round(found.best.a, 6), round(found.best.b, 6)) == (Law.linear, 3, 1)
+
+
+def test_a_constant_is_not_what_rounds_away() -> None:
+    assert fit({2: 6.0, 3: 6.0004, 4: 5.9996, 6: 6.0, 8: 6.0003}).law is Law.constant
+
+
+# What cannot be told
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ({}, "too few CPU counts (none): 3 are the least, 5 are better"),
+        ({2: 1.0, 8: 4.0}, "too few CPU counts (2, 8)"),
+        ({6: 6.0, 7: 7.0, 8: 8.0}, "the CPU counts (6, 7, 8) are too close"),
+        ({2: 0.0, 4: 0.0, 8: 5.0}, "there is something only at 8 CPUs"),
+        ({2: 0.284, 3: 0.032, 4: 0.187, 6: 0.12, 8: 0.059}, "strays by 104% of its mean"),
+        ({2: 1.0, 3: 6.0, 4: 2.0, 6: 9.0, 8: 4.0}, "strays"),
+        ({2: 8.0, 3: 7.0, 4: 6.0, 6: 4.0, 8: 2.0}, "strays"),  # it falls
+        ({n: 1.5**n for n in (2, 4, 8, 16, 32)}, "strays by 249% of its mean"),
+        ({n: float(n) ** 1.5 for n in (2, 3, 4, 6, 8)}, "N^(3/2), which is none, fits far better"),
+    ],
+)
+def test_a_refusal_says_why(points: dict[int, float], words: str) -> None:
+    found = fit(points)
+    assert found.law is None
+    assert words in found.refusal
+    with pytest.raises(ValueError, match="no law"):
+        found.predict(64)
+
+
+@given(st.dictionaries(st.integers(1, 1024), st.floats(0, 1e9), max_size=8), st.integers(2, 4096))
+def test_whatever_is_counted_has_a_law_or_a_refusal(points: dict[int, float], at: int) -> None:
+    found = fit(points)
+    assert bool(found.law) != bool(found.refusal)
+    if found.law:
+        assert 0 < found.sure <= 1 + 1e-9
+        assert sum(candidate.weight for candidate in found.candidates) == pytest.approx(1)
+        predicted = found.predict(at)
+        assert 0 <= predicted.low <= predicted.value <= predicted.high
+
+
+def test_the_interval_is_wide_where_laws_disagree() -> None:
+    exact = fit({n: 10.0 + n for n in (2, 3, 4, 6, 8)}).predict(512)
+    noisy = fit({2: 12.2, 3: 12.8, 4: 14.1, 6: 15.8, 8: 18.3}).predict(512)
+    assert exact.high - exact.low < 0.02 * exact.value
+    assert noisy.low < 522 and noisy.high > 5 * 522  # N^2 fits nearly as well
+
+
+def test_no_interval_goes_below_nothing() -> None:
+    assert fit({2: 0.4, 3: 0.2, 4: 0.3, 6: 0.21, 8: 0.19}).refusal
+    assert fit({2: 1.3, 4: 1.2, 8: 1.25}).predict(512).low >= 0
+
+
+# A count that is cut at few CPUs
+
+
+def test_the_whole_count_bounds_a_prediction() -> None:
+    cpus = (2, 3, 4, 6, 8)
+    cut, whole = {n: 2.0 * n - 2 for n in cpus}, {n: 8.0 + n for n in cpus}
+    found = growth.fit_series(Series("counters of CPU", "", cut, whole))
+    assert (found.law, round(found.best.b, 6)) == (Law.linear, 2)
+    predicted = found.predict(64)
+    assert predicted.value == pytest.approx(72)
+    assert predicted.high == pytest.approx(126, abs=1)
+    assert found.predict(6).value == pytest.approx(10)
+
+
+# Lines that are alike
+
+
+def line(object: str, accesses: float, **shares: float) -> Line:
+    weights = {function: share * accesses for function, share in shares.items()}
+    return Line(object, weights, 0.5 * accesses, accesses, 1, 8, False, accesses)
+
+
+def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
+    shares = [line(f"runqueues.clock of CPU {cpu}", 1.75, scan=0.9, own=0.1) for cpu in range(8)]
+    (together,) = alike.added_up(shares)
+    assert (together.object, together.accesses_per_op) == ("runqueues.clock of CPU", 14)
+    assert together.weights == pytest.approx({"scan": 12.6, "own": 1.4})
+
+
+def test_a_sum_is_no_share_of_itself() -> None:
+    lines = [line("kmalloc-192+0x28 (192 bytes)", 19.0, add_up=0.9, lock=0.1)]
+    lines += [line("kmalloc-64+0x0 (64 bytes)", 1.75, add_up=0.9, own=0.1) for _ in range(8)]
+    assert [found.accesses_per_op for found in alike.added_up(lines)] == [19, 14]
+
+
+def test_small_lines_are_told_apart_less_finely() -> None:
+    small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
+    large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
+    assert (len(alike.added_up(small)), len(alike.added_up(large))) == (1, 2)
+
+
+# A real kernel
+
+
+@pytest.fixture(scope="module")
+def free_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workload whose every operation adds up what each CPU has of a percpu_counter, on 2, 4 and 8 CPUs."""
+    study = tmp_path_factory.mktemp("growth") / "s"
+    source = WORKLOADS / "free_space.c"
+    measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,4,8", "-o", study)
+    return study
+
+
+@pytest.fixture(scope="module")
+def series(free_space: Path) -> list[dict[str, Any]]:
+    answer = bigiron("growth", free_space, "--at", "64", "--format", "json")
+    assert (answer.status, answer.err) == (0, "")
+    document = json.loads(answer.out)
+    assert (document["workload"], document["unit"]) == ("free_space", "accesses per operation")
+    return list(document["series"])
+
+
+def summing(series: list[dict[str, Any]], cpus: str, count: float) -> dict[str, Any]:
+    """The series of lines that __percpu_counter_sum reads, with such a count."""
+    (found,) = [
+        one
+        for one in series
+        if "__percpu_counter_sum" in one["touched_by"]
+        and one["points"][cpus] == pytest.approx(count, rel=0.01)
+    ]
+    return found
+
+
+def test_a_sum_over_all_cpus_grows_by_one_access_a_cpu(series: list[dict[str, Any]]) -> None:
+    total = summing(series, "8", 19)
+    assert (total["law"], total["term"]) == ("N", "N")
+    assert (total["a"], total["b"]) == (pytest.approx(11, abs=0.2), pytest.approx(1, abs=0.02))
+    assert total["predicted_low"] <= total["predicted"] <= total["predicted_high"]
+    assert total["predicted"] == pytest.approx(75.536, abs=1.5)  # as measured with 64 CPUs
+
+
+def test_each_cpu_s_share_does_too(series: list[dict[str, Any]]) -> None:
+    shares = summing(series, "8", 14)
+    assert shares["law"] == "N"
+    assert shares["predicted"] == pytest.approx(72, abs=1)  # as measured with 64 CPUs
+
+
+def test_the_worst_comes_first(series: list[dict[str, Any]]) -> None:
+    grows = [one["law"] not in ("constant", None) for one in series[:-1]]
+    assert grows == sorted(grows, reverse=True)
+    growth_by = [one["predicted"] - one["points"]["8"] for one in series[: sum(grows)]]
+    assert growth_by == sorted(growth_by, reverse=True)
+    assert series[-1]["series"] == "all shared lines"
+
+
+def test_text_names_what_does_not_grow_and_warns_of_the_distance(free_space: Path) -> None:
+    answer = bigiron("growth", free_space, "--at", "512")
+    assert (answer.status, answer.err) == (0, "")
+    assert max(map(len, answer.out.splitlines())) <= 100
+    assert "predicted at 512" in answer.out
+    assert "512 CPUs are 64 times the most that were measured" in answer.out
+    assert "constant, 4" in answer.out  # lruvec's lock: taken and released twice an operation
+
+
+def test_every_format_has_the_same_series(free_space: Path, series: list[dict[str, Any]]) -> None:
+    table = bigiron("growth", free_space, "--at", "64", "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [row["series"] for row in rows] == [one["series"] for one in series]
+    assert [row["law"] for row in rows] == [one["law"] or "" for one in series]
+    shown = bigiron("growth", free_space, "--at", "64", "--format", "markdown").out
+    assert "| all shared lines |" in shown and "predicted at 64" in shown
+
+
+def test_one_number_of_cpus_is_not_enough(open1: Path) -> None:
+    answer = bigiron("growth", open1)
+    assert answer.status == 2
+    assert "3 numbers of CPUs, 2 and more" in answer.complaint
+
+
+def test_an_unknown_variant_is_refused(free_space: Path) -> None:
+    answer = bigiron("growth", free_space, "--variant", "debian/5.10")
+    assert (answer.status, "has no variant" in answer.complaint) == (2, True)
+
+
+def test_the_examples_are_true() -> None:
+    assert doctest.testmod(growth).failed == 0
