@@ -733,6 +733,9 @@ static struct preemption {
 } preemptions[] = {
 	{ .caller = "exit_to_user_mode_prepare", .callee = "schedule" },
 	{ .caller = "exit_to_user_mode_loop", .callee = "schedule" },
+	{ .caller = "syscall_exit_to_user_mode", .callee = "schedule" },
+	{ .caller = "irqentry_exit_to_user_mode", .callee = "schedule" },
+	{ .caller = "irqentry_exit", .callee = "schedule" },
 	{ .caller = "__cond_resched", .callee = "preempt_schedule_common" },
 	{ .caller = "__cond_resched", .callee = "__schedule" },
 	{ .caller = "_cond_resched", .callee = "preempt_schedule_common" },
