@@ -20,7 +20,8 @@ static bool has_modrm(int map, uint8_t opcode)
 	case 1:
 		return one_byte_modrm[opcode >> 5] >> (opcode & 31) & 1;
 	case 2:
-		return !(opcode <= 0x0c || opcode == 0x0e || (opcode >= 0x30 && opcode <= 0x37) || opcode == 0x77 ||
+		return !((opcode >= 0x04 && opcode <= 0x0c) || opcode == 0x0e ||
+			 (opcode >= 0x30 && opcode <= 0x37) || opcode == 0x77 ||
 			 (opcode >= 0x80 && opcode <= 0x8f) || (opcode & 0xf6) == 0xa0 || opcode == 0xaa ||
 			 (opcode >= 0xc8 && opcode <= 0xcf));
 	default:
@@ -100,6 +101,8 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 		if ((opcode == 0xff && reg == 6) || opcode == 0x8f)
 			return INSN_OTHER; /* push and pop of memory access both */
 	}
+	if (insn.map == 2 && (opcode & 0xf6) == 0xa0)
+		return INSN_STACK; /* push and pop of fs and gs */
 	return is_stack_relative(&insn) ? INSN_STACK : INSN_OTHER;
 }
 
