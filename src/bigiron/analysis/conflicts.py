@@ -24,7 +24,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
 }
 
-_ALLOCATORS = r"^(_*memset|clear_page|kmem_cache_alloc|__kmalloc|kmalloc)"
+_ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 

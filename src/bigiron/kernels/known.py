@@ -79,6 +79,7 @@ VARIABLES = {
     "init_ucounts": "ucounts",
     "init_user_ns": "user_namespace",
     "root_task_group": "task_group",
+    "psi_system": "psi_group",
     "rcu_data": "rcu_data",
     "root_user": "user_struct",
     "runqueues": "rq",

@@ -75,8 +75,9 @@ class Objects:
             "dentry": self._dentry,
             "inode": self._file,
             "kmem_cache": lambda at: self._structs.text(self._value("kmem_cache", at, "name")),
-            "kmem_cache_node": lambda at: self._slabs.owners.get(at, ""),
-            "node_barn": lambda at: self._slabs.owners.get(at, ""),
+            "kmem_cache_node": self._cache_name,
+            "node_barn": self._cache_name,
+            "slab_sheaf": self._cache_name,
             "pglist_data": lambda at: f"node {self._value('pglist_data', at, 'node_id')}",
             "super_block": self._file_system,
             "task_struct": lambda at: self._structs.text(
@@ -111,7 +112,8 @@ class Objects:
             "module": self._symbol,
         }.get(kind)
         try:
-            return (namer and namer(address, length)) or kind
+            name = namer(address, length) if namer else ""
+            return name or kind
         except (UnreadableError, BtfError) as error:
             return f"{kind}: {error}"
 
@@ -138,7 +140,8 @@ class Objects:
             return f"page cache+{address % PAGE:#x} ({self._file(host)})"
         if holder := self._holders.get(page.start):
             return f"*{holder}+{address - page.start:#x}"
-        return f"page or slab object: {page.use.value}"
+        use: str = page.use.value
+        return use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}"
 
     def _slab_object(self, page: Page, address: int, length: int) -> str:
         cache = self._slabs.cache_of(page.head)
@@ -225,9 +228,12 @@ class Objects:
         return path or (length <= 2 * WORD and self._btf.place(type, offset, 1, known.ATOMS).path) or ""
 
     def _own_type(self, found: Object) -> int:
-        """The type that the objects of a cache have; 0 where it has none, or several."""
+        """The type of an object that its cache tells; 0 where it has none, or several."""
         cache = found.cache
-        if cache.is_kmalloc or (cache.merged and cache.name not in known.MERGED):
+        if cache.is_kmalloc or cache.name == "kmem_cache_node":
+            part = self._slabs.part_at(found.start)
+            return self._btf.find(part[0]) if part else self._btf.find(cache.name)
+        if cache.merged and cache.name not in known.MERGED:
             return 0
         return self._btf.find(known.CACHES.get(cache.name, cache.name))
 
@@ -268,12 +274,25 @@ class Objects:
         for table, follow in ((known.VARIABLES, False), (known.POINTERS, True)):
             for symbol, name in table.items():
                 at, type = self._symbols.address(symbol), self._btf.find(name)
-                content = self._structs.memory.read(at, WORD) if at else None
-                if at and type and content:
-                    place = int.from_bytes(content, "little") if follow else at
-                    yield Struct(place, type, self._btf.size(type), f"*{symbol}" if follow else symbol)
+                for place in self._copies(at, follow) if at and type else ():
+                    inside = self._slab_object_at(place)
+                    size = inside.cache.object_size if inside else self._btf.size(type)
+                    yield Struct(place, type, size, f"*{symbol}" if follow else symbol)
         yield from self._nodes
         yield from self._tasks()
+        for pointer, (name, _) in self._slabs.parts.items():
+            if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
+                for offset in self._offsets[:_MOST_ALIKE]:
+                    yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
+
+    def _copies(self, variable: int, follow: bool) -> list[int]:
+        """Where a variable is, or each CPU's, or where it points to."""
+        if self._symbols.is_per_cpu(variable):
+            return [(variable + offset) % (1 << 64) for offset in self._offsets[:_MOST_ALIKE]]
+        if not follow:
+            return [variable]
+        content = self._structs.memory.read(variable, WORD)
+        return [int.from_bytes(content, "little")] if content else []
 
     def _tasks(self) -> Iterator[Struct]:
         try:
@@ -344,6 +363,10 @@ class Objects:
 
     def _value(self, type: str, address: int, path: str) -> int:
         return self._structs.value(type, address, path)
+
+    def _cache_name(self, part: int) -> str:
+        found = self._slabs.part_at(part)
+        return found[1] if found else ""
 
     def _dentry(self, address: int) -> str:
         inode = self._value("dentry", address, "d_inode")

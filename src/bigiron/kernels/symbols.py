@@ -62,6 +62,10 @@ class SymbolTable:
         """
         return self._addresses.get(name)
 
+    def is_per_cpu(self, address: int) -> bool:
+        """Whether a symbol's address is no place, but counted from where each CPU's variables start."""
+        return address in self._per_cpu
+
     def lookup_per_cpu(self, address: int, offsets: Sequence[int]) -> tuple[str, int, int] | None:
         """The per-CPU variable at an address, the offset in it and the CPU whose it is; None if it is none.
 

@@ -21,7 +21,7 @@ class Use(Enum):
     CACHE = "page cache"
     ANONYMOUS = "anonymous page"
     BOOT = "memory from boot"
-    KERNEL = "kernel page"
+    KERNEL = "page of an unknown owner"
 
 
 @dataclass(frozen=True)

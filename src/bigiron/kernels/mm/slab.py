@@ -50,9 +50,25 @@ class Slabs:
         return found
 
     @cached_property
-    def owners(self) -> dict[int, str]:
-        """The cache's name, by the addresses of its parts: lists of each node, and the like."""
-        return {address: cache.name for cache in self.caches.values() for _, address in cache.parts}
+    def parts(self) -> dict[int, tuple[str, str]]:
+        """What caches have of their own, lists of each node and the like: type and cache by address."""
+        caches = self.caches.values()
+        return {address: (type, cache.name) for cache in caches for type, address in cache.parts}
+
+    def part_at(self, address: int) -> tuple[str, str] | None:
+        """Type and cache of what a cache has there of its own.
+
+        Since 7.0 also of its sheaves, arrays of free objects, which wander between CPUs and lists.
+        """
+        if known := self.parts.get(address):
+            return known
+        if not self._structs.btf.find("slab_sheaf"):
+            return None
+        try:
+            cache = self.caches.get(self._structs.value("slab_sheaf", address, "cache"))
+        except UnreadableError:
+            return None
+        return ("slab_sheaf", cache.name) if cache else None
 
     def cache_of(self, slab: int) -> Cache | None:
         """The cache that a slab's `struct slab` (before 5.17 `struct page`) names."""
