@@ -265,12 +265,10 @@ class Objects:
             return
 
     def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
-        """Structs whose type is known: some of those asked for, the kernel's variables, the last tasks."""
-        of_cache: Counter[int] = Counter()
-        for found in dict.fromkeys(objects):
-            of_cache[found.cache.address] += 1
-            if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
-                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.name(type)}")
+        """Structs whose type is known: the kernel's variables, the last tasks, some of the objects asked for.
+
+        These come last, as some were freed, and what they pointed to may be something else by now.
+        """
         for table, follow in ((known.VARIABLES, False), (known.POINTERS, True)):
             for symbol, name in table.items():
                 at, type = self._symbols.address(symbol), self._btf.find(name)
@@ -284,6 +282,12 @@ class Objects:
             if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
                 for offset in self._offsets[:_MOST_ALIKE]:
                     yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
+
+        of_cache: Counter[int] = Counter()
+        for found in dict.fromkeys(objects):
+            of_cache[found.cache.address] += 1
+            if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
+                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.name(type)}")
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""
