@@ -1,11 +1,18 @@
 """The recorder's parts that need no QEMU: what it takes an instruction for, and its table of lines."""
 
+import csv
+import io
+import json
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bigiron import compiled, workloads
 
@@ -197,3 +204,103 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
 )
 def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None:
     assert answers(x86_64, "symbols", [symbol]) == [kind]
+
+
+# The table of lines
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("lines", tmp_path_factory.mktemp("lines"))
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the tables hold in the end: the shared lines, and the numbers beside them."""
+
+    rows: list[dict[str, str]]
+    accesses: list[int]
+    stack_accesses: list[int]
+    lost: int
+    peak_kib: int
+
+
+def written(lines: Path, *commands: str) -> Written:
+    done = subprocess.run([lines], input="\n".join(commands), capture_output=True, text=True, check=True)
+    return Written(list(csv.DictReader(io.StringIO(done.stdout))), **json.loads(done.stderr))
+
+
+PLACE = 0xFFFF888003C5B240
+CONTEXTS = ("operation", "interrupt", "kthread")
+ADDS = st.lists(
+    st.tuples(
+        st.integers(0, 2),  # table
+        st.integers(0, 2),  # context
+        st.integers(0, 300).map(PLACE.__add__),  # address
+        st.integers(1, 3),  # instruction
+        st.integers(0, 4),  # size
+        st.integers(0, 9),  # reads
+        st.integers(0, 9),  # writes
+    ).filter(lambda add: add[5] or add[6]),
+    max_size=40,
+)
+
+
+@given(adds=ADDS)
+def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> None:
+    counts: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    tables, writes_to = defaultdict(set), defaultdict(int)
+    for table, context, address, pc, size, reads, writes in adds:
+        line, count = address & ~63, counts[table, context, address & ~63, pc]
+        bytes_in_line = (1 << (1 << size)) - 1 << (address & 63) & (1 << 64) - 1
+        count[:] = count[0] + reads, count[1] + writes, count[2] | bytes_in_line
+        tables[line].add(table)
+        writes_to[line] += writes
+    commands = (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
+    found = written(lines, "tables 3 1000000", *commands)
+    assert {
+        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
+            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
+        ]
+        for row in found.rows
+    } == {
+        key: count for key, count in counts.items() if len(tables[key[2]]) > 1 and writes_to[key[2]]
+    }  # fmt: skip
+    assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
+    assert found.accesses == [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
+    assert found.lost == 0
+
+
+def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
+    adds = [f"add {table} 0 {line:x} 1 3 2 1" for table in (0, 1) for line in (PLACE, PLACE + 64)]
+    found = written(lines, "tables 2 1000000", f"stack {PLACE:x}", *adds)
+    assert {int(row["line"], 16) for row in found.rows} == {PLACE + 64}
+    assert found.stack_accesses == [6, 0, 0]
+
+
+def test_a_table_grows_and_forgets_nothing(lines: Path) -> None:
+    shared = [f"add {table} 0 {PLACE:x} 1 3 0 7" for table in (0, 1)]
+    found = written(lines, "tables 2 64000000", *shared, f"fill {PLACE + 64:x} 300000", *shared)
+    assert [(row["cpu"], row["writes"]) for row in found.rows] == [("0", "14"), ("1", "14")]
+    assert (found.lost, found.accesses) == (0, [600028, 0, 0])
+
+
+def test_what_finds_no_room_is_counted_as_lost(lines: Path) -> None:
+    found = written(lines, "tables 1 1000000", f"fill {PLACE:x} 100000")
+    assert 50000 < found.lost < 100000
+    assert found.accesses == [100000, 0, 0]
+
+
+def test_a_full_table_still_counts_what_it_has(lines: Path) -> None:
+    shared = [f"add {table} 0 {PLACE:x} 1 3 0 7" for table in (0, 1)]
+    once = written(lines, "tables 2 1000000", *shared, f"fill {PLACE + 64:x} 100000")
+    twice = written(lines, "tables 2 1000000", *shared, f"fill {PLACE + 64:x} 100000", *shared)
+    assert [row["writes"] for row in twice.rows] == ["14", "14"]
+    assert twice.lost == once.lost > 0
+
+
+def test_memory_is_bounded_whatever_is_touched(lines: Path) -> None:
+    """64 CPUs, the recorder's 512 MiB for all of them, and more lines than fit."""
+    found = written(lines, f"tables 64 {(512 << 20) // 64}", f"fill {PLACE:x} 150000")
+    assert found.lost > 0
+    assert found.peak_kib < 900 << 10

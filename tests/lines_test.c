@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Drives the recorder's tables of lines. Standard input, a command a line:
+ *
+ *	tables N BYTES		how many, and how much memory each may take
+ *	add TABLE CONTEXT ADDRESS PC SIZE_SHIFT READS WRITES
+ *	fill FIRST COUNT	in each table, of as many lines that no other table has
+ *	stack ADDRESS		the line is on a task's stack
+ *
+ * Standard output: what lines_write_shared() writes. Standard error: what it and the tables say of the rest.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "../plugin/lines.h"
+
+#define MAX_TABLES 64
+
+static struct line_table tables[MAX_TABLES];
+static unsigned int nr_tables;
+static uint64_t stack;
+
+static bool is_stack(uint64_t address)
+{
+	return address == stack;
+}
+
+static void add(unsigned int table, unsigned int context, uint64_t address, uint64_t pc, unsigned int size_shift,
+		unsigned int reads, unsigned int writes)
+{
+	const struct line_count count = {
+		.key = lines_key(address, context),
+		.pc = pc,
+		.bytes = lines_bytes(address, size_shift),
+		.reads = reads,
+		.writes = writes,
+	};
+
+	lines_add(&tables[table], &count);
+}
+
+static void fill(uint64_t first, uint64_t count)
+{
+	for (unsigned int t = 0; t < nr_tables; t++)
+		for (uint64_t i = 0; i < count; i++)
+			add(t, CONTEXT_OPERATION, first + (t * count + i) * LINE_BYTES, 1, 3, 0, 1);
+}
+
+static void obey(const char *line)
+{
+	unsigned int table, context, size_shift, reads, writes;
+	uint64_t address, pc, bytes, count;
+
+	if (sscanf(line, "add %u %u %lx %lx %u %u %u", &table, &context, &address, &pc, &size_shift, &reads,
+		   &writes) == 7) {
+		add(table, context, address, pc, size_shift, reads, writes);
+	} else if (sscanf(line, "tables %u %lu", &nr_tables, &bytes) == 2) {
+		for (unsigned int t = 0; t < nr_tables; t++)
+			lines_init(&tables[t], bytes);
+	} else if (sscanf(line, "fill %lx %lu", &address, &count) == 2) {
+		fill(address, count);
+	} else if (sscanf(line, "stack %lx", &stack) != 1) {
+		fprintf(stderr, "what is '%s'?\n", line);
+		exit(1);
+	}
+}
+
+static void write_numbers(const char *name, const uint64_t numbers[NR_CONTEXTS])
+{
+	fprintf(stderr, "\"%s\": [%lu, %lu, %lu], ", name, numbers[0], numbers[1], numbers[2]);
+}
+
+int main(void)
+{
+	uint64_t stack_accesses[NR_CONTEXTS] = { 0 }, accesses[NR_CONTEXTS] = { 0 }, lost = 0;
+	struct rusage usage;
+	char line[256];
+
+	while (fgets(line, sizeof(line), stdin))
+		obey(line);
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		lines_settle(&tables[t]);
+		lost += tables[t].lost;
+		for (int context = 0; context < NR_CONTEXTS; context++)
+			accesses[context] += tables[t].accesses[context];
+	}
+	if (lines_write_shared(stdout, tables, nr_tables, is_stack, stack_accesses))
+		return 1;
+	getrusage(RUSAGE_SELF, &usage);
+	fprintf(stderr, "{");
+	write_numbers("accesses", accesses);
+	write_numbers("stack_accesses", stack_accesses);
+	fprintf(stderr, "\"lost\": %lu, \"peak_kib\": %ld}\n", lost, usage.ru_maxrss);
+	return 0;
+}
