@@ -17,7 +17,7 @@ from bigiron import kernels, workloads
 from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
-from bigiron.report import comparison, overview
+from bigiron.report import comparison, gate, overview
 from bigiron.report import explain as explanation
 from bigiron.report import growth as growth_report
 from bigiron.report import work as work_report
@@ -46,6 +46,14 @@ class Format(StrEnum):
     markdown = "markdown"
     csv = "csv"
     json = "json"
+
+
+class CheckFormat(StrEnum):
+    """How a check is printed."""
+
+    text = "text"
+    ktap = "ktap"
+    junit = "junit"
 
 
 class Context(StrEnum):
@@ -290,6 +298,30 @@ def explain(
     """
     result = comparison.compare_study(store.open_study(study), base, conflicts.CONTEXTS[:1])
     print(explanation.text(result), end="")
+
+
+@app.command()
+def check(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    baseline: Annotated[Path | None, typer.Option(help="hold the study against this file")] = None,
+    record: Annotated[Path | None, typer.Option(help="write this file from the study, or renew it")] = None,
+    format: Annotated[CheckFormat, typer.Option(help="how to print what was found")] = CheckFormat.text,
+) -> None:
+    """Fail, with exit status 1, if an operation has more conflicts than a baseline has.
+
+    Example: `bigiron check s --record open1.toml`, and later `bigiron check t --baseline open1.toml`
+    """
+    if (baseline is None) == (record is None):
+        raise UserError("give either --baseline FILE, to check, or --record FILE, to make one")
+    opened = store.open_study(study)
+    if record:
+        print(gate.record(opened, record))
+        return
+    assert baseline
+    checked = gate.check_study(opened, baseline)
+    print(gate.FORMATS[format.value](opened.spec.workload, checked), end="")
+    if any(point.worse for point in checked):
+        raise typer.Exit(1)
 
 
 @app.command()

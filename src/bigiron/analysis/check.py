@@ -1,0 +1,216 @@
+"""Holding counts against a baseline: which shared lines has an operation now that it had not, or had less of.
+
+Values in, values out. A line is found again as `compare` does it, by what it is and who touches it, never by
+its address.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from bigiron.analysis import alike, compare
+from bigiron.analysis.compare import Line
+
+
+class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A shared line in a baseline; counts are per operation.
+
+    `most_accesses` and `most_writes` are those of the repetition that had most, where that was not the mean.
+    """
+
+    object: str
+    writes: float
+    accesses: float
+    most_writes: float = 0.0
+    most_accesses: float = 0.0
+    tolerance: float | None = None
+    """For this line, instead of the baseline's."""
+    functions: dict[str, float]
+    """Accesses per operation of those that touch it most."""
+
+
+class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The shared lines of a variant at a number of CPUs and tasks."""
+
+    variant: str
+    kernel: str = ""
+    """The release that was measured; to be read, not compared."""
+    cpus: int
+    tasks: int
+    lines: list[Known] = []
+
+    @property
+    def place(self) -> str:
+        """Where it was measured, in words."""
+        return f"{self.variant}, {self.cpus} CPUs, {self.tasks} {'task' if self.tasks == 1 else 'tasks'}"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """By how much a count per operation may exceed the baseline's: by the sum of both.
+
+    What is not in a baseline may have been there as often as `absolute`: less is not recorded.
+    """
+
+    absolute: float = compare.TOLERANCE
+    relative: float = compare.RELATIVE_TOLERANCE
+
+    def allows(self, count: float) -> float:
+        """The most that passes where the baseline has this count."""
+        return count * (1 + self.relative) + self.absolute
+
+    def takes_for_same(self, one: float, other: float) -> bool:
+        """Whether two counts are no further apart."""
+        return max(one, other) <= self.allows(min(one, other))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the baseline, the study, or both. Counts are writes and accesses per operation."""
+
+    object: str
+    functions: list[str]
+    before: tuple[float, float] | None  # None: not in the baseline
+    allowed: tuple[float, float]
+    after: tuple[float, float]  # of the repetition that has fewest: a regression is in each of them
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is more than is allowed."""
+        return any(after > allowed for after, allowed in zip(self.after, self.allowed, strict=True))
+
+    @property
+    def name(self) -> str:
+        """The line and who touches it most, as one would call it."""
+        return f"{self.object}: {self.functions[0]}" if self.functions else self.object
+
+    @property
+    def words(self) -> str:
+        """What is found, and what the baseline has."""
+        had = "the baseline does not have it"
+        if self.before:
+            had = f"the baseline has {self.before[0]:.3f} and {self.before[1]:.3f}"
+        passes = f"up to {self.allowed[0]:.3f} and {self.allowed[1]:.3f} pass"
+        return f"{self.after[0]:.3f} writes and {self.after[1]:.3f} accesses per operation; {had}; {passes}"
+
+    @property
+    def more(self) -> float:
+        """Accesses per operation, or if they are no more, writes, beyond the baseline's."""
+        writes, accesses = self.before or (0.0, 0.0)
+        return max(self.after[1] - accesses, self.after[0] - writes)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of one point: its lines, worst first, or why it was not checked."""
+
+    place: str
+    against: str  # the baseline's place
+    findings: list[Finding]
+    skipped: str = ""
+
+    @property
+    def worse(self) -> list[Finding]:
+        """The lines that are more than the baseline allows."""
+        return [finding for finding in self.findings if finding.worse]
+
+
+_MOST_FUNCTIONS = 8
+_LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorded
+
+
+def known(repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Known]:
+    """What a baseline records of a cell: the lines with more than the tolerance, in a fixed order."""
+    columns = {str(number): alike.added_up(lines) for number, lines in enumerate(repetitions)}
+    rows = [row for row in compare.match(columns) if max(map(row.accesses, columns)) > tolerance.absolute]
+    return sorted((_known(row, list(columns)) for row in rows), key=_order)
+
+
+def _known(row: compare.Row, columns: list[str]) -> Known:
+    writes = [round(row.writes(column), 3) for column in columns]
+    accesses = [round(row.accesses(column), 3) for column in columns]
+    weights = {f: sum(line.weights.get(f, 0) for line in row.lines.values()) for f in row.functions}
+    total = sum(weights.values())
+    mean_writes, mean_accesses = (round(sum(counts) / len(columns), 3) for counts in (writes, accesses))
+    return Known(
+        object=row.object,
+        writes=mean_writes,
+        accesses=mean_accesses,
+        most_writes=max(writes) if max(writes) > mean_writes + 0.001 else 0.0,
+        most_accesses=max(accesses) if max(accesses) > mean_accesses + 0.001 else 0.0,
+        functions={
+            function: round(weights[function] / len(columns), 3)
+            for function in row.functions[:_MOST_FUNCTIONS]
+            if weights[function] >= _LEAST_SHARE * total
+        },
+    )
+
+
+def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Finding]:
+    """Each line that the baseline or the cell's repetitions have, the one with the largest increase first."""
+    before = [(line, _as_line(line)) for line in baseline.lines]
+    columns = {str(number): alike.added_up(lines) for number, lines in enumerate(repetitions)}
+    findings = []
+    for row in compare.match({_BASE: [line for _, line in before], **columns}):
+        recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
+        after = min(map(row.writes, columns)), min(map(row.accesses, columns))
+        if recorded or after[1] > tolerance.absolute:
+            findings.append(_finding(row, recorded, after, tolerance))
+    return sorted(findings, key=lambda finding: (not finding.worse, -finding.more, finding.object))
+
+
+_BASE = "baseline"
+
+
+def _finding(
+    row: compare.Row, recorded: Known | None, after: tuple[float, float], tolerance: Tolerance
+) -> Finding:
+    if recorded is None:
+        allowed = tolerance.allows(tolerance.absolute)
+        return Finding(row.object, row.functions, None, (allowed, allowed), after)
+    if recorded.tolerance is not None:
+        tolerance = replace(tolerance, absolute=recorded.tolerance)
+    most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
+    return Finding(
+        row.object,
+        row.functions,
+        (recorded.writes, recorded.accesses),
+        (tolerance.allows(most[0]), tolerance.allows(most[1])),
+        after,
+    )
+
+
+def _as_line(known: Known) -> Line:
+    return Line(known.object, known.functions, known.writes, known.accesses, 0, 0, false_sharing=False)
+
+
+def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> list[Known]:
+    """A baseline's lines, renewed: those that differ by no more than the tolerance stay as they are."""
+    lines = {_BASE: [_as_line(line) for line in old], "new": [_as_line(line) for line in new]}
+    known = {id(line): one for line, one in zip((*lines[_BASE], *lines["new"]), (*old, *new), strict=True)}
+    renewed = []
+    for row in compare.match(lines):
+        was, now = (known.get(id(row.lines.get(column))) for column in (_BASE, "new"))
+        if was and (now is None or not _differs(was, now, tolerance)):
+            if now or tolerance.takes_for_same(was.accesses, tolerance.absolute):
+                renewed.append(was)
+        elif now and (was or not tolerance.takes_for_same(now.accesses, tolerance.absolute)):
+            renewed.append(msgspec.structs.replace(now, tolerance=was.tolerance if was else None))
+    return sorted(renewed, key=_order)
+
+
+def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
+    if was.tolerance is not None:
+        tolerance = replace(tolerance, absolute=was.tolerance)
+    same = tolerance.takes_for_same
+    return not (
+        same(was.writes, now.writes)
+        and same(was.accesses, now.accesses)
+        and same(max(was.writes, was.most_writes), max(now.writes, now.most_writes))
+        and same(max(was.accesses, was.most_accesses), max(now.accesses, now.most_accesses))
+    )
+
+
+def _order(line: Known) -> tuple[str, ...]:
+    return line.object, *line.functions

@@ -1,0 +1,30 @@
+"""A check in KTAP, the kernel's own test format: Documentation/dev-tools/ktap.rst, version 1."""
+
+from bigiron.analysis.check import Checked, Finding
+
+
+def text(workload: str, checked: list[Checked]) -> str:
+    """A test for each point, in it one for each shared line; diagnostics stand before what they are about."""
+    lines = ["KTAP version 1", f"1..{len(checked)}"]
+    for number, point in enumerate(checked, 1):
+        if point.findings:
+            lines += ["  " + line for line in _lines_of(point.findings)]
+        result = "not ok" if point.worse else "ok"
+        skip = f" # SKIP {_plain(point.skipped)}" if point.skipped else ""
+        lines.append(f"{result} {number} {_plain(f'{workload}, {point.place}')}{skip}")
+    return "\n".join(lines) + "\n"
+
+
+def _lines_of(findings: list[Finding]) -> list[str]:
+    lines = ["KTAP version 1", f"1..{len(findings)}"]
+    for number, finding in enumerate(findings, 1):
+        if finding.worse:
+            lines.append(f"# {_plain(finding.words)}")
+            lines.append(f"# touched by {_plain(', '.join(finding.functions))}")
+        lines.append(f"{'not ok' if finding.worse else 'ok'} {number} {_plain(finding.name)}")
+    return lines
+
+
+def _plain(text: str) -> str:
+    """One line without a hash sign, after which a parser would look for a directive."""
+    return " ".join(text.replace("#", " ").split())

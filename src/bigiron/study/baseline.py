@@ -1,0 +1,114 @@
+"""A baseline on disk (docs/gate.md): a TOML file with one line for each shared line, to be kept in git."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from bigiron.analysis.check import Known, Point, Tolerance
+from bigiron.errors import UserError
+from bigiron.study.spec import Spec
+
+FORMAT = 1
+
+_HEADER = """\
+# A baseline of `bigiron check`: cache lines that CPUs share, with writes and accesses per operation.
+# `bigiron check STUDY --record FILE` renews what has changed. A line can have a tolerance of its own.
+"""
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What counts are held against."""
+
+    format: int = FORMAT
+    workload: str
+    workload_sha256: str
+    mode: str
+    arch: str
+    tolerance: float = Tolerance.absolute
+    relative_tolerance: float = Tolerance.relative
+    point: list[Point] = []
+
+    @property
+    def tolerances(self) -> Tolerance:
+        """By how much counts may exceed it."""
+        return Tolerance(self.tolerance, self.relative_tolerance)
+
+
+def read(path: Path) -> Baseline:
+    """Read a baseline; UserError says what is wrong with the file."""
+    try:
+        baseline = msgspec.toml.decode(path.read_bytes(), type=Baseline)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no baseline: {str(error).replace('$.', '')}") from None
+    if baseline.format != FORMAT:
+        raise UserError(
+            f"{path} has format {baseline.format} and this bigiron reads {FORMAT}: record it anew (--record)"
+        )
+    return baseline
+
+
+def write(path: Path, baseline: Baseline) -> None:
+    """Write a baseline, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text(baseline), encoding="utf-8")
+    temporary.rename(path)
+
+
+def text(baseline: Baseline) -> str:
+    """The file: each shared line on one line, so that git shows a change as that line's."""
+    scalars = [
+        (name, value)
+        for name in baseline.__struct_fields__
+        if not isinstance(value := getattr(baseline, name), list)
+    ]
+    parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
+    for point in baseline.point:
+        head = [f"{name} = {_value(getattr(point, name))}" for name in ("variant", "kernel", "cpus", "tasks")]
+        lines = [f"    {_value(_fields(line))}," for line in point.lines]
+        parts.append("\n".join(["[[point]]", *head, "lines = [", *lines, "]", ""]))
+    return "\n".join(parts)
+
+
+def _fields(line: Known) -> dict[str, object]:
+    """A line's fields without those that say nothing."""
+    fields = msgspec.structs.asdict(line)
+    return {name: value for name, value in fields.items() if value not in (0.0, None) or name == "writes"}
+
+
+def _value(value: object) -> str:
+    """A value in TOML. A JSON string is a TOML string too."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            pairs = (f"{_key(str(name))} = {_value(item)}" for name, item in value.items())
+            return "{ " + ", ".join(pairs) + " }"
+        case float():
+            return f"{value:.3f}" if round(value, 3) == value else repr(value)
+        case _:
+            return str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _value(name)
+
+
+def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
+    """UserError if the baseline is of something else than a study asks."""
+    for what, old, new in (
+        ("workload", baseline.workload, spec.workload),
+        ("mode", baseline.mode, spec.mode),
+        ("architecture", baseline.arch, spec.arch),
+    ):
+        if old != new:
+            raise UserError(f"{path} is of {what} {old}, and the study of {new}: take another baseline")
+    if baseline.workload_sha256 != spec.workload_sha256:
+        raise UserError(
+            f"{path} is of another version of workload {baseline.workload}: record it anew (--record)"
+        )
