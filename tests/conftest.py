@@ -107,7 +107,8 @@ def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The main job's study, twice over: open1 on 6.1 and 6.12 with 8 CPUs. Only to be read: copy it."""
     study = tmp_path_factory.mktemp("session") / "open1"
     kernels = ("--kernel", "debian/6.1", "--kernel", "debian/6.12")
-    measured("open1", *kernels, "--cpus", "8", "--reps", "2", "-o", study)
+    probes = ("--probe", "conflicts,work")
+    measured("open1", *kernels, *probes, "--cpus", "8", "--reps", "2", "-o", study)
     return study
 
 

@@ -1,0 +1,122 @@
+"""Work: instruction counts that add up, and call chains that the kernel itself agrees with."""
+
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import bigiron as command
+
+import bigiron
+from bigiron import compiled, kernels, probes, workloads
+from bigiron.analysis import paths, work
+from bigiron.machines import vm
+from bigiron.machines.architecture import X86_64
+from bigiron.machines.topology import Topology
+from bigiron.probes.work import SCHEMA
+
+TRACING = "/sys/kernel/tracing"
+TRACED = ("security_file_open", "inode_permission", "__fput", "dput", "apparmor_file_free_security")
+
+
+def counts(*rows: tuple[str, str, int], context: str = "operation") -> pl.DataFrame:
+    """Path, function, instructions: all of one CPU."""
+    return pl.DataFrame([(0, context, *row) for row in rows], schema=SCHEMA, orient="row")
+
+
+def test_own_and_inclusive_work() -> None:
+    ran = counts(
+        ("", "entry", 10), ("entry", "open", 20), ("entry;open", "lookup", 30), ("entry", "lookup", 5)
+    )
+    found = {row[0]: row[1:] for row in work.profile(ran, operations=5).iter_rows()}
+    assert found == {"lookup": (7, 7), "open": (4, 10), "entry": (2, 13)}
+
+
+def test_recursion_counts_once() -> None:
+    ran = counts(("walk", "walk", 10), ("walk;walk", "walk", 10))
+    assert work.profile(ran, operations=1).rows() == [("walk", 20.0, 20.0)]
+
+
+def test_other_contexts_are_apart() -> None:
+    ran = counts(("", "tick", 10), context="interrupt")
+    assert work.profile(ran, operations=1).is_empty()
+    assert work.profile(ran, 1, ("interrupt",))["own_per_op"].sum() == 10
+
+
+def test_the_sum_of_all_functions_is_the_recorder_s_total(open1: Path) -> None:
+    study = bigiron.open_study(open1)
+    for record in study.records():
+        table, facts = study.table(record, "work"), record.facts["work"]
+        assert facts["lost_instructions"] == 0
+        for context, total in facts["instructions"].items():
+            assert table.filter(pl.col("context") == context)["instructions"].sum() == total
+
+
+def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
+    """On the way from openat to its file there is no clock: every task executes the same instructions."""
+    study = bigiron.open_study(open1)
+    for record in study.records():
+        found = {row[0]: row[1] for row in work.profile(study.table(record, "work"), 8 * 500).iter_rows()}
+        assert found["do_dentry_open"] == {"debian/6.1": 168, "debian/6.12": 176}[record.variant]
+
+
+def test_compare_shows_which_functions_grew(open1: Path) -> None:
+    answer = command("compare", open1, "--probe", "work")
+    assert answer.status == 0
+    assert "kmem_cache_alloc_noprof" in answer.out.split("all functions")[0]
+    assert max(map(len, answer.out.splitlines())) <= 100
+
+
+@pytest.fixture(scope="module", params=["debian/6.1", "debian/7.2"])
+def traced(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[set[str], list[str]]:
+    """Chains that the recorder saw, and those that the kernel's own tracer printed, in one run of open1."""
+    results = tmp_path_factory.mktemp("results")
+    job = [
+        "mode process", "cpus 2", "tasks 2", "warmup 20", "patience_s 100",
+        "symbols", "operations 300", "record work",
+        f"set {TRACING}/buffer_size_kb=16384", f"set {TRACING}/options/func_stack_trace=1",
+        f"set {TRACING}/current_tracer=function", f"read {TRACING}/trace",
+    ]  # fmt: skip
+    machine = vm.VirtualMachine(
+        architecture=X86_64,
+        kernel=kernels.find(request.param).image,
+        agent=compiled.agent(workloads.find("open1"), "gcc"),
+        job="\n".join(job) + "\n",
+        topology=Topology(cores=2),
+        memory_mib=vm.memory_mib(2),
+        deadline_s=250,
+        boot=f"ftrace_filter={','.join(TRACED)}",
+        plugin=compiled.recorder(),
+        results=results,
+    )
+    outcome = vm.run(machine, threading.Event(), lambda _stage: None)
+    raw = probes.Raw(outcome.messages, results, X86_64)
+    rows = probes.probe("work").collect(raw).rows
+    ours = {
+        paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()
+    }
+    (trace,) = [message.content["lines"] for message in outcome.messages if message.type == "file"]
+    return ours, chains_in(trace)
+
+
+def chains_in(trace: list[str]) -> list[str]:
+    """The stack dumps of an operation's own functions, outermost first."""
+    chains: list[list[str]] = []
+    for line in trace:
+        if "<stack trace>" in line:
+            chains.append([])
+        elif line.startswith(" => ") and chains and not line.startswith((" => 0x", " => [")):
+            chains[-1].insert(0, line.removeprefix(" => ").strip())
+    found = [";".join(chain) for chain in chains]
+    return [chain for chain in found if ("openat" in chain or "close" in chain or "task_work_run" in chain)
+            and not any(word in chain for word in ("do_exit", "clone", "execve", "asm_"))]  # fmt: skip
+
+
+def test_the_kernel_s_own_stack_dumps_agree(traced: tuple[set[str], list[str]]) -> None:
+    ours, dumped = traced
+    assert len(dumped) > 1000
+    agree = sum(chain in ours for chain in dumped)
+    strangers = sorted({chain for chain in dumped if chain not in ours})
+    assert agree >= 0.99 * len(dumped), strangers[:5]
