@@ -5,7 +5,7 @@ and mean nothing here.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -205,10 +205,32 @@ def kind(object: str) -> str:
     >>> kind("struct folio._refcount (page cache)"), kind("vm_committed_as.lock")
     ('struct page', 'vm_committed_as')
     """
-    name = re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
+    name = _whole(object)
     if "kmalloc-" in name:
         return "kmalloc"
     return "struct page" if name in _PAGE_STRUCTS else name
+
+
+def common(objects: Collection[str]) -> str:
+    """What several objects of one kind have in common.
+
+    >>> common(["struct slab.freelist (filp)", "struct slab.slab_list (filp)"])
+    'struct slab (filp)'
+    >>> common(["struct inode.i_lock (tmpfs file)", "struct inode.i_lock (proc file)"])
+    'struct inode.i_lock'
+    """
+    details = {(re.search(r" \(.*\)$", object) or [""])[0] for object in objects}
+    detail = details.pop() if len(details) == 1 else ""
+    for form in (plain, _whole):
+        names = {form(object) for object in objects}
+        if len(names) == 1:
+            return names.pop() + detail
+    return kind(next(iter(objects)))
+
+
+def _whole(object: str) -> str:
+    """The struct or variable of which an object is a part."""
+    return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
 
 
 def _member(object: str) -> str:

@@ -73,8 +73,7 @@ class Group:
         first = self.rows[0].object
         if len(self.rows) == 1:
             return first
-        fields = {compare.plain(row.object) for row in self.rows}
-        return f"{len(self.rows)} x {fields.pop() if len(fields) == 1 else compare.kind(first)}"
+        return f"{len(self.rows)} x {compare.common([row.object for row in self.rows])}"
 
     def figures(self, variant: str) -> str:
         """Writes and accesses per operation, the most CPUs that write and that read any of them."""
