@@ -279,10 +279,11 @@ def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
 
 
 def test_a_table_grows_and_forgets_nothing(lines: Path) -> None:
-    shared = [f"add {table} 0 {PLACE:x} 1 3 0 7" for table in (0, 1)]
-    found = written(lines, "tables 2 64000000", *shared, f"fill {PLACE + 64:x} 300000", *shared)
-    assert [(row["cpu"], row["writes"]) for row in found.rows] == [("0", "14"), ("1", "14")]
-    assert (found.lost, found.accesses) == (0, [600028, 0, 0])
+    places = {PLACE + 64 * n for n in range(20000)}
+    adds = [f"add {table} 0 {line:x} 1 3 0 7" for table in (0, 1) for line in places]
+    found = written(lines, "tables 2 64000000", *adds)
+    assert {int(row["line"], 16) for row in found.rows} == places
+    assert (len(found.rows), found.lost, found.accesses) == (40000, 0, [280000, 0, 0])
 
 
 def test_what_finds_no_room_is_counted_as_lost(lines: Path) -> None:
