@@ -88,11 +88,11 @@ class Finding:
     @property
     def words(self) -> str:
         """What is found, and what the baseline has."""
-        had = "the baseline does not have it"
+        had = "not in the baseline"
         if self.before:
             had = f"the baseline has {self.before[0]:.3f} and {self.before[1]:.3f}"
-        passes = f"up to {self.allowed[0]:.3f} and {self.allowed[1]:.3f} pass"
-        return f"{self.after[0]:.3f} writes and {self.after[1]:.3f} accesses per operation; {had}; {passes}"
+        passes = f"{self.allowed[0]:.3f} and {self.allowed[1]:.3f} pass"
+        return f"{self.after[0]:.3f} writes, {self.after[1]:.3f} accesses per operation; {had} ({passes})"
 
     @property
     def more(self) -> float:

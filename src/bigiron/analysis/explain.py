@@ -16,51 +16,76 @@ LEAST_CHANGE = 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """A shared line, what is known of it, and by which ways an operation comes to it."""
+    """Shared lines of one cause, what is known of them, and by which ways an operation comes to them."""
 
-    row: Row
+    rows: list[Row]
     rule: Rule | None
     ways: dict[str, dict[str, float]]  # way (openat, close, ...) -> variant -> accesses per operation
 
     @property
     def what(self) -> str:
-        """What the line is, as a noun phrase."""
+        """What the lines are, as a noun phrase."""
         return (
             self.rule.what
             if self.rule
-            else f"{self.row.object} (used by {', '.join(self.row.functions[:3])})"
+            else f"{self.rows[0].object} (used by {', '.join(self.functions[:3])})"
         )
+
+    @property
+    def functions(self) -> list[str]:
+        """Who touches them, those of the heaviest line first."""
+        return list(dict.fromkeys(function for row in self.rows for function in row.functions))
+
+    def writes(self, variant: str) -> float:
+        """Writes per operation in a variant, to all of them."""
+        return sum(row.writes(variant) for row in self.rows)
+
+    def accesses(self, variant: str) -> float:
+        """Accesses per operation in a variant, to all of them."""
+        return sum(row.accesses(variant) for row in self.rows)
 
 
 def findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
     """What is worth saying, most important first.
 
-    With several variants the lines that differ, by their change; with one, those that are touched most.
+    With several variants the lines that differ, by their change; with one, those that are touched most. Lines of
+    one cause are one finding.
     """
     others = [variant for variant in variants if variant != base]
-    if others:
-        chosen = [
-            row for row in rows if row.differs(base, others) and abs(row.change(base, others)) >= LEAST_CHANGE
-        ]
-        chosen.sort(key=lambda row: -abs(row.change(base, others)))
+    chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
+    causes: dict[str, list[Row]] = {}
+    for number, row in enumerate(sorted(chosen, key=lambda row: -max(map(row.accesses, variants)))):
+        rule = rules.first_match(_evidence(row))
+        causes.setdefault(rule.name if rule else f"unknown {number}", []).append(row)
+    found = [_finding(alike) for alike in causes.values()]
+    if not others:
+        worth = [(finding.accesses(base), finding) for finding in found]
+        least = LEAST
     else:
-        chosen = [row for row in rows if row.accesses(base) >= LEAST]
-        chosen.sort(key=lambda row: -row.accesses(base))
-    return [_finding(row) for row in chosen]
+        worth = [(max(abs(f.accesses(v) - f.accesses(base)) for v in others), f) for f in found]
+        least = LEAST_CHANGE
+    worth.sort(key=lambda pair: -pair[0])
+    return [finding for weight, finding in worth if weight >= least]
 
 
-def _finding(row: Row) -> Finding:
+def _evidence(row: Row) -> Evidence:
     known: dict[str, float] = {}
-    ways: dict[str, dict[str, float]] = {}
-    for variant, line in row.lines.items():
+    for line in row.lines.values():
         for path, weight in line.paths.items():
             short = paths.short(path)
             known[short] = known.get(short, 0.0) + weight
-            of_way = ways.setdefault(way(short), {})
-            of_way[variant] = of_way.get(variant, 0.0) + weight
-    rule = rules.first_match(Evidence(row.object, known, row.false_sharing))
+    return Evidence(row.object, known, row.false_sharing)
+
+
+def _finding(rows: list[Row]) -> Finding:
+    ways: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for variant, line in row.lines.items():
+            for path, weight in line.paths.items():
+                of_way = ways.setdefault(way(paths.short(path)), {})
+                of_way[variant] = of_way.get(variant, 0.0) + weight
     heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
-    return Finding(row, rule, heaviest_first)
+    return Finding(rows, rules.first_match(_evidence(rows[0])), heaviest_first)
 
 
 def way(short_path: str) -> str:

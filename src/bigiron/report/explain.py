@@ -17,7 +17,7 @@ def text(comparison: Comparison) -> str:
     for number, finding in enumerate(found[:_MOST], start=1):
         lines += ["", *_said(number, finding, point)]
     if len(found) > _MOST:
-        lines += ["", f"{len(found) - _MOST} more lines: see bigiron compare."]
+        lines += ["", f"{len(found) - _MOST} more: see bigiron compare."]
     return "\n".join(lines) + "\n"
 
 
@@ -48,16 +48,17 @@ def _said(number: int, finding: Finding, point: Point) -> list[str]:
 
 
 def _sentence(finding: Finding, point: Point) -> str:
-    row = finding.row
     counts = [
-        f"{_times(row.writes(variant), row.accesses(variant))} on {variant}" for variant in point.variants
+        f"{_times(finding.writes(variant), finding.accesses(variant))} on {variant}"
+        for variant in point.variants
     ]
-    cpus = max(max(line.writers, line.readers) for line in row.lines.values())
+    cpus = max(max(line.writers, line.readers) for row in finding.rows for line in row.lines.values())
     who = "all" if cpus == point.cpus else str(cpus)
-    ways = _and(list(finding.ways)[:3])
+    many = f" ({len(finding.rows)} lines)" if len(finding.rows) > 1 else ""
     because = f": {finding.rule.why}" if finding.rule else ""
     return (
-        f"In {ways}, an operation touches {finding.what}: {' and '.join(counts)}, from {who} CPUs{because}."
+        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many}: "
+        f"{' and '.join(counts)}, from {who} CPUs{because}."
     )
 
 
@@ -72,7 +73,12 @@ def _times(writes: float, accesses: float) -> str:
 
 
 def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
-    evidence = [("line", finding.row.object), ("functions", ", ".join(finding.row.functions[:6]))]
+    objects = list(dict.fromkeys(row.object for row in finding.rows))
+    more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
+    evidence = [
+        ("line", ", ".join(objects[:3]) + more),
+        ("functions", ", ".join(finding.functions[:6])),
+    ]
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         evidence.append((name[:10], f"{figures} (accesses per operation)"))

@@ -8,6 +8,7 @@ RULE = Rule(
     why="every task under the same profile, the unconfined one too, takes and drops references to one label",
     experiment="boot with apparmor=0: the line must go",
     source="security/apparmor/include/label.h: aa_get_label(), aa_put_label()",
+    named=("struct", "aa_label.count*"),
     functions=("aa_*", "apparmor_*"),
     least_share=0.5,
     rank=10,

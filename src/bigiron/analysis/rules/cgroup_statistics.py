@@ -8,6 +8,7 @@ RULE = Rule(
     why="charges and statistics of all tasks in the cgroup go to the same counters once a batch is full",
     experiment="boot with cgroup_disable=memory: the line must go",
     source="mm/page_counter.c, mm/memcontrol.c",
+    named=("*mem_cgroup*", "*page_counter*"),
     actors=(
         "page_counter_*",
         "try_charge*",

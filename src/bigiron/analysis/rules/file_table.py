@@ -8,6 +8,7 @@ RULE = Rule(
     why="threads allocate and free descriptors of one table",
     experiment="run it with processes instead of threads (--mode process): the line must go",
     source="fs/file.c: alloc_fd(), pick_file()",
+    named=("struct?files_struct*", "struct?fdtable*"),
     actors=(
         "alloc_fd",
         "pick_file",

@@ -8,6 +8,7 @@ RULE = Rule(
     why="tasks wait for, or wake, futexes that hash to one bucket",
     experiment="give each task a futex of its own: the line must go",
     source="kernel/futex/core.c: futex_q_lock()",
+    named=("*futex_hash_bucket*", "futex_queues*"),
     actors=("futex_*", "__futex_*", "do_futex", "queue_lock", "get_futex_key"),
     least_share=0.6,
     rank=20,

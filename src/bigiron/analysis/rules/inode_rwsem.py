@@ -8,6 +8,6 @@ RULE = Rule(
     why="creating, removing and writing take the inode's lock for writing, one task at a time",
     experiment="give each task a directory or file of its own: the line must go",
     source="include/linux/fs.h: inode_lock()",
-    object=("*i_rwsem*",),
+    named=("*i_rwsem*",),
     rank=30,
 )

@@ -8,6 +8,7 @@ RULE = Rule(
     why="opening, creating or removing in one directory takes references to, or locks, its dentry",
     experiment="give each task a directory of its own: the line must go",
     source="lib/lockref.c, fs/dcache.c: d_alloc(), dput()",
+    named=("*d_lockref*",),
     functions=("lockref_*",),
     least_share=0.2,
     rank=35,

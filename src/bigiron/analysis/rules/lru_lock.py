@@ -8,6 +8,7 @@ RULE = Rule(
     why="pages are put on, and taken off, the node's or cgroup's list in batches, under one lock",
     experiment="see which pages are freed while they are young (bigiron compare --paths 6)",
     source="mm/swap.c: folio_batch_move_lru()",
+    named=("*lruvec*",),
     actors=(
         "folio_lruvec_*",
         "lru_*",

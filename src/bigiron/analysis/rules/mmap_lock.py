@@ -8,6 +8,7 @@ RULE = Rule(
     why="page faults, mmap, munmap and brk of all threads of a process take it",
     experiment="run it with processes instead of threads (--mode process): the line must go",
     source="include/linux/mmap_lock.h",
+    named=("*mmap_lock*", "*mmap_sem*"),
     actors=(
         "do_user_addr_fault",
         "lock_mm_and_find_vma",

@@ -8,6 +8,6 @@ RULE = Rule(
     why="callbacks ask for grace periods, and quiescent states are reported up to the root",
     experiment="see what is freed through call_rcu per operation (bigiron compare --probe work)",
     source="kernel/rcu/tree.c",
-    object=("rcu_state*", "rcu_data*", "*srcu*"),
+    named=("rcu_state*", "rcu_data*", "*srcu*"),
     rank=20,
 )

@@ -49,8 +49,9 @@ class Rule:
     why: str  # how it comes that all CPUs write it, as a sentence without a full stop
     experiment: str  # what would confirm it
     source: str  # where the kernel does it
-    object: tuple[str, ...] = ("*",)  # one of these is the object's name
-    functions: tuple[str, ...] = ()  # these functions ...
+    named: tuple[str, ...] = ()  # an object of such a name is known by it; else:
+    object: tuple[str, ...] = ("*",)  # the object may have one of these names ...
+    functions: tuple[str, ...] = ()  # ... and these functions ...
     actors: tuple[str, ...] = ()  # ... or functions on behalf of these ...
     least_share: float = 0.0  # ... do at least this share of the accesses
     false_sharing: bool = False  # no byte may be touched by two CPUs
@@ -58,8 +59,12 @@ class Rule:
 
     def matches(self, evidence: Evidence) -> bool:
         """Whether the line has this signature."""
+        if _matches(evidence.object, self.named):
+            return True
+        touched = self.functions or self.actors
         return (
-            (evidence.false_sharing or not self.false_sharing)
+            bool(touched or self.false_sharing)
+            and (evidence.false_sharing or not self.false_sharing)
             and _matches(evidence.object, self.object)
             and evidence.share(self.functions, self.actors) >= self.least_share
         )

@@ -8,6 +8,7 @@ RULE = Rule(
     why="CPUs whose own slabs are full or empty take slabs from, or give them to, the node's list",
     experiment="set a higher cpu_partial for the cache in /sys/kernel/slab (--set): fewer accesses",
     source="mm/slub.c: get_partial_node(), __unfreeze_partials()",
+    named=("struct?kmem_cache_node*",),
     object=("[!s]*", "slab*", "s[!t]*"),
     actors=(
         "get_partial_node*",

@@ -10,6 +10,7 @@ RULE = Rule(
         "see who frees (bigiron compare --paths 6): RCU or another task gives objects back to foreign slabs"
     ),
     source="mm/slub.c: __slab_free()",
+    named=("struct?slab.*",),
     object=("struct?page*", "struct?slab*", "struct?folio*"),
     actors=(
         "___slab_alloc",

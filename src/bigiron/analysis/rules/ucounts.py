@@ -8,6 +8,7 @@ RULE = Rule(
     why="all tasks of one user count pending signals and the like in one place",
     experiment="run the tasks as different users",
     source="kernel/ucount.c: inc_rlimit_get_ucounts()",
+    named=("*ucounts*",),
     functions=("*ucounts*", "*rlimit*"),
     least_share=0.5,
     rank=20,

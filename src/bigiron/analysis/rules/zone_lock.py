@@ -8,6 +8,7 @@ RULE = Rule(
     why="CPUs whose own page lists are full or empty take pages from, or give them to, the zone",
     experiment="give CPUs longer lists of their own: --set /proc/sys/vm/percpu_pagelist_high_fraction=8",
     source="mm/page_alloc.c: rmqueue_bulk(), free_pcppages_bulk()",
+    named=("struct?zone*",),
     actors=(
         "rmqueue*",
         "get_page_from_freelist",
