@@ -113,7 +113,7 @@ def text(workload: str, checked: list[Checked]) -> str:
         against = f" (against {point.against})" if point.against != point.place else ""
         lines.append(f"{_state(point):7} {workload}, {point.place}{against}: {_summary(point)}")
         for finding in point.worse:
-            lines += _wrapped(f"{finding.object}: {finding.words}", 8)
+            lines += [f"        {finding.object}", f"            {finding.words}"]
             lines += _wrapped(", ".join(finding.functions[:_MOST_FUNCTIONS]), 12)
     return "\n".join(lines) + "\n"
 

@@ -301,7 +301,7 @@ def _markdown_of(report: Report, table: Table) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """One line a series, all of them (docs/schema.md)."""
+    """One line a series, all of them (docs/growth.md)."""
     out = io.StringIO()
     rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
     for row in rows:
@@ -313,7 +313,7 @@ def as_csv(report: Report) -> str:
 
 
 def as_json(report: Report) -> str:
-    """The documented, stable schema (docs/schema.md), all series."""
+    """The documented, stable schema (docs/growth.md), all series."""
     document = {
         "study": report.study,
         "workload": report.workload,

@@ -76,9 +76,10 @@ def text(baseline: Baseline) -> str:
 
 
 def _fields(line: Known) -> dict[str, object]:
-    """A line's fields without those that say nothing."""
+    """A line's fields without those that have their default."""
+    default = {"most_writes": 0.0, "most_accesses": 0.0, "tolerance": None}
     fields = msgspec.structs.asdict(line)
-    return {name: value for name, value in fields.items() if value not in (0.0, None) or name == "writes"}
+    return {name: value for name, value in fields.items() if name not in default or value != default[name]}
 
 
 def _value(value: object) -> str:

@@ -1,0 +1,341 @@
+"""The gate: what a baseline records, what passes and what fails, what is refused, how each format says it."""
+
+import re
+import shutil
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from conftest import bigiron, measured
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bigiron.analysis import check
+from bigiron.analysis.check import Checked, Finding, Known, Point, Tolerance
+from bigiron.analysis.compare import Line
+from bigiron.errors import UserError
+from bigiron.report import gate, junit, ktap
+from bigiron.study import baseline as baselines
+from bigiron.study.baseline import Baseline
+
+OLD, NEW = "debian/6.1", "debian/6.12"
+LABEL = "apparmor_file_free_security"
+DEFAULT = Tolerance()
+
+
+def line(object: str, writes: float, accesses: float, **functions: float) -> Line:
+    return Line(object, functions or {"f": accesses}, writes, accesses, 8, 8, false_sharing=False)
+
+
+def point(*lines: Known, variant: str = "v", cpus: int = 8) -> Point:
+    return Point(variant=variant, cpus=cpus, tasks=cpus, lines=list(lines))
+
+
+def known(object: str, writes: float, accesses: float, **fields: Any) -> Known:
+    functions = fields.pop("functions", {"f": accesses})
+    return Known(object=object, writes=writes, accesses=accesses, functions=functions, **fields)
+
+
+def worse(was: Point, *repetitions: list[Line], tolerance: Tolerance = DEFAULT) -> list[str]:
+    return [found.object for found in check.check(was, repetitions, tolerance) if found.worse]
+
+
+# What passes and what fails
+
+LABEL_LINE = known("aa_label", 2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "fails"),
+    [
+        (line("aa_label", 2.0, 2.0), False),
+        (line("aa_label", 1.0, 1.0), False),  # less is no conflict
+        (line("aa_label", 2.07, 2.07), False),  # 0.05 and 1 %
+        (line("aa_label", 2.0, 2.08), True),
+        (line("aa_label", 2.08, 2.08), True),
+        (line("aa_label", 0.0, 2.0), False),
+        (line("other", 0.0, 0.2), True),  # new
+        (line("other", 0.0, 0.1), False),  # a baseline has nothing of lines this small
+    ],
+)
+def test_more_than_the_tolerance_fails(now: Line, fails: bool) -> None:
+    assert bool(worse(point(LABEL_LINE), [now])) is fails
+
+
+def test_a_new_write_to_a_line_that_was_only_read_fails() -> None:
+    assert worse(point(known("inode", 0.0, 4.0)), [line("inode", 1.0, 4.0)]) == ["inode"]
+
+
+def test_a_line_can_have_a_tolerance_of_its_own() -> None:
+    noisy = known("struct page", 0.1, 0.2, tolerance=1.0)
+    assert not worse(point(noisy), [line("struct page", 0.5, 1.1)])
+    assert worse(point(noisy), [line("struct page", 0.5, 1.3)])
+
+
+def test_a_regression_is_in_every_repetition() -> None:
+    usual, once = line("struct page", 0.1, 0.1), line("struct page", 0.9, 0.9)
+    assert not worse(point(), [once], [], [once])
+    assert not worse(point(known("struct page", 0.1, 0.1)), [once], [usual])
+    assert worse(point(known("struct page", 0.1, 0.1)), [once], [once])
+    assert not worse(point(known("struct page", 0.1, 0.3, most_writes=0.9, most_accesses=0.9)), [once])
+
+
+def test_the_same_line_is_known_by_its_functions_and_not_by_its_order() -> None:
+    was = point(
+        known("page or slab object", 2.0, 2.0, functions={"get": 1.0, "put": 1.0}),
+        known("page or slab object", 6.0, 6.0, functions={"lock": 3.0, "unlock": 3.0}),
+    )
+    swapped = [
+        line("page or slab object", 6.0, 6.0, unlock=3.0, lock=3.0),
+        line("page or slab object", 2.0, 2.0, put=1.0, get=1.0),
+    ]
+    assert not worse(was, swapped)
+    assert worse(was, [swapped[0], line("page or slab object", 6.0, 6.0, put=3.0, get=3.0)])
+
+
+def test_the_largest_increase_comes_first() -> None:
+    now = [line("a", 1.5, 1.5, a=1.0), line("b", 5.0, 5.0, b=1.0), line("aa_label", 3.0, 3.0)]
+    assert worse(point(LABEL_LINE), now) == ["b", "a", "aa_label"]
+
+
+@given(st.lists(st.floats(0.06, 100), max_size=6), st.integers(1, 3))
+def test_what_was_recorded_passes(counts: list[float], repetitions: int) -> None:
+    lines = [line(f"object {number}", count / 2, count) for number, count in enumerate(counts)]
+    recorded = check.known([lines] * repetitions, DEFAULT)
+    assert len(recorded) == len(lines)
+    assert not worse(point(*recorded), *[lines] * repetitions)
+
+
+# What is recorded
+
+
+def test_a_baseline_has_the_mean_and_what_is_most() -> None:
+    first, second = [line("a", 1.0, 2.0), line("b", 0.0, 0.04, g=1.0)], [line("a", 3.0, 4.0)]
+    (recorded,) = check.known([first, second], DEFAULT)
+    assert (recorded.writes, recorded.accesses) == (2, 3)
+    assert (recorded.most_writes, recorded.most_accesses) == (3, 4)
+
+
+def test_what_has_not_changed_stays_as_it_was() -> None:
+    was = [
+        known("a", 2.0, 2.0, tolerance=0.5),
+        known("b", 1.0, 1.0, functions={"b": 1.0}),
+        known("gone", 1.0, 1.0, functions={"gone": 1.0}),
+        known("hardly there", 0.06, 0.06, functions={"hardly": 1.0}),
+    ]
+    now = [
+        known("a", 2.3, 2.4),
+        known("b", 1.5, 1.5, functions={"b": 1.0}),
+        known("new", 1.0, 1.0, functions={"new": 1.0}),
+        known("hardly here", 0.06, 0.06, functions={"here": 1.0}),
+    ]
+    assert check.kept(was, now, DEFAULT) == [was[0], now[1], was[3], now[2]]
+    assert check.kept(was, was, DEFAULT) == sorted(was, key=lambda line: line.object)
+
+
+# The file
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+counts = st.integers(0, 10**6).map(lambda thousandths: thousandths / 1000)
+knowns = st.builds(
+    Known,
+    object=texts,
+    writes=counts,
+    accesses=counts,
+    most_writes=counts,
+    most_accesses=counts,
+    tolerance=st.none() | counts,
+    functions=st.dictionaries(texts, counts, max_size=3),
+)
+points = st.builds(
+    Point,
+    variant=texts,
+    kernel=texts,
+    cpus=st.integers(1, 1024),
+    tasks=st.integers(1, 9999),
+    lines=st.lists(knowns, max_size=3),
+)
+files = st.builds(
+    Baseline,
+    format=st.just(1),
+    workload=texts,
+    workload_sha256=texts,
+    mode=texts,
+    arch=texts,
+    tolerance=counts,
+    relative_tolerance=counts,
+    point=st.lists(points, max_size=3),
+)
+
+
+@given(files)
+def test_a_file_says_what_was_written(baseline: Baseline) -> None:
+    written = baselines.text(baseline)
+    assert msgspec.toml.decode(written, type=Baseline) == baseline
+    assert tomllib.loads(written)["workload"] == baseline.workload
+
+
+def test_each_shared_line_is_one_line_of_the_file(tmp_path: Path) -> None:
+    baseline = Baseline(
+        workload="open1", workload_sha256="0", mode="process", arch="x86_64", point=[point(LABEL_LINE)]
+    )
+    text = baselines.text(baseline)
+    assert (
+        '    { object = "aa_label", writes = 2.000, accesses = 2.000, functions = { f = 2.000 } },\n' in text
+    )
+    baselines.write(tmp_path / "b.toml", baseline)
+    assert baselines.read(tmp_path / "b.toml") == baseline
+    assert [path.name for path in tmp_path.iterdir()] == ["b.toml"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"format = 2\nworkload = ''\nworkload_sha256 = ''\nmode = ''\narch = ''\n", "has format 2"),
+        (b"nonsense", "is no baseline"),
+        (b"workload = 'open1'\n", "is no baseline: Object missing required field"),
+        (b"\xff\xfe", "is no baseline"),
+        (None, "cannot read"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "b.toml").write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        baselines.read(tmp_path / "b.toml")
+
+
+# The formats
+
+NASTY = 'a<b> & "c" # d\x07\u0000'
+FOUND = Finding(NASTY, ["f<&>", "g"], None, (0.1, 0.1), (1.0, 2.0))
+CHECKED = [
+    Checked("v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [FOUND, replace(FOUND, after=(0.0, 0.0))]),
+    Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", []),
+    Checked("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study"),
+]
+
+
+def test_ktap_is_as_the_kernel_documents_it() -> None:
+    lines = ktap.text("open1", CHECKED).splitlines()
+    assert lines[:4] == ["KTAP version 1", "1..3", "  KTAP version 1", "  1..2"]
+    results = [text for text in lines if re.match(" *(not )?ok", text)]
+    assert [re.match(r" *((?:not )?ok \d+)", text)[1] for text in results] == [  # type: ignore[index]
+        "not ok 1", "ok 2", "not ok 1", "ok 2", "ok 3",
+    ]  # fmt: skip
+    assert results[-1] == "ok 3 open1, w, 8 CPUs, 8 tasks # SKIP not in the study"
+    for text in lines:
+        assert re.fullmatch(
+            r"KTAP version 1|1\.\.\d+|(not )?ok \d+ [^#]+( # SKIP [^#]+)?|# [^#]+", text.strip()
+        ), text
+
+
+def test_junit_is_well_formed_whatever_the_names() -> None:
+    root = ElementTree.fromstring(junit.text("open1", CHECKED))
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
+    assert [suite.get("tests") for suite in root] == ["2", "0", "1"]
+    failed, passed = root[0]
+    assert 'a<b> & "c" # d??' in str(failed.get("name"))
+    assert failed[0].tag == "failure" and "f<&>, g" in str(failed[0].text)
+    assert len(passed) == 0
+    assert root[2][0][0].tag == "skipped"
+
+
+@given(texts)
+def test_any_name_can_be_written_in_xml(name: str) -> None:
+    ElementTree.fromstring(junit.text(name, [Checked(name, name, [replace(FOUND, object=name)])]))
+
+
+def test_text_names_the_line_and_who_touches_it() -> None:
+    text = gate.text("open1", CHECKED)
+    assert "worse   open1, v, 8 CPUs, 8 tasks: 1 of 2 shared lines" in text
+    assert "1.000 writes, 2.000 accesses per operation; not in the baseline" in text
+    assert "f<&>, g" in text
+    assert "skipped open1, w, 8 CPUs, 8 tasks: not in the study" in text
+
+
+# A real kernel
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """open1 on 2 CPUs: on the kernel that writes AppArmor's label twice an operation, and six times."""
+    folder = tmp_path_factory.mktemp("check")
+    for kernel in OLD, NEW:
+        measured("open1", "--kernel", kernel, "--cpus", "2", "-o", folder / kernel.replace("/", "-"))
+    return {kernel: folder / kernel.replace("/", "-") for kernel in (OLD, NEW)}
+
+
+@pytest.fixture
+def baseline(studies: dict[str, Path], tmp_path: Path) -> Path:
+    answer = bigiron("check", studies[NEW], "--record", tmp_path / "open1.toml")
+    assert (answer.status, answer.err) == (0, "")
+    return tmp_path / "open1.toml"
+
+
+def test_a_regression_fails_and_is_named(studies: dict[str, Path], baseline: Path) -> None:
+    answer = bigiron("check", studies[OLD], "--baseline", baseline)
+    assert (answer.status, answer.err) == (1, "")
+    assert f"against {NEW}, 2 CPUs, 2 tasks" in answer.out
+    assert "6.000 writes, 6.000 accesses per operation; the baseline has 2.000 and 2.000" in answer.out
+    assert LABEL in answer.out
+    assert bigiron("check", studies[OLD], "--baseline", baseline, "--format", "ktap").status == 1
+    xml = bigiron("check", studies[OLD], "--baseline", baseline, "--format", "junit").out
+    assert ElementTree.fromstring(xml).find(".//failure") is not None
+
+
+def test_another_run_of_the_same_passes(baseline: Path, tmp_path: Path) -> None:
+    measured("open1", "--kernel", NEW, "--cpus", "2", "-o", tmp_path / "again")
+    answer = bigiron("check", tmp_path / "again", "--baseline", baseline)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.startswith("ok ")
+    written = baseline.read_text()
+    assert "unchanged" in bigiron("check", tmp_path / "again", "--record", baseline).out
+    assert baseline.read_text() == written
+
+
+def test_a_baseline_has_no_address_and_one_line_for_the_label(baseline: Path) -> None:
+    text = baseline.read_text()
+    assert not re.search(r"0x[0-9a-f]{8,}|ffff[0-9a-f]{8}", text)
+    (label,) = [row for row in text.splitlines() if LABEL in row]
+    assert "writes = 2.000, accesses = 2.000" in label
+
+
+def test_other_counts_of_cpus_and_other_workloads_are_refused(
+    studies: dict[str, Path], baseline: Path, open1: Path, tmp_path: Path
+) -> None:
+    eight = bigiron("check", open1, "--baseline", baseline)
+    assert (eight.status, "has no counts of" in eight.complaint) == (2, True)
+    for was, other, words in (
+        ('workload = "open1"', 'workload = "open2"', "is of workload open2, and the study of open1"),
+        ('workload_sha256 = "', 'workload_sha256 = "0', "another version of workload open1"),
+        ('mode = "process"', 'mode = "thread"', "is of mode thread"),
+        ("format = 1", "format = 7", "has format 7"),
+    ):
+        changed = tmp_path / "changed.toml"
+        changed.write_text(baseline.read_text().replace(was, other))
+        answer = bigiron("check", studies[NEW], "--baseline", changed)
+        assert answer.status == 2
+        assert words in answer.complaint
+    answer = bigiron("check", studies[NEW], "--record", changed)
+    assert answer.status == 2, "a file that is not understood is not overwritten"
+
+
+def test_a_study_with_a_missing_cell_is_refused(
+    studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(studies[NEW], tmp_path / "s")
+    (cell,) = (tmp_path / "s" / "cells").iterdir()
+    shutil.rmtree(cell)
+    answer = bigiron("check", tmp_path / "s", "--baseline", baseline)
+    assert (answer.status, "is not measured yet" in answer.complaint) == (2, True)
+
+
+def test_either_check_or_record(studies: dict[str, Path], baseline: Path) -> None:
+    assert bigiron("check", studies[NEW]).status == 2
+    both = bigiron("check", studies[NEW], "--baseline", baseline, "--record", baseline)
+    assert (both.status, "either --baseline" in both.complaint) == (2, True)
