@@ -48,8 +48,8 @@ class Finding:
 def findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
     """What is worth saying, most important first.
 
-    With several variants the lines that differ, by their change; with one, those that are touched most. Lines of
-    one cause are one finding.
+    With several variants the lines that differ, by their change; with one, those that are touched most.
+    Lines of one cause are one finding.
     """
     others = [variant for variant in variants if variant != base]
     chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
