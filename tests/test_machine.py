@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,14 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure
 
 DEADLINE_S = 25
+
+
+@pytest.fixture(autouse=True)
+def _no_machine_survives_a_failed_test(tmp_path: Path) -> Iterator[None]:
+    yield
+    for machine in machines_of(tmp_path):
+        os.kill(machine, signal.SIGKILL)
+
 
 SYSRQ = "/proc/sysrq-trigger="
 CRASHES = {
@@ -125,6 +135,12 @@ def test_ended_in_the_middle_it_leaves_no_machine_and_goes_on(tmp_path: Path, en
     assert measured(study).out.startswith("1 of 1 cells measured")
     assert first.read_bytes() == before
     assert measured(study).out.startswith("every cell of")
+
+
+def test_a_parent_that_died_first_leaves_nothing_started(tmp_path: Path) -> None:
+    for parent, starts in (os.getpid(), True), (1, False):
+        done = subprocess.run([*vm.dying_with(parent), "touch", tmp_path / str(parent)], check=False)
+        assert (done.returncode == 0) is starts is (tmp_path / str(parent)).exists()
 
 
 def test_a_machine_that_is_killed(tmp_path: Path) -> None:

@@ -119,8 +119,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
             with their_console, their_agent:
                 fds = [their_console.fileno(), their_agent.fileno()]
                 process = subprocess.Popen(
-                    # The kernel ends the machine if this process dies, however it dies.
-                    ["setpriv", "--pdeathsig", "KILL", *_command(vm, initrd, *fds)],
+                    [*dying_with(os.getpid()), *_command(vm, initrd, *fds)],
                     stdin=subprocess.DEVNULL,
                     stdout=stderr,
                     stderr=stderr,
@@ -224,6 +223,15 @@ def _printable(console: bytes) -> str:
     """What the console showed, with nothing in it that could steer a terminal."""
     text = console.decode(errors="replace").replace("\r", "")
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def dying_with(parent: int) -> list[str]:
+    """What is put before a command so that the kernel ends it when its parent dies, however it dies.
+
+    The shell looks whether the parent died before the kernel was told, which nobody would notice.
+    """
+    still_there = '[ "$PPID" = "$1" ] && shift && exec "$@"'
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", still_there, "sh", str(parent)]
 
 
 def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:
