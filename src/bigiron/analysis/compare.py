@@ -151,9 +151,9 @@ def match(columns: dict[str, list[Line]]) -> list[Row]:
     """Rows of all columns' lines, each line in one row; the pairs most alike are joined first."""
     rows: list[Row] = []
     for variant, lines in columns.items():
-        pairs = sorted(_pairs(rows, lines), key=lambda pair: pair[:2], reverse=True)
+        pairs = sorted(_pairs(rows, lines), key=lambda pair: pair[:3], reverse=True)
         taken: set[int] = set()
-        for _likeness, _weight, row, number in pairs:
+        for *_order, row, number in pairs:
             if number not in taken and variant not in row.lines:
                 row.lines[variant] = lines[number]
                 taken.add(number)
@@ -161,8 +161,8 @@ def match(columns: dict[str, list[Line]]) -> list[Row]:
     return rows
 
 
-def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, Row, int]]:
-    """What could be joined: likeness, accesses per operation, the row, the line's number."""
+def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, bool, float, Row, int]]:
+    """What could be joined: likeness, whether of one kind, accesses per operation; row, the line's number."""
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
         rows_of_kind.setdefault(kind(row.object), []).append(row)
@@ -171,7 +171,7 @@ def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, float, R
         for row in (row for other in rows_of_kind if _may_be(known_as, other) for row in rows_of_kind[other]):
             likeness = _likeness(line, row._hottest)
             if likeness >= _ALIKE:
-                yield likeness, line.accesses_per_op, row, number
+                yield likeness, kind(row._hottest.object) == known_as, line.accesses_per_op, row, number
 
 
 def _may_be(one: str, other: str) -> bool:
