@@ -1,7 +1,6 @@
 """From counts to rows, in tables small enough to read: what is shared, what is the same, how it shows."""
 
 import csv
-import doctest
 import io
 import json
 import re
@@ -466,8 +465,3 @@ def test_json_is_as_documented(compared: comparison.Comparison) -> None:
     page = (Path(__file__).parents[1] / "docs/schema.md").read_text()
     documented = json.loads(page.split("```json\n")[1].split("```")[0])
     assert shape(json.loads(comparison.as_json(compared)), None) == shape(documented, None)
-
-
-@pytest.mark.parametrize("module", [compare, conflicts])
-def test_the_examples(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
