@@ -71,8 +71,8 @@ def record(study: Study, path: Path) -> str:
     new = msgspec.structs.replace(new, point=points)
     if new != old:
         baselines.write(path, new)
-    lines_in_all = sum(len(point.lines) for point in points)
-    return f"{path}: {'unchanged, ' if new == old else ''}{lines_in_all} shared lines at {len(points)} points"
+    lines = _numbered(sum(len(point.lines) for point in points), "shared line")
+    return f"{path}: {'unchanged, ' if new == old else ''}{lines} at {_numbered(len(points), 'point')}"
 
 
 def _by_place(baseline: Baseline) -> dict[_Place, Point]:
@@ -125,8 +125,12 @@ def _state(point: Checked) -> str:
 def _summary(point: Checked) -> str:
     if point.skipped:
         return point.skipped
-    lines = f"{len(point.findings)} shared {'line' if len(point.findings) == 1 else 'lines'}"
+    lines = _numbered(len(point.findings), "shared line")
     return f"{len(point.worse)} of {lines}" if point.worse else lines
+
+
+def _numbered(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

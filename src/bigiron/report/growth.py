@@ -182,7 +182,7 @@ def _text_of(report: Report, table: Table) -> str:
     for row in (*table.growing, table.total):
         name, what = row.series.name, _touched_by(row)
         if len(name) >= _NAME:
-            name, what = f"{name[: _NAME - 3]}..", f"{name}: {what}"
+            name, what = f"..{name[3 - _NAME :]}", f"{name}: {what}"
         law, sure, predicted = _cells(row)
         lines.append(f"{name:{_NAME}}{_measured(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}")
         if row.series.what:
