@@ -71,8 +71,8 @@ def record(study: Study, path: Path) -> str:
     new = msgspec.structs.replace(new, point=points)
     if new != old:
         baselines.write(path, new)
-    lines = _numbered(sum(len(point.lines) for point in points), "shared line")
-    return f"{path}: {'unchanged, ' if new == old else ''}{lines} at {_numbered(len(points), 'point')}"
+    counted = _numbered(sum(len(point.lines) for point in points), "shared line")
+    return f"{path}: {'unchanged, ' if new == old else ''}{counted} at {_numbered(len(points), 'point')}"
 
 
 def _by_place(baseline: Baseline) -> dict[_Place, Point]:
