@@ -211,15 +211,16 @@ def test_another_version_s_cell(study: Path) -> None:
     ],
 )
 def test_another_question(open1: Path, arguments: list[str], difference: str) -> None:
-    kernels = ("--kernel", "debian/6.1", "--kernel", "debian/6.12")
-    said = refused("run", *arguments[:1], *kernels, *arguments[1:], "-o", open1)
+    same = ("--kernel", "debian/6.1", "--kernel", "debian/6.12", "--probe", "conflicts,work")
+    said = refused("run", *arguments[:1], *same, *arguments[1:], "-o", open1)
     assert said.startswith(f"the study {open1} asks something else ({difference}")
 
 
 def test_another_image_of_a_kernel(study: Path) -> None:
     file = study / "study.toml"
     file.write_text(re.sub('kernel_sha256 = "....', 'kernel_sha256 = "0000', file.read_text(), count=1))
-    said = refused("run", "open1", *KERNEL, "--kernel", "debian/6.12", "--reps", "2", "-o", study)
+    same = ("--kernel", "debian/6.12", "--probe", "conflicts,work", "--reps", "2")
+    said = refused("run", "open1", *KERNEL, *same, "-o", study)
     assert f"the study {study} asks something else (another image of kernel debian/6.1)" in said
 
 
