@@ -37,7 +37,6 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 	uint64_t deadline = now_ns() + job->patience_s * 1000000000ull;
 	uint64_t start[job->tasks];
 
-	report_stage(stage);
 	for (unsigned long i = 0; i < job->tasks; i++)
 		start[i] = task_operations(i);
 	for (unsigned long i = 0; i < job->tasks; i++) {
@@ -66,6 +65,7 @@ static int warm_up(const struct job *job)
 
 	for (unsigned long i = 0; i < job->tasks; i++)
 		target[i] = job->warmup;
+	report_stage("warm-up");
 	return wait_for(job, "warm-up", target);
 }
 
@@ -106,6 +106,7 @@ static int record(const struct job *job)
 
 	if (!job->record)
 		return 0;
+	report_stage("recording");
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
 	/* The recorder takes the stack of the first system call after this mark for the agent's, and leaves it out. */
 	getppid();

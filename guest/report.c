@@ -119,6 +119,8 @@ void report_stage(const char *stage)
 		json_string(out, stage);
 		fputc('}', out);
 	}
+	/* The serial line's interrupts are the agent's doing: none may be left for what comes now. */
+	tcdrain(report_fd);
 }
 
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks)
