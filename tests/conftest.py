@@ -114,10 +114,10 @@ def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with room for 256 KiB."""
+    """A folder with room for 4 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a file system")
     yield disk

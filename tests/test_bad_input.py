@@ -242,7 +242,7 @@ def test_two_on_one_study(tmp_path: Path) -> None:
 
 def test_a_full_disk(small_disk: Path) -> None:
     study, filler = small_disk / "s", small_disk / "filler"
-    filler.write_bytes(bytes(240 << 10))
+    filler.write_bytes(bytes((4 << 20) - (16 << 10)))
     arguments = ("run", "mmap1", *KERNEL, "--cpus", "2", "-o", study)
     assert refused(*arguments) == f"No space left on device ({study}): make room and run it again"
     assert list((study / "cells").iterdir()) == []

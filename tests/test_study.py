@@ -97,7 +97,7 @@ def test_the_tables_are_as_documented(sweep: Path, sampled: Path) -> None:
 
 def test_a_cell_says_all_that_produced_it(sweep: Path) -> None:
     cell = json.loads((sweep / "cells" / CELLS[3] / "cell.json").read_bytes())
-    assert list(cell) == [name.split(".")[0] for name in documented("`cell.json`")]
+    assert list(cell) == list(dict.fromkeys(name.split(".")[0] for name in documented("`cell.json`")))
     environment = cell["environment"]
     assert all(value not in ("", None) for value in environment.values())
     (row,) = [line for line in SCHEMA_PAGE.read_text().splitlines() if line.startswith("| `environment`")]
