@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from bigiron import compiled, kernels, workloads
 from bigiron.kernels.btf import Btf
 from bigiron.kernels.objects import Objects
@@ -16,10 +14,10 @@ from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.memory import GuestRam, KernelMemory
 from bigiron.machines.topology import Topology
-from bigiron.probes import conflicts
+from bigiron.probes.recording import read_recording
 
 KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
-JOB = "cpus 2\ntasks 2\nmode process\nwarmup 10\npatience_s 60\nsymbols\nstay\noperations 50\n"
+JOB = "cpus 2\ntasks 2\nmode process\nwarmup 10\npatience_s 60\nsymbols\nstay\noperations 50\nrecord conflicts\n"
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,7 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
         )
         vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")
-        recording = msgspec.json.decode(
-            (Path(results) / "recording.json").read_bytes(), type=conflicts.Recording
-        )
+        recording = read_recording(Path(results))
     root = symbols.address(X86_64.page_tables.root)
     assert root
     return Guest(ram, symbols, KernelMemory(ram, X86_64, root), recording.per_cpu_offsets)
