@@ -15,7 +15,7 @@ from bigiron.kernels.mm.slab import Object
 from bigiron.kernels.mm.structs import PAGE, WORD, Structs
 
 _MOST_OBJECTS = 6_000
-_MOST_POINTERS = 1_000  # in one of them
+_MOST_POINTERS = 1_000_000  # in all of them together
 _FURTHEST = 4  # pointers from where the walk starts
 _LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
 _KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
@@ -53,6 +53,7 @@ class Pointed:
         self._untyped = untyped
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
+        self._left = _MOST_POINTERS
         self._pointers = cache(structs.btf.pointers)
 
     def walk(self, starts: Iterable[Struct], wanted: Set[int], per_cpu: bool) -> None:
@@ -62,8 +63,8 @@ class Pointed:
         """
         waiting = deque((start, 0) for start in starts)
         seen = {start.address for start, _ in waiting}
-        for _ in range(_MOST_OBJECTS):
-            if not waiting or not (per_cpu or wanted - self.objects.keys()):
+        for number in range(_MOST_OBJECTS):
+            if not waiting or (number % 64 == 0 and not per_cpu and wanted <= self.objects.keys()):
                 return
             struct, distance = waiting.popleft()
             for found in self._targets(struct):
@@ -75,7 +76,10 @@ class Pointed:
         btf = self._structs.btf
         pointers = self._pointers(struct.type)
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
-        for offset, target in itertools.chain(pointers[:_MOST_POINTERS], self._untyped(struct)):
+        for offset, target in itertools.chain(pointers, self._untyped(struct)):
+            self._left -= 1
+            if self._left < 0:
+                return
             value = int.from_bytes(content[offset : offset + WORD], "little")
             if found := self._object(value, target) if value >> 63 else None:
                 yield found
