@@ -278,7 +278,8 @@ class Objects:
                     yield Struct(place, type, size, f"*{symbol}" if follow else symbol)
         yield from self._nodes
         yield from self._tasks()
-        for pointer, (name, _) in self._slabs.parts.items():
+        parts = self._slabs.parts if self._btf.find("kmem_cache") else {}  # none in a kernel without types
+        for pointer, (name, _) in parts.items():
             if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
                 for offset in self._offsets[:_MOST_ALIKE]:
                     yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
