@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from booted import KERNELS, Guest, left_by
 from conftest import compared, measured
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bigiron.analysis.compare import Line, kind, match
@@ -173,6 +173,8 @@ class Damaged:
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from([0.001, 0.02, 0.3, 1.0]))
+@example(33, 0.3).via("a list of caches that leads nowhere")
+@example(0, 0.02).via("a cache whose objects do not fit")
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_memory_that_makes_no_sense(seed: int, share: float) -> None:
     guest = left_by("debian/6.12")

@@ -278,8 +278,7 @@ class Objects:
                     yield Struct(place, type, size, f"*{symbol}" if follow else symbol)
         yield from self._nodes
         yield from self._tasks()
-        parts = self._slabs.parts if self._btf.find("kmem_cache") else {}  # none in a kernel without types
-        for pointer, (name, _) in parts.items():
+        for pointer, (name, _) in self._slabs.parts.items():
             if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
                 for offset in self._offsets[:_MOST_ALIKE]:
                     yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
@@ -313,10 +312,9 @@ class Objects:
     def _per_cpu_structs(self) -> list[Struct]:
         """What is known of pointers to per-CPU memory, in their order."""
         found = {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
-        for cache in self._slabs.caches.values():
-            for name, pointer in cache.parts:
-                if type := self._btf.find(name):
-                    found[pointer] = Struct(pointer, type, self._btf.size(type), cache.name)
+        for pointer, (name, cache) in self._slabs.parts.items():
+            if type := self._btf.find(name):
+                found[pointer] = Struct(pointer, type, self._btf.size(type), cache)
         return sorted(found.values(), key=lambda struct: struct.address)
 
     def _per_cpu_counters(self) -> Iterator[Struct]:

@@ -51,8 +51,14 @@ class Slabs:
 
     @cached_property
     def parts(self) -> dict[int, tuple[str, str]]:
-        """What caches have of their own, lists of each node and the like: type and cache by address."""
-        caches = self.caches.values()
+        """What caches have of their own, lists of each node and the like: type and cache by address.
+
+        Empty where caches cannot be read, as in a kernel without types.
+        """
+        try:
+            caches = self.caches.values()
+        except UnreadableError:
+            return {}
         return {address: (type, cache.name) for cache in caches for type, address in cache.parts}
 
     def part_at(self, address: int) -> tuple[str, str] | None:
