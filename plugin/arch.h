@@ -10,7 +10,8 @@
 /* What an instruction's memory accesses mean for the recorder. */
 enum insn_kind {
 	INSN_OTHER,	       /* record its accesses */
-	INSN_STRING,	       /* repeats itself over a range of memory */
+	INSN_FILL,	       /* repeats a store over a range of memory */
+	INSN_STRING,	       /* repeats other accesses over ranges of memory */
 	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
 	INSN_CALL,	       /* its store shows where the stack is */
 	INSN_CALL_BY_MEMORY,   /* so does its store; its load is recorded */
@@ -35,8 +36,11 @@ struct arch {
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
+	const char *fill_registers[2]; /* of an INSN_FILL: where it stores next, how many elements are left */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
+	/* How many bytes an element of an INSN_FILL has. */
+	unsigned int (*fill_element)(const uint8_t *bytes, size_t size);
 	enum entry_kind (*entry_kind)(const char *symbol);
 	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */
 	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,

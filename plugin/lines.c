@@ -8,15 +8,18 @@
 #include "hash.h"
 
 #define FIRST_CAPACITY 4096
+#define MOST_SUMS (1 << 20) /* at a time: what the result takes beside the tables stays small */
 
-/* What all CPUs together did to each line: an open hash table. */
+/* What all CPUs together did to a line. */
 struct line_sum {
 	uint64_t line; /* 0: unused */
 	uint32_t first_table;
 	uint8_t shared, written;
 };
 
+/* An open hash table of them: of all lines, or of one part of several that hold about as many each. */
 struct line_sums {
+	unsigned int part, nr_parts;
 	struct line_sum *sums;
 	uint64_t capacity, used;
 };
@@ -33,7 +36,7 @@ static enum context count_context(const struct line_count *count)
 	return count->key >> 1 & 3;
 }
 
-/* Whole pages, so that no entry lies across two lines; huge ones where there are, as addresses are looked up too. */
+/* Whole pages, and huge ones where there are: to find an address takes time too. */
 static struct line_count *allocate(uint64_t capacity)
 {
 	size_t bytes = capacity * sizeof(struct line_count);
@@ -118,11 +121,14 @@ static void settle(struct line_table *table, const struct line_count *count)
 void lines_add(struct line_table *table, const struct line_count *count)
 {
 	struct line_count *pending = &table->pending[table->nr_added++ % NR_LINES_PENDING];
+	const char *place = (const char *)&table->counts[hash_of(count) & (table->capacity - 1)];
 
 	if (pending->key)
 		settle(table, pending);
 	*pending = *count;
-	__builtin_prefetch(&table->counts[hash_of(count) & (table->capacity - 1)], 1);
+	/* It may lie across two lines, or its place be taken. */
+	__builtin_prefetch(place, 1);
+	__builtin_prefetch(place + 64, 1);
 }
 
 void lines_settle(struct line_table *table)
@@ -145,9 +151,9 @@ static struct line_sum *find_sum(const struct line_sums *table, uint64_t line)
 
 static bool grow_sums(struct line_sums *table)
 {
-	struct line_sums bigger = { .capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY };
+	struct line_sums bigger = *table;
 
-	bigger.used = table->used;
+	bigger.capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY;
 	bigger.sums = calloc(bigger.capacity, sizeof(*bigger.sums));
 	if (!bigger.sums)
 		return false;
@@ -159,15 +165,19 @@ static bool grow_sums(struct line_sums *table)
 	return true;
 }
 
+static bool is_in_part(const struct line_sums *table, const struct line_count *count)
+{
+	return count->key && hash(count_line(count), 1) % table->nr_parts == table->part;
+}
+
 static bool sum_lines(struct line_sums *result, const struct line_table *tables, unsigned int nr_tables)
 {
-	*result = (struct line_sums){ 0 };
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		for (uint64_t i = 0; i < tables[t].capacity; i++) {
 			const struct line_count *count = &tables[t].counts[i];
 			struct line_sum *sum;
 
-			if (!count->key)
+			if (!is_in_part(result, count))
 				continue;
 			if (result->used * 2 >= result->capacity && !grow_sums(result))
 				return false;
@@ -190,27 +200,43 @@ static void write_count(FILE *out, unsigned int cpu, const struct line_count *co
 		count->chain, count->reads, count->writes, count->bytes);
 }
 
-int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
+static void write_part(FILE *out, const struct line_sums *sums, const struct line_table *tables, unsigned int nr_tables,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
-	struct line_sums sums;
-	bool whole = sum_lines(&sums, tables, nr_tables);
-
-	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
-	for (unsigned int t = 0; whole && t < nr_tables; t++) {
+	for (unsigned int t = 0; t < nr_tables; t++) {
 		for (uint64_t i = 0; i < tables[t].capacity; i++) {
 			const struct line_count *count = &tables[t].counts[i];
 			const struct line_sum *sum;
 
-			if (!count->key)
+			if (!is_in_part(sums, count))
 				continue;
-			sum = find_sum(&sums, count_line(count));
+			sum = find_sum(sums, count_line(count));
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
 			else if (sum->shared && sum->written)
 				write_count(out, t, count);
 		}
 	}
-	free(sums.sums);
+}
+
+int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
+		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	uint64_t most = 0;
+	unsigned int nr_parts;
+	bool whole = true;
+
+	for (unsigned int t = 0; t < nr_tables; t++)
+		most += tables[t].used;
+	nr_parts = most / MOST_SUMS + 1;
+	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
+	for (unsigned int part = 0; whole && part < nr_parts; part++) {
+		struct line_sums sums = { .part = part, .nr_parts = nr_parts };
+
+		whole = sum_lines(&sums, tables, nr_tables);
+		if (whole)
+			write_part(out, &sums, tables, nr_tables, is_stack, stack_accesses);
+		free(sums.sums);
+	}
 	return whole && !ferror(out) ? 0 : -1;
 }

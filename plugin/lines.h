@@ -57,6 +57,12 @@ static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
 	return mask << (address & (LINE_BYTES - 1));
 }
 
+/* The bits of the bytes from `from` to before `end`, which lie in one line. */
+static inline uint64_t lines_range(uint64_t from, uint64_t end)
+{
+	return ~0ull >> (LINE_BYTES - (end - from)) << (from & (LINE_BYTES - 1));
+}
+
 void lines_add(struct line_table *table, const struct line_count *count);
 void lines_settle(struct line_table *table); /* after the last was added */
 

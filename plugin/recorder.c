@@ -69,7 +69,6 @@ struct cpu {
 struct site {
 	struct line_count count; /* key 0: nothing yet */
 	struct cpu *cpu;
-	uint64_t access; /* a string instruction's: the bits of count.bytes for one at the line's start */
 };
 
 /* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
@@ -90,7 +89,7 @@ static const struct arch *arch;
 static qemu_plugin_id_t plugin_id;
 static unsigned int nr_cpus;
 static struct cpu *cpus;
-static struct qemu_plugin_register *mark_registers[4];
+static struct qemu_plugin_register *mark_registers[4], *fill_registers[2];
 static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
@@ -268,6 +267,16 @@ static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED,
 	chain_return(&cpu->stack->calls, address);
 }
 
+static uint64_t read_register(struct qemu_plugin_register *handle)
+{
+	uint64_t value = 0;
+
+	g_byte_array_set_size(buffer, 0);
+	if (qemu_plugin_read_register(handle, buffer) == sizeof(value))
+		memcpy(&value, buffer->data, sizeof(value));
+	return value;
+}
+
 static struct site *new_site(uint64_t pc)
 {
 	struct site *site;
@@ -327,56 +336,102 @@ static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
 	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
 }
 
-static inline void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t address)
-{
-	uint64_t key = lines_key(address, cpu->context);
-	chain_id chain = cpu->stack->calls.chain;
+/* What QEMU says of an access: there are few kinds, and to ask takes longer than to count. */
+struct kind {
+	qemu_plugin_meminfo_t info;
+	bool store;
+	uint64_t bytes; /* of line_count, at the line's start; 0: not asked yet */
+};
 
-	if (site->count.key != key || site->count.chain != chain || site->cpu != cpu) {
-		empty_site(site);
-		/* A device register, such as a clock's, is the emulator's, and no cache line. */
-		if (is_device(info, address))
-			return;
-		site->count.key = key;
-		site->count.chain = chain;
-		site->cpu = cpu;
-	}
-	site->count.bytes |= lines_bytes(address, qemu_plugin_mem_size_shift(info));
-	if (qemu_plugin_mem_is_store(info))
+static inline struct kind *kind_place(qemu_plugin_meminfo_t info)
+{
+	static struct kind kinds[256];
+
+	return &kinds[(info ^ info >> 8) % 256];
+}
+
+static const struct kind *find_kind(qemu_plugin_meminfo_t info)
+{
+	struct kind *kind = kind_place(info);
+
+	if (kind->info != info || !kind->bytes)
+		*kind = (struct kind){ info, qemu_plugin_mem_is_store(info),
+				       lines_bytes(0, qemu_plugin_mem_size_shift(info)) };
+	return kind;
+}
+
+static inline void count(struct site *site, uint64_t address, const struct kind *kind)
+{
+	site->count.bytes |= kind->bytes << (address & (LINE_BYTES - 1));
+	if (kind->store)
 		site->count.writes++;
 	else
 		site->count.reads++;
 }
 
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static inline bool is_at(const struct site *site, const struct cpu *cpu, uint64_t address)
+{
+	return site->count.key == lines_key(address, cpu->context) && site->count.chain == cpu->stack->calls.chain &&
+	       site->cpu == cpu;
+}
+
+static void go_to(struct site *site, struct cpu *cpu, uint64_t address)
+{
+	empty_site(site);
+	site->count.key = lines_key(address, cpu->context);
+	site->count.chain = cpu->stack->calls.chain;
+	site->cpu = cpu;
+}
+
+static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	if (!is_at(site, cpu, address)) {
+		/* A device register, such as a clock's, is the emulator's, and no cache line. */
+		if (is_device(info, address))
+			return;
+		go_to(site, cpu, address);
+	}
+	count(site, address, find_kind(info));
+}
+
+static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t address, struct site *site)
 {
 	struct cpu *cpu = this_cpu();
 
 	if (!is_recorded(cpu, address))
 		return;
 	cpu->string[0] = cpu->string[1] = NULL;
-	count_access(cpu, userdata, info, address);
-}
-
-static NOINLINE void begin_string(struct cpu *cpu, bool store, struct site *site, qemu_plugin_meminfo_t info,
-				  uint64_t address)
-{
-	if (!is_recorded(cpu, address))
-		return;
 	count_access(cpu, site, info, address);
-	site->access = lines_bytes(0, qemu_plugin_mem_size_shift(info));
-	cpu->string[store] = site;
 }
 
-/* A processor copies or clears a whole line at once, where the emulator does it byte by byte: one access a line. */
-static inline void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct site *site = userdata;
+	struct cpu *cpu = cpu_of_state;
+	const struct kind *kind = kind_place(info);
+
+	/* How fast recording is depends on this path most of all: it calls nothing. */
+	if (cpu_state != current_cpu || kind->info != info || !is_recorded(cpu, address) || !is_at(site, cpu, address)) {
+		on_other_access(info, address, site);
+		return;
+	}
+	cpu->string[0] = cpu->string[1] = NULL;
+	count(site, address, kind);
+}
+
+/* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
+static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (cpu->string[store] == site && site->cpu == cpu && site->count.key == lines_key(address, cpu->context))
-		site->count.bytes |= site->access << (address & (LINE_BYTES - 1));
-	else
-		begin_string(cpu, store, site, info, address);
+	if (!is_recorded(cpu, address))
+		return;
+	if (cpu->string[store] == site && is_at(site, cpu, address)) {
+		site->count.bytes |= find_kind(info)->bytes << (address & (LINE_BYTES - 1));
+		return;
+	}
+	count_access(cpu, site, info, address);
+	cpu->string[store] = site;
 }
 
 static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -387,6 +442,57 @@ static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, u
 static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
 	on_string_access(userdata, info, address, true);
+}
+
+/*
+ * An instruction that fills memory element by element: one access a line too. Its registers tell all that it will do,
+ * and in the kernel's memory no fault keeps it from that, so there is no need to see every element.
+ */
+struct fill {
+	struct site *site;
+	unsigned int element; /* bytes */
+	uint64_t end, left;   /* the range's end, and its bytes that were left when the instruction last began */
+};
+
+static struct fill *new_fill(uint64_t pc, unsigned int element)
+{
+	struct fill *fill = calloc(1, sizeof(*fill));
+
+	if (!fill)
+		abort();
+	fill->site = new_site(pc);
+	fill->element = element;
+	return fill;
+}
+
+static void on_fill(unsigned int nr UNUSED, void *userdata)
+{
+	struct fill *fill = userdata;
+	struct cpu *cpu = this_cpu();
+	uint64_t from, end, left, next;
+	bool goes_on;
+
+	if (!cpu->recording)
+		return;
+	from = read_register(fill_registers[0]);
+	left = read_register(fill_registers[1]) * fill->element;
+	end = from + left;
+	/* A long one begins anew now and then, for QEMU to look for interrupts. */
+	goes_on = end == fill->end && left < fill->left;
+	fill->end = end;
+	fill->left = left;
+	if (goes_on)
+		return;
+	cpu->string[0] = cpu->string[1] = NULL;
+	for (; from < end; from = next) {
+		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
+		if (!is_recorded(cpu, from))
+			continue;
+		if (!is_at(fill->site, cpu, from))
+			go_to(fill->site, cpu, from);
+		fill->site->count.bytes |= lines_range(from, next < end ? next : end);
+		fill->site->count.writes++;
+	}
 }
 
 static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -537,6 +643,10 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_RW, new_site(pc));
+			break;
+		case INSN_FILL:
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,
+							       new_fill(pc, arch->fill_element(bytes, size)));
 			break;
 		case INSN_STRING:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS,
@@ -819,16 +929,6 @@ static void mark_arm(uint64_t address, size_t length)
 	retranslate(true);
 }
 
-static uint64_t read_register(struct qemu_plugin_register *handle)
-{
-	uint64_t value = 0;
-
-	g_byte_array_set_size(buffer, 0);
-	if (qemu_plugin_read_register(handle, buffer) == sizeof(value))
-		memcpy(&value, buffer->data, sizeof(value));
-	return value;
-}
-
 static void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	uint64_t mark, memory, length;
@@ -853,10 +953,14 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 	GArray *registers = qemu_plugin_get_registers();
 	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
 
-	for (unsigned int i = 0; i < registers->len; i++)
+	for (unsigned int i = 0; i < registers->len; i++) {
 		for (int j = 0; j < 4; j++)
 			if (!strcmp(descriptor[i].name, arch->mark_registers[j]))
 				mark_registers[j] = descriptor[i].handle;
+		for (int j = 0; j < 2; j++)
+			if (!strcmp(descriptor[i].name, arch->fill_registers[j]))
+				fill_registers[j] = descriptor[i].handle;
+	}
 	g_array_free(registers, 1);
 }
 

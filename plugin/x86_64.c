@@ -35,6 +35,7 @@ struct insn {
 	uint8_t rex;
 	bool segment;	 /* addressed through fs or gs */
 	bool repeats;
+	bool word;	 /* 16 bits wide, where REX does not say otherwise */
 	const uint8_t *modrm, *end;
 };
 
@@ -46,7 +47,9 @@ static bool decode(struct insn *insn, const uint8_t *at, size_t size)
 			insn->segment = true;
 		else if (*at == 0xf2 || *at == 0xf3)
 			insn->repeats = true;
-		else if (*at != 0x66 && *at != 0x67 && *at != 0xf0 && *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
+		else if (*at == 0x66)
+			insn->word = true;
+		else if (*at != 0x67 && *at != 0xf0 && *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
 			break;
 	}
 	if (at < insn->end && (*at & 0xf0) == 0x40)
@@ -93,6 +96,8 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 			return INSN_INTERRUPT_RETURN;
 		if (opcode == 0xff && reg == 2)
 			return *insn.modrm >> 6 == 3 ? INSN_CALL : INSN_CALL_BY_MEMORY;
+		if (insn.repeats && (opcode == 0xaa || opcode == 0xab))
+			return INSN_FILL;
 		if (insn.repeats && ((opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf)))
 			return INSN_STRING;
 		if ((opcode >= 0x50 && opcode <= 0x5f) || opcode == 0x68 || opcode == 0x6a || opcode == 0x9c ||
@@ -104,6 +109,15 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 	if (insn.map == 2 && (opcode & 0xf6) == 0xa0)
 		return INSN_STACK; /* push and pop of fs and gs */
 	return is_stack_relative(&insn) ? INSN_STACK : INSN_OTHER;
+}
+
+static unsigned int fill_element(const uint8_t *bytes, size_t size)
+{
+	struct insn insn;
+
+	if (!decode(&insn, bytes, size) || insn.opcode == 0xaa)
+		return 1;
+	return insn.rex & 8 ? 8 : insn.word ? 2 : 4;
 }
 
 static bool starts_with(const char *text, const char *prefix)
@@ -148,8 +162,10 @@ const struct arch arch_x86_64 = {
 	.no_stack_from = 0xfffffe0000000000,
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
+	.fill_registers = { "rdi", "rcx" },
 	.is_mark = is_mark,
 	.classify = classify,
+	.fill_element = fill_element,
 	.entry_kind = entry_kind,
 	.find_call = find_call,
 };

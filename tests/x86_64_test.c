@@ -25,6 +25,8 @@ static const char *const entry_kinds[] = {
 
 static const char *kind_of_insn(const char *hex)
 {
+	static char text[32];
+	enum insn_kind kind;
 	uint8_t bytes[16];
 	size_t size = 0;
 
@@ -32,7 +34,13 @@ static const char *kind_of_insn(const char *hex)
 		size++;
 		hex += 2 + (hex[2] == ' ');
 	}
-	return arch_x86_64.is_mark(bytes, size) ? "mark" : insn_kinds[arch_x86_64.classify(bytes, size)];
+	if (arch_x86_64.is_mark(bytes, size))
+		return "mark";
+	kind = arch_x86_64.classify(bytes, size);
+	if (kind != INSN_FILL)
+		return insn_kinds[kind];
+	snprintf(text, sizeof(text), "fill by %u", arch_x86_64.fill_element(bytes, size));
+	return text;
 }
 
 int main(int argc, char **argv)
