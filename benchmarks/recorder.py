@@ -1,0 +1,185 @@
+"""What the recorder costs: the same virtual machine with it and without it.
+
+Every figure is a ratio, with the recorder to without it, of medians; the two run side by side.
+
+    boot       from QEMU's start to the agent's first word: loaded, the recorder instruments nothing
+    warm-up    operations before the recording: neither here (goal for both: at most 1.1)
+    recording  the same operations, recorded (goal: at most 4), without what it costs once
+    with once  the same, with what it costs once: all code is translated again, and the result written
+
+Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
+on a busy one they leave out the work of others.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bigiron import compiled, kernels, workloads
+from bigiron.machines import vm
+from bigiron.machines.architecture import X86_64
+from bigiron.machines.qemu import require_qemu
+from bigiron.machines.topology import Topology
+
+KERNEL = "debian/6.1"
+CPUS, MANY_CPUS = 8, 64
+ROUNDS = 3
+# Each takes about a second without the recorder.
+OPERATIONS = {"open1": 3000, "getppid1": 150_000, "page_fault1": 100}
+FEW_OPERATIONS = 500  # what `bigiron run` records by default
+CONTRIB = ("libhotpages.so", "libcache.so")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one machine does: so many operations of warm-up, then as many recorded."""
+
+    workload: str
+    operations: int
+    cpus: int = CPUS
+    recorder: Path | None = None
+    qemu: str = X86_64.qemu
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of QEMU in each stage, and the most memory that it had."""
+
+    boot: float
+    warm_up: float
+    recording: float
+    all: float
+    peak_mib: float
+
+
+def measure(job: Job) -> Cost:
+    """Run one machine to its end."""
+    marks: list[tuple[str, float, float]] = []
+
+    def on_stage(stage: str) -> None:
+        marks.append((stage, *_qemu_usage()))
+
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as results:
+        machine = vm.VirtualMachine(
+            architecture=replace(X86_64, qemu=job.qemu),
+            kernel=kernels.find(KERNEL).image,
+            agent=compiled.agent(workloads.find(job.workload), X86_64.compiler),
+            job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nsymbols\nstay\n"
+            f"warmup {job.operations}\nsamples 1\n"
+            f"operations {job.operations}\nrecord conflicts\npatience_s 200\n",
+            topology=Topology(cores=job.cpus),
+            memory_mib=vm.memory_mib(job.cpus),
+            deadline_s=500,
+            plugin=job.recorder,
+            results=Path(results),
+        )
+        vm.run(machine, threading.Event(), on_stage)
+    began = {stage: seconds for stage, seconds, _ in reversed(marks)}  # the first of each stage
+    _, end, peak_mib = marks[-1]
+    # The sample, which lasts no time, parts what arming costs from the warm-up.
+    warm_up, recording = began["in warm-up"], began["in samples"]
+    return Cost(marks[0][1], recording - warm_up, end - recording, end, peak_mib)
+
+
+def _qemu_usage() -> tuple[float, float]:
+    """CPU seconds and peak MiB so far of this thread's only child, which is QEMU."""
+    qemu = Path("/proc") / Path("/proc/thread-self/children").read_text().split()[0]
+    fields = (qemu / "stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    status = dict(line.split(":", 1) for line in (qemu / "status").read_text().splitlines())
+    return ticks / os.sysconf("SC_CLK_TCK"), int(status["VmHWM"].split()[0]) / 1024
+
+
+def side_by_side(jobs: Sequence[Job]) -> list[Cost]:
+    """Measure several machines at the same time."""
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(measure, jobs))
+
+
+def compare(workload: str, recorder: Path) -> tuple[float, float, float, float, float]:
+    """The ratios of boot, warm-up, recording without and with what it costs once, and that in seconds."""
+    with_it, without_it = [], []
+    for _ in range(ROUNDS):
+        plain = Job(workload, OPERATIONS[workload])
+        cost, plain_cost = side_by_side([replace(plain, recorder=recorder), plain])
+        with_it.append(cost)
+        without_it.append(plain_cost)
+    plain = Job(workload, 1)
+    once, plain_once = (cost.recording for cost in side_by_side([replace(plain, recorder=recorder), plain]))
+    recording = median(cost.recording for cost in with_it)
+    plain_recording = median(cost.recording for cost in without_it)
+    return (
+        median(cost.boot for cost in with_it) / median(cost.boot for cost in without_it),
+        median(cost.warm_up for cost in with_it) / median(cost.warm_up for cost in without_it),
+        (recording - once) / (plain_recording - plain_once),
+        recording / plain_recording,
+        once - plain_once,
+    )
+
+
+def contrib_plugins() -> list[Path]:
+    """QEMU's own example plugins, where a distribution has them."""
+    folders = [Path("/usr/lib"), Path("/usr/libexec"), Path("/usr/local/lib")]
+    return [path for folder in folders for name in CONTRIB for path in folder.glob(f"**/qemu/**/{name}")]
+
+
+def compare_contrib(console: Console, recorder: Path) -> None:
+    """Whole runs, boot included, of the recorder and of QEMU's own plugins."""
+    plugins = contrib_plugins()
+    if not plugins:
+        console.print(f"Not compared with QEMU's own plugins: Debian ships no {' nor '.join(CONTRIB)}.")
+        return
+    plain = Job("open1", FEW_OPERATIONS)
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as folder:
+        jobs = [plain, replace(plain, recorder=recorder)]
+        for plugin in plugins:
+            qemu = Path(folder) / plugin.stem
+            qemu.write_text(f'#!/bin/sh\nexec {X86_64.qemu} "$@" -plugin {plugin}\n')
+            qemu.chmod(0o755)
+            jobs.append(replace(plain, qemu=str(qemu)))
+        costs = side_by_side(jobs)
+    ratios = [cost.all / costs[0].all for cost in costs]
+    names = ["recorder", *(plugin.stem for plugin in plugins)]
+    each = ", ".join(f"{name} {ratio:.2f}" for name, ratio in zip(names, ratios[1:], strict=True))
+    console.print(f"Whole runs, boot included, of {FEW_OPERATIONS} open1: {each}")
+
+
+def main() -> None:
+    """Print the table."""
+    # With a core for each CPU, the machine without the recorder would use more than one thread.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    console, recorder = Console(), compiled.recorder()
+    console.print(
+        f"The recorder's cost: {KERNEL}, {CPUS} CPUs, QEMU {require_qemu(X86_64.qemu)}, TCG with one thread, "
+        f"median of {ROUNDS}; ratio of QEMU's CPU time with the recorder to without"
+    )
+    table = Table("workload", "operations", "boot", "warm-up", "recording", "with once", "once")
+    for workload, operations in OPERATIONS.items():
+        boot, warm_up, recording, in_all, once = compare(workload, recorder)
+        table.add_row(
+            workload,
+            f"{operations}",
+            *(f"{ratio:.2f}" for ratio in (boot, warm_up, recording, in_all)),
+            f"{once:.2f} s",
+        )
+    console.print(table)
+    many = Job("open1", FEW_OPERATIONS, MANY_CPUS)
+    with_it, without_it = side_by_side([replace(many, recorder=recorder), many])
+    console.print(
+        f"QEMU's memory at most, open1, {MANY_CPUS} CPUs, {FEW_OPERATIONS} operations a task: "
+        f"{with_it.peak_mib:.0f} MiB with the recorder, {without_it.peak_mib:.0f} MiB without: "
+        f"{with_it.peak_mib - without_it.peak_mib:.0f} MiB (goal: under 1024)"
+    )
+    compare_contrib(console, recorder)
+
+
+if __name__ == "__main__":
+    main()
