@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
 
     Returns the file, the package, and the suite it is in.
     """
-    apt = _Apt(arch)
+    apt = Apt(arch)
     refused = apt.update(on_step)
     available = apt.image_packages()
     package = choose(wanted, available)
@@ -63,7 +63,8 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
     if refused:
         on_step(f"apt could not read all package lists, so there may be a newer one: {refused}")
     on_step(f"downloading {package.name} {package.version} ({package.size / 1e6:.0f} MB)")
-    return apt.download(package, to), package, apt.suite_of(package)
+    (file,) = apt.download([f"{package.name}={package.version}"], to)
+    return file, package, apt.suite_of(package)
 
 
 def choose(wanted: str, available: Iterable[Package]) -> Package | None:
@@ -95,7 +96,7 @@ def _series(available: Iterable[Package]) -> list[str]:
     return [f"debian/{major}.{minor}" for major, minor in sorted(pairs)]
 
 
-class _Apt:
+class Apt:
     """apt with its own sources, lists and cache, one folder an architecture."""
 
     def __init__(self, arch: str) -> None:
@@ -137,12 +138,13 @@ class _Apt:
             if (found := name.fullmatch(fields["Package"]))
         ]
 
-    def download(self, package: Package, to: Path) -> Path:
-        done = self._run("apt-get", "download", f"{package.name}={package.version}", cwd=to)
+    def download(self, packages: Sequence[str], to: Path) -> list[Path]:
+        """Download packages (`NAME`, the newest, or `NAME=VERSION`) into a folder that has none yet."""
+        done = self._run("apt-get", "download", *packages, cwd=to)
         files = list(to.glob("*.deb"))
-        if done.returncode or len(files) != 1:
-            raise UserError(f"{package.name} {package.version} could not be downloaded: {_reason(done)}")
-        return files[0]
+        if done.returncode or len(files) != len(packages):
+            raise UserError(f"{' '.join(packages)} could not be downloaded: {_reason(done)}")
+        return files
 
     def suite_of(self, package: Package) -> str:
         """The first suite that has it: `linux-… | 6.1.192-2 | URI bookworm-security/main amd64 Packages`."""
