@@ -1,0 +1,238 @@
+"""How soon user code runs: bigiron's boot against virtme-ng's.
+
+Same QEMU, kernel image, CPUs, memory and accelerator; the rest is as each of the two has it. They boot in
+turn, so that both meet the same machine. Times are by this machine's clock, from QEMU's start to
+
+    first program   the kernel starts the initramfs's program: bigiron's agent, which is also its last; the
+                    shell with which virtme-ng loads modules and mounts this machine's files
+    init            the init that stays starts: virtme-ng's is a program on those files
+    command         the first word of what the user asked to run
+
+virtme-ng's come from its kernel's log. bigiron's three are all the agent's first word, a little late for the
+first two; the workload is part of the agent.
+"""
+
+import os
+import pty
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bigiron import compiled, workloads
+from bigiron.cache import cache_folder
+from bigiron.kernels import debian
+from bigiron.machines import vm
+from bigiron.machines.architecture import X86_64
+from bigiron.machines.qemu import require_qemu
+from bigiron.machines.topology import Topology
+
+SERIES = "6.1"
+CPUS = 8
+ROUNDS = 7
+DEADLINE_S = 120
+ACCELERATOR = "tcg,thread=single"
+
+VIRTME_NG = "virtme-ng==1.42"
+# virtme-ng leaves these to the machine; Debian 12 has no virtiofsd. They run with their own libraries.
+PACKAGES = {
+    "virtiofsd": "gives virtme-ng's guest this machine's files, as Debian's cloud kernels have no 9p",
+    "kmod": "finds the kernel's modules for it",
+    "busybox-static": "is its initramfs",
+}
+LIBRARIES = (
+    "libc6",
+    "libcap-ng0",
+    "libgcc-s1",
+    "libkmod2",
+    "liblzma5",
+    "libseccomp2",
+    "libssl3t64",
+    "libzstd1",
+)
+PROGRAMS = {"virtiofsd": "libexec/virtiofsd", "modprobe": "bin/kmod", "depmod": "bin/kmod"}
+# The second serial port is free of whatever virtme-ng does with the console.
+SCRIPT = (
+    "echo word >/dev/ttyS1; echo word >/dev/kmsg; "
+    r"dmesg | grep -E '\] (Run /init|virtme-ng-init: |word$)' >/dev/ttyS1; echo end >/dev/ttyS1"
+)
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Seconds from QEMU's start to each of the moments above."""
+
+    first_program: float
+    init: float
+    command: float
+
+
+@dataclass(frozen=True)
+class Peer:
+    """virtme-ng, ready to run."""
+
+    vng: Path
+    path: str  # PATH with what it needs
+    kernel: Path
+    release: str
+    version: str
+
+
+def set_up() -> Peer:
+    """Install virtme-ng and what it needs into the cache, once."""
+    home = cache_folder("benchmarks")
+    vng = home / VIRTME_NG / "bin" / "vng"
+    if not vng.exists():
+        print(f"installing {VIRTME_NG} by pip into {home}: the peer that bigiron's boot is measured against")
+        venv.create(home / VIRTME_NG, clear=True, with_pip=True)
+        check([home / VIRTME_NG / "bin" / "pip", "install", "--quiet", VIRTME_NG])
+    tools = home / "tools"
+    if not tools.exists():
+        reasons = "; ".join(f"{package} {why}" for package, why in PACKAGES.items())
+        print(f"downloading Debian packages, and their libraries, into {home}: {reasons}")
+        apt = debian.Apt("x86_64")
+        apt.update(print)
+        with tempfile.TemporaryDirectory(dir=home) as folder:
+            files = apt.download([*PACKAGES, *LIBRARIES], Path(folder))
+            unpack(files, Path(folder) / "tools")
+            (Path(folder) / "tools").rename(tools)
+            wrap_programs(tools)
+    kernels = home / f"debian-{SERIES}"
+    if not kernels.exists():
+        print(f"downloading Debian's kernel {SERIES} into {home}: virtme-ng needs its modules too")
+        with tempfile.TemporaryDirectory(dir=home) as folder:
+            file, package, _suite = debian.download(SERIES, "x86_64", Path(folder), print)
+            unpack([file], Path(folder) / package.version)
+            kernels.mkdir()
+            (Path(folder) / package.version).rename(kernels / package.version)
+    (kernel,) = kernels.glob("*/boot/vmlinuz-*")
+    return Peer(
+        vng,
+        os.pathsep.join(
+            [str(vng.parent), str(tools / "wrapped"), str(tools / "usr/bin"), os.environ["PATH"]]
+        ),
+        kernel,
+        kernel.name.removeprefix("vmlinuz-"),
+        kernel.parent.parent.name,
+    )
+
+
+def unpack(files: Sequence[Path], to: Path) -> None:
+    """The files of verified packages."""
+    for file in files:
+        check(["dpkg-deb", "--extract", file, to])
+
+
+def wrap_programs(tools: Path) -> None:
+    """Scripts that start the unpacked programs with the libraries unpacked beside them."""
+    libraries = tools / "usr/lib/x86_64-linux-gnu"
+    (tools / "wrapped").mkdir()
+    for name, program in PROGRAMS.items():
+        script = tools / "wrapped" / name
+        loader = f"{libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 {name}"
+        script.write_text(f'#!/bin/sh\nexec {loader} {tools}/usr/{program} "$@"\n')
+        script.chmod(0o755)
+
+
+def check(command: Sequence[str | Path]) -> None:
+    """Run a command that must succeed."""
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def boot_bigiron(kernel: Path) -> Boot:
+    """Seconds to the agent's first word."""
+    machine = vm.VirtualMachine(
+        architecture=X86_64,
+        kernel=kernel,
+        agent=compiled.agent(workloads.find("getppid1"), X86_64.compiler),
+        job=f"cpus {CPUS}\n",
+        topology=Topology(cores=CPUS),
+        memory_mib=vm.memory_mib(CPUS),
+        deadline_s=DEADLINE_S,
+    )
+    assert machine.accelerator == ACCELERATOR
+    word = vm.run(machine, threading.Event(), lambda _stage: None).seconds_to_agent
+    return Boot(word, word, word)
+
+
+def boot_virtme_ng(peer: Peer) -> Boot:
+    """Seconds to its script's first word, and back from there by the guest's log to what went before."""
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as name, socket.socket(socket.AF_UNIX) as listener:
+        folder = Path(name)
+        qemu = folder / "qemu"
+        qemu.write_text(f'#!/bin/sh\ndate +%s.%N >{folder}/start\nexec {X86_64.qemu} "$@"\n')
+        qemu.chmod(0o755)
+        listener.bind(str(folder / "port"))
+        listener.listen()
+        listener.settimeout(DEADLINE_S)
+        port = f"-chardev socket,id=port,path={folder}/port -serial chardev:port"
+        command: list[str | Path] = [
+            peer.vng,
+            "--run",
+            peer.kernel,
+            "--cpus",
+            f"{CPUS}",
+            "--memory",
+            f"{vm.memory_mib(CPUS)}M",
+        ]
+        command += ["--disable-kvm", "--qemu", qemu, f"--qemu-opts=-accel {ACCELERATOR} {port}"]
+        ours, theirs = pty.openpty()  # it wants a terminal
+        process = subprocess.Popen(
+            [*vm.dying_with(os.getpid()), *command, "--exec", SCRIPT],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "PATH": peer.path},
+            start_new_session=True,
+        )
+        try:
+            with listener.accept()[0] as connection:
+                connection.settimeout(DEADLINE_S)
+                said = connection.recv(64)
+                word = time.time() - float((folder / "start").read_text())
+                while not said.endswith(b"end\r\n"):
+                    said += connection.recv(1 << 16)
+            process.wait(DEADLINE_S)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+            os.close(theirs)
+    logged = re.findall(r"\[ *([\d.]+)\] (Run /init|virtme-ng-init|word)", said.decode())
+    first = {what: float(seconds) for seconds, what in reversed(logged)}
+    return Boot(*(word - first["word"] + first[what] for what in ("Run /init", "virtme-ng-init", "word")))
+
+
+def main() -> None:
+    """Print the medians and their ratios."""
+    # With a core for each CPU, bigiron would use more than one thread.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    console, peer = Console(), set_up()
+    console.print(
+        f"Boot: Debian's {peer.release} ({peer.version}), {CPUS} CPUs, {vm.memory_mib(CPUS)} MiB, "
+        f"QEMU {require_qemu(X86_64.qemu)} with {ACCELERATOR}; median of {ROUNDS}, in turn; "
+        "seconds from QEMU's start"
+    )
+    console.print(
+        f"vng --run vmlinuz --cpus {CPUS} --disable-kvm --exec 'echo word >/dev/ttyS1', {VIRTME_NG}"
+    )
+    boots = [(boot_bigiron(peer.kernel), boot_virtme_ng(peer)) for _ in range(ROUNDS)]
+    table = Table("", "bigiron", "virtme-ng", "ratio (goal: at most 0.50)")
+    for moment in (field.name for field in fields(Boot)):
+        ours, theirs = (median(getattr(one, moment) for one in side) for side in zip(*boots, strict=True))
+        table.add_row(moment.replace("_", " "), f"{ours:.2f} s", f"{theirs:.2f} s", f"{ours / theirs:.2f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
