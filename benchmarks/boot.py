@@ -7,6 +7,7 @@ turn, so that both meet the same machine. Times are by this machine's clock, fro
                     shell with which virtme-ng loads modules and mounts this machine's files
     init            the init that stays starts: virtme-ng's is a program on those files
     command         the first word of what the user asked to run
+    cpu time        of QEMU until then: the same as command on an idle machine, and less blurred on a busy one
 
 virtme-ng's come from its kernel's log. bigiron's three are all the agent's first word, a little late for the
 first two; the workload is part of the agent.
@@ -15,6 +16,7 @@ first two; the workload is part of the agent.
 import os
 import pty
 import re
+import signal
 import socket
 import subprocess
 import tempfile
@@ -22,6 +24,7 @@ import threading
 import time
 import venv
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
@@ -50,16 +53,8 @@ PACKAGES = {
     "kmod": "finds the kernel's modules for it",
     "busybox-static": "is its initramfs",
 }
-LIBRARIES = (
-    "libc6",
-    "libcap-ng0",
-    "libgcc-s1",
-    "libkmod2",
-    "liblzma5",
-    "libseccomp2",
-    "libssl3t64",
-    "libzstd1",
-)
+LIBRARIES = ["libc6", "libcap-ng0", "libgcc-s1", "libkmod2", "liblzma5", "libseccomp2"]
+LIBRARIES += ["libssl3t64", "libzstd1"]
 PROGRAMS = {"virtiofsd": "libexec/virtiofsd", "modprobe": "bin/kmod", "depmod": "bin/kmod"}
 # The second serial port is free of whatever virtme-ng does with the console.
 SCRIPT = (
@@ -70,11 +65,12 @@ SCRIPT = (
 
 @dataclass(frozen=True)
 class Boot:
-    """Seconds from QEMU's start to each of the moments above."""
+    """Seconds from QEMU's start to each of the moments above, and of QEMU's CPU time."""
 
     first_program: float
     init: float
     command: float
+    cpu_time: float
 
 
 @dataclass(frozen=True)
@@ -100,48 +96,48 @@ def set_up() -> Peer:
     if not tools.exists():
         reasons = "; ".join(f"{package} {why}" for package, why in PACKAGES.items())
         print(f"downloading Debian packages, and their libraries, into {home}: {reasons}")
-        apt = debian.Apt("x86_64")
-        apt.update(print)
-        with tempfile.TemporaryDirectory(dir=home) as folder:
-            files = apt.download([*PACKAGES, *LIBRARIES], Path(folder))
-            unpack(files, Path(folder) / "tools")
-            (Path(folder) / "tools").rename(tools)
-            wrap_programs(tools)
+        download_tools(tools)
     kernels = home / f"debian-{SERIES}"
     if not kernels.exists():
         print(f"downloading Debian's kernel {SERIES} into {home}: virtme-ng needs its modules too")
-        with tempfile.TemporaryDirectory(dir=home) as folder:
-            file, package, _suite = debian.download(SERIES, "x86_64", Path(folder), print)
-            unpack([file], Path(folder) / package.version)
-            kernels.mkdir()
-            (Path(folder) / package.version).rename(kernels / package.version)
+        download_kernel(kernels)
     (kernel,) = kernels.glob("*/boot/vmlinuz-*")
+    path = [vng.parent, tools / "wrapped", tools / "usr/bin", os.environ["PATH"]]
     return Peer(
-        vng,
-        os.pathsep.join(
-            [str(vng.parent), str(tools / "wrapped"), str(tools / "usr/bin"), os.environ["PATH"]]
-        ),
-        kernel,
-        kernel.name.removeprefix("vmlinuz-"),
-        kernel.parent.parent.name,
+        vng=vng,
+        path=os.pathsep.join(map(str, path)),
+        kernel=kernel,
+        release=kernel.name.removeprefix("vmlinuz-"),
+        version=kernel.parent.parent.name,
     )
 
 
-def unpack(files: Sequence[Path], to: Path) -> None:
-    """The files of verified packages."""
-    for file in files:
-        check(["dpkg-deb", "--extract", file, to])
+def download_tools(to: Path) -> None:
+    """Unpack Debian's packages, and scripts that start their programs with the libraries beside them."""
+    apt = debian.Apt("x86_64")
+    apt.update(print)
+    with tempfile.TemporaryDirectory(dir=to.parent) as folder:
+        tools = Path(folder) / "tools"
+        for file in apt.download([*PACKAGES, *LIBRARIES], Path(folder)):
+            check(["dpkg-deb", "--extract", file, tools])
+        (tools / "wrapped").mkdir()
+        for name, program in PROGRAMS.items():
+            libraries = "$usr/lib/x86_64-linux-gnu"
+            loader = f'"{libraries}/ld-linux-x86-64.so.2" --library-path "{libraries}" --argv0 {name}'
+            script = tools / "wrapped" / name
+            script.write_text(f'#!/bin/sh\nusr=${{0%/*}}/../usr\nexec {loader} "$usr/{program}" "$@"\n')
+            script.chmod(0o755)
+        tools.rename(to)
 
 
-def wrap_programs(tools: Path) -> None:
-    """Scripts that start the unpacked programs with the libraries unpacked beside them."""
-    libraries = tools / "usr/lib/x86_64-linux-gnu"
-    (tools / "wrapped").mkdir()
-    for name, program in PROGRAMS.items():
-        script = tools / "wrapped" / name
-        loader = f"{libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 {name}"
-        script.write_text(f'#!/bin/sh\nexec {loader} {tools}/usr/{program} "$@"\n')
-        script.chmod(0o755)
+def download_kernel(to: Path) -> None:
+    """Unpack the newest kernel of the series into a folder of its version."""
+    with tempfile.TemporaryDirectory(dir=to.parent) as folder:
+        file, package, _suite = debian.download(SERIES, "x86_64", Path(folder), print)
+        kernels = Path(folder) / SERIES
+        kernels.mkdir()
+        check(["dpkg-deb", "--extract", file, kernels / package.version])
+        kernels.rename(to)
 
 
 def check(command: Sequence[str | Path]) -> None:
@@ -161,8 +157,13 @@ def boot_bigiron(kernel: Path) -> Boot:
         deadline_s=DEADLINE_S,
     )
     assert machine.accelerator == ACCELERATOR
-    word = vm.run(machine, threading.Event(), lambda _stage: None).seconds_to_agent
-    return Boot(word, word, word)
+    cpu: list[float] = []
+
+    def on_stage(_stage: str) -> None:
+        cpu.append(cpu_seconds(Path("/proc/thread-self/children").read_text().strip()))
+
+    word = vm.run(machine, threading.Event(), on_stage).seconds_to_agent
+    return Boot(word, word, word, cpu[0])
 
 
 def boot_virtme_ng(peer: Peer) -> Boot:
@@ -170,25 +171,18 @@ def boot_virtme_ng(peer: Peer) -> Boot:
     with tempfile.TemporaryDirectory(prefix="bigiron-") as name, socket.socket(socket.AF_UNIX) as listener:
         folder = Path(name)
         qemu = folder / "qemu"
-        qemu.write_text(f'#!/bin/sh\ndate +%s.%N >{folder}/start\nexec {X86_64.qemu} "$@"\n')
+        qemu.write_text(f'#!/bin/sh\ndate "+%s.%N $$" >{folder}/start\nexec {X86_64.qemu} "$@"\n')
         qemu.chmod(0o755)
         listener.bind(str(folder / "port"))
         listener.listen()
         listener.settimeout(DEADLINE_S)
         port = f"-chardev socket,id=port,path={folder}/port -serial chardev:port"
-        command: list[str | Path] = [
-            peer.vng,
-            "--run",
-            peer.kernel,
-            "--cpus",
-            f"{CPUS}",
-            "--memory",
-            f"{vm.memory_mib(CPUS)}M",
-        ]
-        command += ["--disable-kvm", "--qemu", qemu, f"--qemu-opts=-accel {ACCELERATOR} {port}"]
+        command: list[str | Path] = [peer.vng, "--run", peer.kernel, "--qemu", qemu, "--disable-kvm"]
+        command += ["--cpus", f"{CPUS}", "--memory", f"{vm.memory_mib(CPUS)}M"]
+        command += [f"--qemu-opts=-accel {ACCELERATOR} {port}", "--exec", SCRIPT]
         ours, theirs = pty.openpty()  # it wants a terminal
         process = subprocess.Popen(
-            [*vm.dying_with(os.getpid()), *command, "--exec", SCRIPT],
+            [*vm.dying_with(os.getpid()), *command],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -199,18 +193,27 @@ def boot_virtme_ng(peer: Peer) -> Boot:
             with listener.accept()[0] as connection:
                 connection.settimeout(DEADLINE_S)
                 said = connection.recv(64)
-                word = time.time() - float((folder / "start").read_text())
+                started, qemu_pid = (folder / "start").read_text().split()
+                word, cpu = time.time() - float(started), cpu_seconds(qemu_pid)
                 while not said.endswith(b"end\r\n"):
                     said += connection.recv(1 << 16)
             process.wait(DEADLINE_S)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # QEMU and virtiofsd too, where it failed
             process.wait()
             os.close(ours)
             os.close(theirs)
     logged = re.findall(r"\[ *([\d.]+)\] (Run /init|virtme-ng-init|word)", said.decode())
     first = {what: float(seconds) for seconds, what in reversed(logged)}
-    return Boot(*(word - first["word"] + first[what] for what in ("Run /init", "virtme-ng-init", "word")))
+    before = word - first["word"]
+    return Boot(before + first["Run /init"], before + first["virtme-ng-init"], word, cpu)
+
+
+def cpu_seconds(pid: str) -> float:
+    """The CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
