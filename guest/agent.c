@@ -20,6 +20,12 @@
 #include "report.h"
 #include "settings.h"
 
+#ifdef __powerpc64__
+#define SECOND_SERIAL_LINE "/dev/hvc1"
+#else
+#define SECOND_SERIAL_LINE "/dev/ttyS1"
+#endif
+
 static int run_in_child(const struct job *job)
 {
 	pid_t runner = fork();
@@ -57,7 +63,7 @@ int main(int argc, char **argv)
 	else if (argc != 2)
 		return fprintf(stderr, "usage: agent JOB\n"), 2;
 
-	report_open(is_init ? "/dev/ttyS1" : NULL);
+	report_open(is_init ? SECOND_SERIAL_LINE : NULL);
 	report_hello();
 	capture_workload_stderr();
 

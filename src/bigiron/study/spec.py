@@ -98,9 +98,10 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         _checked("deadline_s", [spec.deadline_s], 1 << 30)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    target = architecture(spec.arch)
     for name in spec.probes:
-        probes.probe(name)
-    architecture(spec.arch)
+        if probes.probe(name).needs_recorder and not target.has_recorder:
+            raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
     names = [variant.name for variant in spec.variant]
     if not names or len({slug(name) for name in names}) < len(names):
         raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
