@@ -16,6 +16,9 @@ struct job {
 	unsigned long samples;	   /* of throughput */
 	unsigned long sample_ms;
 	unsigned long operations;  /* of each task to record; 0: no recording */
+	unsigned long cpus_to_cycle; /* by workloads of CPU hotplug; 0: all but the first */
+	int allow_hotplug;	   /* on a real machine */
+	int watch;		   /* what each single operation takes */
 	unsigned long record;	   /* bits of enum recorder_what */
 	unsigned long patience_s;  /* a stage that takes longer has failed */
 	unsigned long nr_settings;

@@ -21,6 +21,11 @@ void report_hello(void);
 void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
+/*
+ * What one operation took: its number, its CPU, nanoseconds, of them in the kernel, context switches, voluntary and not,
+ * grace periods waited for, normal and expedited. What is negative is not known.
+ */
+void report_operation(const long *values);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
 int report_files(const struct job *job);
 void report_end(int failed);

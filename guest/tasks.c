@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hotplug.h"
 #include "job.h"
 #include "report.h"
 
@@ -22,6 +23,8 @@
 extern char *testcase_description;
 extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
 extern void __attribute__((weak)) testcase_cleanup(void);
+/* Of a round; a workload that has rounds sets it in testcase_prepare(), the others have none. */
+extern unsigned long __attribute__((weak)) testcase_operations;
 extern void *testcase(unsigned long long *iterations, unsigned long nr);
 void new_task(void *(*func)(void *), void *arg);
 
@@ -44,11 +47,34 @@ static void die_with_the_runner(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+static void wait_for_release(void)
+{
+	char byte;
+
+	if (read(gate[0], &byte, 1) != 1)
+		_exit(1);
+}
+
+void begin_round(unsigned long long *iterations)
+{
+	wait_for_release();
+	++*iterations;
+}
+
+int workload_has_rounds(void)
+{
+	return &testcase_operations != NULL;
+}
+
+unsigned long operations_of_a_round(void)
+{
+	return testcase_operations;
+}
+
 static void *task_main(void *arg)
 {
 	struct task *task = arg;
 	cpu_set_t set;
-	char byte;
 
 	CPU_ZERO(&set);
 	CPU_SET(task->cpu, &set);
@@ -56,8 +82,8 @@ static void *task_main(void *arg)
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
-	if (read(gate[0], &byte, 1) != 1)
-		_exit(1);
+	if (!workload_has_rounds())
+		wait_for_release();
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -112,6 +138,7 @@ int start_tasks(const struct job *job)
 	if (!tasks || slots == MAP_FAILED || pipe2(gate, O_CLOEXEC) ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
+	cpus_to_cycle = job->cpus_to_cycle;
 	if (testcase_prepare)
 		testcase_prepare(job->tasks);
 	for (unsigned long i = 0; i < job->tasks; i++) {

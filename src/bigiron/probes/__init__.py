@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from bigiron.errors import UserError
-from bigiron.probes import conflicts, throughput, work
+from bigiron.probes import conflicts, operations, throughput, work
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
 __all__ = ["Ask", "Probe", "Raw", "Table", "probe", "probes"]
 
-_MODULES: tuple[ModuleType, ...] = (conflicts, work, throughput)
+_MODULES: tuple[ModuleType, ...] = (conflicts, work, operations, throughput)
 _ALL: dict[str, Probe] = {module.PROBE.name: module.PROBE for module in _MODULES}
 
 
@@ -25,7 +25,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, work, throughput
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, work, operations, throughput
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: there are {', '.join(_ALL)}")

@@ -49,6 +49,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     repetitions: int = 1
     operations: int = 500
     """That each task does while it is recorded."""
+    cpus_to_cycle: int = 0
+    """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -98,8 +100,14 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         _checked("deadline_s", [spec.deadline_s], 1 << 30)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    if workload.has_rounds:
+        spec = _for_rounds(spec, workload)
+    elif spec.cpus_to_cycle:
+        raise UserError(f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online")
     target = architecture(spec.arch)
     for name in spec.probes:
+        if name == "operations" and not workload.has_rounds:
+            raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
         if probes.probe(name).needs_recorder and not target.has_recorder:
             raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
     names = [variant.name for variant in spec.variant]
@@ -115,6 +123,19 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         ),
         workload,
     )
+
+
+def _for_rounds(spec: Spec, workload: Workload) -> Spec:
+    """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
+    if spec.tasks not in ("all", [1]) or spec.mode != "process":
+        raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
+    if "throughput" in spec.probes:
+        raise UserError(f"{workload.name} does not go on for ever: measure it with the probe operations")
+    if not 0 <= spec.cpus_to_cycle < min(spec.cpus):
+        raise UserError(
+            f"cpus_to_cycle = {spec.cpus_to_cycle}: of {min(spec.cpus)} CPUs at most {min(spec.cpus) - 1} can go"
+        )
+    return msgspec.structs.replace(spec, tasks=[1])
 
 
 def tasks_at(spec: Spec, cpus: int) -> list[int]:
