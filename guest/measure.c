@@ -13,6 +13,7 @@
 #include "recorder.h"
 #include "report.h"
 #include "tasks.h"
+#include "tracing.h"
 
 /* Each look interrupts a task that is being measured. */
 #define POLL_NS 50000000
@@ -113,10 +114,33 @@ static int watch(const struct job *job)
 	if (!job->watch)
 		return 0;
 	report_stage("operations");
-	operations_watch();
+	operations_watch(WATCH_USAGE);
 	failed = do_operations(job, "operations");
+	operations_watch(WATCH_NOTHING);
 	operations_report();
 	return failed;
+}
+
+static int trace_functions(const struct job *job)
+{
+	if (!job->nr_functions)
+		return 0;
+	report_stage("functions");
+	if (functions_begin(job))
+		return 1;
+	if (workload_has_rounds())
+		operations_watch(WATCH_FUNCTIONS);
+	else
+		tracing_write("tracing_on", "1");
+	if (do_operations(job, "functions"))
+		return 1;
+	if (workload_has_rounds()) {
+		operations_watch(WATCH_NOTHING);
+	} else {
+		tracing_write("tracing_on", "0");
+		gather_tasks(job);
+	}
+	return functions_end(job);
 }
 
 static int record(const struct job *job)
@@ -146,13 +170,13 @@ static int measure_rounds(const struct job *asked)
 	struct job job = *asked;
 
 	job.operations = operations_of_a_round();
-	return watch(&job) || record(&job);
+	return watch(&job) || record(&job) || trace_functions(&job);
 }
 
 static int measure_stretches(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || record(job);
+	return warm_up(job) || sample(job) || record(job) || trace_functions(job);
 }
 
 int measure(const struct job *job)

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "operations.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "report.h"
-
-#define TRACING "/sys/kernel/tracing/"
+#include "tracing.h"
 
 /* Who waits for a grace period calls one of them; since 6.10 the normal one has a name of its own. */
 static const char *const normal_wait[] = { "synchronize_rcu_normal", "__wait_rcu_gp" };
@@ -26,7 +23,7 @@ struct reading {
 
 /* Written by the task, read by the agent. */
 static struct operations {
-	int watched;
+	enum operations_watched watched;
 	unsigned long nr_done;
 	struct operation {
 		int cpu;
@@ -46,15 +43,6 @@ int operations_prepare(unsigned long most)
 	return 0;
 }
 
-static int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	ssize_t written = fd < 0 ? -1 : write(fd, text, strlen(text));
-
-	close(fd);
-	return written < 0;
-}
-
 static void probe_first_of(const char *event, const char *const *functions, int count)
 {
 	char text[128];
@@ -62,23 +50,26 @@ static void probe_first_of(const char *event, const char *const *functions, int 
 
 	for (int i = 0; i < count && failed; i++) {
 		snprintf(text, sizeof(text), "p:bigiron/%s %s\n", event, functions[i]);
-		failed = write_text(TRACING "kprobe_events", text);
+		failed = tracing_append("kprobe_events", text);
 	}
-	snprintf(text, sizeof(text), TRACING "events/bigiron/%s/enable", event);
-	write_text(text, "1");
+	snprintf(text, sizeof(text), "events/bigiron/%s/enable", event);
+	tracing_write(text, "1");
 }
 
-void operations_watch(void)
+void operations_watch(enum operations_watched what)
 {
-	probe_first_of("normal", normal_wait, 2);
-	probe_first_of("expedited", expedited_wait, 1);
-	operations->nr_done = 0;
-	operations->watched = 1;
+	if (what == WATCH_USAGE) {
+		probe_first_of("normal", normal_wait, 2);
+		probe_first_of("expedited", expedited_wait, 1);
+	}
+	if (what != WATCH_NOTHING)
+		operations->nr_done = 0;
+	operations->watched = what;
 }
 
 static void read_grace_periods(struct reading *reading)
 {
-	FILE *profile = fopen(TRACING "kprobe_profile", "re");
+	FILE *profile = fopen(TRACING_FOLDER "kprobe_profile", "re");
 	char event[128];
 	long hits;
 
@@ -113,7 +104,9 @@ static void read_usage(struct reading *reading)
 
 void operation_begin(void)
 {
-	if (!operations->watched)
+	if (operations->watched == WATCH_FUNCTIONS)
+		tracing_write("tracing_on", "1");
+	if (operations->watched != WATCH_USAGE)
 		return;
 	read_grace_periods(&began);
 	read_usage(&began);
@@ -124,7 +117,9 @@ void operation_end(unsigned long nr, int cpu)
 {
 	struct reading now;
 
-	if (!operations->watched)
+	if (operations->watched == WATCH_FUNCTIONS)
+		tracing_write("tracing_on", "0");
+	if (operations->watched != WATCH_USAGE)
 		return;
 	now.nanoseconds = clock_ns();
 	read_usage(&now);
@@ -145,7 +140,6 @@ void operation_end(unsigned long nr, int cpu)
 
 void operations_report(void)
 {
-	operations->watched = 0;
 	for (unsigned long i = 0; i < operations->nr_done; i++) {
 		const struct operation *done = &operations->done[i];
 		const struct reading *took = &done->took;

@@ -6,8 +6,12 @@
 /* Before tasks start: room for so many. Returns 0, or 1 after reporting the error. */
 int operations_prepare(unsigned long most);
 
-/* By the agent: from now on every operation is measured; then report what they took. */
-void operations_watch(void);
+/* What is done around each operation. */
+enum operations_watched { WATCH_NOTHING, WATCH_USAGE, WATCH_FUNCTIONS };
+
+/* By the agent, before a round and after it. */
+void operations_watch(enum operations_watched what);
+/* What they took: of WATCH_USAGE. */
 void operations_report(void);
 
 /* By the task, around its operation `nr`, which is done to `cpu` (-1: to several). They cost nothing unless watched. */

@@ -148,6 +148,24 @@ void report_operation(const long *values)
 	}
 }
 
+void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
+		      unsigned long cost_of_a_call_ns)
+{
+	const char *separator = "";
+
+	WITH_PAYLOAD("functions", out) {
+		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"absent\":[", lost, cost_of_a_call_ns);
+		for (unsigned long i = 0; i < number; i++) {
+			if (!absent[i])
+				continue;
+			fputs(separator, out);
+			json_string(out, names[i]);
+			separator = ",";
+		}
+		fprintf(out, "]}");
+	}
+}
+
 int report_error(const char *kind, const char *format, ...)
 {
 	char *text = NULL;
@@ -168,7 +186,7 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
-static int report_file(const char *path)
+int report_file(const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char line[4096];

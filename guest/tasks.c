@@ -38,6 +38,7 @@ struct task {
 
 static struct task *tasks;
 static char *slots;
+static pid_t *thread_ids; /* of the tasks, shared with them */
 static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
 static unsigned long nr_dead_threads;
@@ -76,6 +77,7 @@ static void *task_main(void *arg)
 	struct task *task = arg;
 	cpu_set_t set;
 
+	thread_ids[task->nr] = gettid();
 	CPU_ZERO(&set);
 	CPU_SET(task->cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set)) {
@@ -127,15 +129,22 @@ static int nth_cpu(unsigned long n, const cpu_set_t *allowed)
 	return cpu;
 }
 
+static void *share(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
 int start_tasks(const struct job *job)
 {
 	cpu_set_t allowed;
 
 	in_threads = job->threads;
 	tasks = calloc(job->tasks, sizeof(*tasks));
-	slots = mmap(NULL, job->tasks * TASK_SLOT_BYTES, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (!tasks || slots == MAP_FAILED || pipe2(gate, O_CLOEXEC) ||
+	slots = share(job->tasks * TASK_SLOT_BYTES);
+	thread_ids = share(job->tasks * sizeof(*thread_ids));
+	if (!tasks || !slots || !thread_ids || pipe2(gate, O_CLOEXEC) ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
 	cpus_to_cycle = job->cpus_to_cycle;
@@ -158,6 +167,16 @@ void release_tasks(const struct job *job)
 	for (unsigned long i = 0; i < job->tasks; i++)
 		if (write(gate[1], "", 1) != 1)
 			report_error("machine", "cannot release task %lu: %m", i);
+}
+
+void gather_tasks(const struct job *job)
+{
+	cpu_set_t first;
+
+	CPU_ZERO(&first);
+	CPU_SET(tasks[0].cpu, &first);
+	for (unsigned long i = 0; i < job->tasks; i++)
+		sched_setaffinity(thread_ids[i], sizeof(first), &first);
 }
 
 void stop_tasks(const struct job *job)

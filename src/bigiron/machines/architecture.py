@@ -33,9 +33,13 @@ class Architecture:
     compiler: str
     line_bytes: int
     # Where memory is, for those whose memory the recorder's findings are read in:
-    address_classes: tuple[tuple[int, int, str], ...] = ()  # kernel addresses from, to (exclusive): what is there
+    address_classes: tuple[
+        tuple[int, int, str], ...
+    ] = ()  # kernel addresses from, to (exclusive): what is there
     page_tables: PageTables = _NO_PAGE_TABLES
-    ram_offset: Callable[[int, int], int | None] = lambda physical, _bytes: physical  # in RAM of so many bytes
+    ram_offset: Callable[[int, int], int | None] = lambda physical, _bytes: (
+        physical
+    )  # in RAM of so many bytes
 
     @property
     def has_recorder(self) -> bool:

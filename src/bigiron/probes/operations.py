@@ -1,4 +1,4 @@
-"""operations: what each single operation took, for workloads of CPU hotplug. In a VM the times are VM times."""
+"""operations: what each single operation took, for workloads of CPU hotplug. In a VM, times are VM times."""
 
 import polars as pl
 

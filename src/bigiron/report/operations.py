@@ -35,7 +35,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Sums:
-    """A measure, summed over the operations of each repetition of a cell; empty where a kernel does not tell."""
+    """A measure, summed over the operations of each repetition; empty where the kernel does not tell."""
 
     measure: Measure
     of_rounds: tuple[float, ...]
@@ -163,10 +163,16 @@ def as_csv(comparison: Comparison) -> str:
     for point in comparison.points:
         for variant, sums in point.variants.items():
             for one in filter(lambda one: one.of_rounds, sums):
-                spread = "" if one.spread is None else round(one.spread, 9)
                 writer.writerow(
-                    [point.cpus, point.operations, variant, one.measure.column, round(one.mean, 9), spread]
-                    + [len(one.of_rounds)]
+                    [
+                        point.cpus,
+                        point.operations,
+                        variant,
+                        one.measure.column,
+                        round(one.mean, 9),
+                        "" if one.spread is None else round(one.spread, 9),
+                        len(one.of_rounds),
+                    ]
                 )
     return out.getvalue()
 
@@ -181,7 +187,9 @@ def as_json(comparison: Comparison) -> str:
                 "cpus": point.cpus,
                 "operations": point.operations,
                 "cells": {
-                    variant: {one.measure.column: [round(value, 9) for value in one.of_rounds] for one in sums}
+                    variant: {
+                        one.measure.column: [round(value, 9) for value in one.of_rounds] for one in sums
+                    }
                     for variant, sums in point.variants.items()
                 },
             }

@@ -47,7 +47,7 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if {"throughput", "operations"} & set(spec.probes):
+    if {"throughput", "operations", "functions"} & set(spec.probes):
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -156,7 +156,7 @@ def _machine(
 
 def _job(spec: Spec, cell: Cell) -> str:
     """The agent's job (docs/protocol.md)."""
-    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations)
+    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations, tuple(spec.functions), spec.depth)
     lines = [
         f"mode {spec.mode}",
         f"cpus {cell.cpus}",
@@ -196,6 +196,8 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "mode": spec.mode,
             "operations": spec.operations,
             "cpus_to_cycle": spec.cpus_to_cycle,
+            "functions": spec.functions,
+            "depth": spec.depth,
             "kernel": kernel.name,
             "kernel_release": kernel.release,
             "kernel_version": kernel.version,
