@@ -34,13 +34,22 @@ def profile(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def tree(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls and nanoseconds by `path` (with the function itself at its end), each below what called it."""
+def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
+    """Path (with the function itself at its end), calls, nanoseconds and own nanoseconds.
+
+    Each stands below what called it, the longest first.
+    """
     whole = pl.when(pl.col("path") == "").then(pl.col("function")).otherwise(
         pl.concat_str("path", "function", separator=";")
     )  # fmt: skip
-    return (
-        calls.group_by(whole.alias("path"))
-        .agg(calls=pl.len(), total_ns=pl.col("nanoseconds").sum(), own_ns=pl.col("own_ns").sum())
-        .sort("path")
+    nodes = calls.group_by(whole.alias("path")).agg(
+        calls=pl.len(), total_ns=pl.col("nanoseconds").sum(), own_ns=pl.col("own_ns").sum()
     )
+    totals = {path: total for path, _, total, _ in nodes.iter_rows()}
+
+    def place(path: str) -> list[tuple[int, str]]:
+        names = path.split(";")
+        above = [";".join(names[: depth + 1]) for depth in range(len(names))]
+        return [(-totals.get(ancestor, 0), ancestor) for ancestor in above]
+
+    return sorted(nodes.iter_rows(), key=lambda node: place(node[0]))

@@ -21,7 +21,7 @@ class Traced:
     """What was traced of one variant: a row a function (analysis/functions.py), and all paths."""
 
     profile: pl.DataFrame
-    tree: pl.DataFrame
+    tree: list[tuple[str, int, int, int]]
     absent: list[str]  # functions asked for that the kernel lacks
     lost_events: int
     tracing_ns: float  # what tracing itself took, about
@@ -110,9 +110,9 @@ def _text_of(comparison: Comparison, point: Point, with_tree: bool) -> Iterator[
         yield f"{len(point.functions) - _SHOWN} more functions (--format csv has all)"
     yield ""
     for variant, traced in point.variants.items():
-        if with_tree:
-            yield from (f"{variant}: {line}" for line in _tree(traced.tree))
         yield f"{variant}: {_notes(traced)}"
+        if with_tree:
+            yield from (f"  {line}" for line in _tree(traced.tree))
 
 
 def _row(figures: dict[str, float]) -> str:
@@ -128,8 +128,8 @@ def _why_not(traced: Traced, function: str) -> str:
     return "absent" if function in traced.absent else "-"
 
 
-def _tree(tree: pl.DataFrame) -> Iterator[str]:
-    for path, calls, total, own in tree.iter_rows():
+def _tree(tree: list[tuple[str, int, int, int]]) -> Iterator[str]:
+    for path, calls, total, own in tree:
         *above, function = path.split(";")
         yield f"{'  ' * len(above)}{function}  {calls} calls, {total / 1e6:.3f} ms, own {own / 1e6:.3f} ms"
 
