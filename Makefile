@@ -29,7 +29,7 @@ lint: setup ## ruff, mypy, and the C compiler's warnings
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 	bash -n setup.sh .ci/run
-	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only $(C_SOURCES))
+	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
 
 bench: setup ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

@@ -13,12 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hotplug.h"
 #include "init.h"
 #include "job.h"
 #include "measure.h"
 #include "recorder.h"
 #include "report.h"
 #include "settings.h"
+#include "tasks.h"
+
+#ifdef __powerpc64__
+#define SECOND_SERIAL_LINE "/dev/hvc1"
+#else
+#define SECOND_SERIAL_LINE "/dev/ttyS1"
+#endif
 
 static int run_in_child(const struct job *job)
 {
@@ -46,6 +54,21 @@ static int run_in_child(const struct job *job)
 	return WEXITSTATUS(status) == MEASURED ? 0 : 1;
 }
 
+/* Run the workload, and on a real machine leave its CPUs as they were. */
+static int run_workload(const struct job *job, int is_init)
+{
+	int failed;
+
+	if (!workload_has_rounds() || is_init)
+		return run_in_child(job);
+	if (!job->allow_hotplug)
+		return report_error("workload", "it takes CPUs of this machine offline: say --allow-hotplug if it may");
+	if (hotplug_guard())
+		return 1;
+	failed = run_in_child(job);
+	return hotplug_restored() || failed;
+}
+
 int main(int argc, char **argv)
 {
 	struct job job;
@@ -57,7 +80,7 @@ int main(int argc, char **argv)
 	else if (argc != 2)
 		return fprintf(stderr, "usage: agent JOB\n"), 2;
 
-	report_open(is_init ? "/dev/ttyS1" : NULL);
+	report_open(is_init ? SECOND_SERIAL_LINE : NULL);
 	report_hello();
 	capture_workload_stderr();
 
@@ -65,7 +88,7 @@ int main(int argc, char **argv)
 	if (!failed && job.symbols)
 		failed = record_symbols();
 	if (!failed && job.tasks)
-		failed = run_in_child(&job);
+		failed = run_workload(&job, is_init);
 	if (!failed)
 		failed = report_files(&job);
 	report_end(failed);

@@ -17,7 +17,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		{ "cpus", &job->cpus },		  { "tasks", &job->tasks },
 		{ "warmup", &job->warmup },	  { "samples", &job->samples },
 		{ "sample_ms", &job->sample_ms }, { "operations", &job->operations },
-		{ "patience_s", &job->patience_s },
+		{ "patience_s", &job->patience_s }, { "cpus_to_cycle", &job->cpus_to_cycle },
+		{ "depth", &job->depth },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -30,6 +31,10 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->record |= RECORD_CONFLICTS;
 	else if (!strcmp(key, "record") && !strcmp(value, "work"))
 		job->record |= RECORD_WORK;
+	else if (!strcmp(key, "watch"))
+		job->watch = 1;
+	else if (!strcmp(key, "allow_hotplug"))
+		job->allow_hotplug = 1;
 	else if (!strcmp(key, "mode"))
 		job->threads = !strcmp(value, "thread");
 	else if (!strcmp(key, "symbols"))
@@ -38,6 +43,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->stay = 1;
 	else if (!strcmp(key, "set") && job->nr_settings < MAX_SETTINGS)
 		job->settings[job->nr_settings++] = strdup(value);
+	else if (!strcmp(key, "function") && job->nr_functions < MAX_FUNCTIONS)
+		job->functions[job->nr_functions++] = strdup(value);
 	else if (!strcmp(key, "read") && job->nr_reads < MAX_READS)
 		job->reads[job->nr_reads++] = strdup(value);
 	else

@@ -5,6 +5,7 @@
 
 #define MAX_SETTINGS 64
 #define MAX_READS 16
+#define MAX_FUNCTIONS 256
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
@@ -16,10 +17,16 @@ struct job {
 	unsigned long samples;	   /* of throughput */
 	unsigned long sample_ms;
 	unsigned long operations;  /* of each task to record; 0: no recording */
+	unsigned long cpus_to_cycle; /* by workloads of CPU hotplug; 0: all but the first */
+	int allow_hotplug;	   /* on a real machine */
+	int watch;		   /* what each single operation takes */
 	unsigned long record;	   /* bits of enum recorder_what */
 	unsigned long patience_s;  /* a stage that takes longer has failed */
 	unsigned long nr_settings;
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
+	unsigned long nr_functions;
+	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */
+	unsigned long depth;	   /* of calls to trace, from those functions on */
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "job.h"
+#include "operations.h"
 #include "recorder.h"
 #include "report.h"
 #include "tasks.h"
+#include "tracing.h"
 
 /* Each look interrupts a task that is being measured. */
 #define POLL_NS 50000000
@@ -93,6 +95,54 @@ static int sample(const struct job *job)
 	return 0;
 }
 
+/* Wait until every task has done its operations: one more than asked for, as recording begins with a count. */
+static int do_operations(const struct job *job, const char *stage)
+{
+	uint64_t target[job->tasks];
+
+	for (unsigned long i = 0; i < job->tasks; i++)
+		target[i] = task_operations(i) + job->operations + 1;
+	if (workload_has_rounds())
+		release_tasks(job);
+	return wait_for(job, stage, target);
+}
+
+static int watch(const struct job *job)
+{
+	int failed;
+
+	if (!job->watch)
+		return 0;
+	report_stage("operations");
+	operations_watch(WATCH_USAGE);
+	failed = do_operations(job, "operations");
+	operations_watch(WATCH_NOTHING);
+	operations_report();
+	return failed;
+}
+
+static int trace_functions(const struct job *job)
+{
+	if (!job->nr_functions)
+		return 0;
+	report_stage("functions");
+	if (functions_begin(job))
+		return 1;
+	if (workload_has_rounds())
+		operations_watch(WATCH_FUNCTIONS);
+	else
+		tracing_write("tracing_on", "1");
+	if (do_operations(job, "functions"))
+		return 1;
+	if (workload_has_rounds()) {
+		operations_watch(WATCH_NOTHING);
+	} else {
+		tracing_write("tracing_on", "0");
+		gather_tasks(job);
+	}
+	return functions_end(job);
+}
+
 static int record(const struct job *job)
 {
 	struct recorder_arm arm = {
@@ -102,7 +152,6 @@ static int record(const struct job *job)
 		.operations = job->operations,
 		.what = job->record,
 	};
-	uint64_t target[job->tasks];
 
 	if (!job->record)
 		return 0;
@@ -110,13 +159,24 @@ static int record(const struct job *job)
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
 	/* The recorder takes the stack of the first system call after this mark for the agent's, and leaves it out. */
 	getppid();
-	/* Recording begins with a task's first count after the mark: it has ended with one more than was asked for. */
-	for (unsigned long i = 0; i < job->tasks; i++)
-		target[i] = task_operations(i) + job->operations + 1;
-	if (wait_for(job, "recording", target))
+	if (do_operations(job, "recording"))
 		return 1;
 	recorder_mark(MARK_DISARM, NULL, 0);
 	return 0;
+}
+
+static int measure_rounds(const struct job *asked)
+{
+	struct job job = *asked;
+
+	job.operations = operations_of_a_round();
+	return watch(&job) || record(&job) || trace_functions(&job);
+}
+
+static int measure_stretches(const struct job *job)
+{
+	release_tasks(job);
+	return warm_up(job) || sample(job) || record(job) || trace_functions(job);
 }
 
 int measure(const struct job *job)
@@ -132,8 +192,7 @@ int measure(const struct job *job)
 		return MEASURE_REPORTED;
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
-	release_tasks(job);
-	failed = warm_up(job) || sample(job) || record(job);
+	failed = workload_has_rounds() ? measure_rounds(job) : measure_stretches(job);
 	if (job->stay && !failed) {
 		/* Whoever listens ends the machine now, and reads in its memory what the tasks still hold. */
 		report_end(report_files(job));

@@ -133,6 +133,39 @@ void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned lo
 	}
 }
 
+void report_operation(const long *values)
+{
+	static const char *const names[] = { "operation",  "cpu",	   "nanoseconds",   "system_ns",
+					     "voluntary",  "involuntary", "grace_periods", "expedited" };
+
+	WITH_PAYLOAD("operation", out) {
+		for (int i = 0; i < 8; i++)
+			if (values[i] < 0)
+				fprintf(out, "%c\"%s\":null", i ? ',' : '{', names[i]);
+			else
+				fprintf(out, "%c\"%s\":%ld", i ? ',' : '{', names[i], values[i]);
+		fputc('}', out);
+	}
+}
+
+void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
+		      unsigned long cost_of_a_call_ns)
+{
+	const char *separator = "";
+
+	WITH_PAYLOAD("functions", out) {
+		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"absent\":[", lost, cost_of_a_call_ns);
+		for (unsigned long i = 0; i < number; i++) {
+			if (!absent[i])
+				continue;
+			fputs(separator, out);
+			json_string(out, names[i]);
+			separator = ",";
+		}
+		fprintf(out, "]}");
+	}
+}
+
 int report_error(const char *kind, const char *format, ...)
 {
 	char *text = NULL;
@@ -153,7 +186,7 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
-static int report_file(const char *path)
+int report_file(const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char line[4096];

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hotplug.h"
 #include "job.h"
 #include "report.h"
 
@@ -22,6 +23,8 @@
 extern char *testcase_description;
 extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
 extern void __attribute__((weak)) testcase_cleanup(void);
+/* Of a round; a workload that has rounds sets it in testcase_prepare(), the others have none. */
+extern unsigned long __attribute__((weak)) testcase_operations;
 extern void *testcase(unsigned long long *iterations, unsigned long nr);
 void new_task(void *(*func)(void *), void *arg);
 
@@ -35,6 +38,7 @@ struct task {
 
 static struct task *tasks;
 static char *slots;
+static pid_t *thread_ids; /* of the tasks, shared with them */
 static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
 static unsigned long nr_dead_threads;
@@ -44,20 +48,44 @@ static void die_with_the_runner(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+static void wait_for_release(void)
+{
+	char byte;
+
+	if (read(gate[0], &byte, 1) != 1)
+		_exit(1);
+}
+
+void begin_round(unsigned long long *iterations)
+{
+	wait_for_release();
+	++*iterations;
+}
+
+int workload_has_rounds(void)
+{
+	return &testcase_operations != NULL;
+}
+
+unsigned long operations_of_a_round(void)
+{
+	return testcase_operations;
+}
+
 static void *task_main(void *arg)
 {
 	struct task *task = arg;
 	cpu_set_t set;
-	char byte;
 
+	thread_ids[task->nr] = gettid();
 	CPU_ZERO(&set);
 	CPU_SET(task->cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set)) {
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
-	if (read(gate[0], &byte, 1) != 1)
-		_exit(1);
+	if (!workload_has_rounds())
+		wait_for_release();
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -101,17 +129,25 @@ static int nth_cpu(unsigned long n, const cpu_set_t *allowed)
 	return cpu;
 }
 
+static void *share(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
 int start_tasks(const struct job *job)
 {
 	cpu_set_t allowed;
 
 	in_threads = job->threads;
 	tasks = calloc(job->tasks, sizeof(*tasks));
-	slots = mmap(NULL, job->tasks * TASK_SLOT_BYTES, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (!tasks || slots == MAP_FAILED || pipe2(gate, O_CLOEXEC) ||
+	slots = share(job->tasks * TASK_SLOT_BYTES);
+	thread_ids = share(job->tasks * sizeof(*thread_ids));
+	if (!tasks || !slots || !thread_ids || pipe2(gate, O_CLOEXEC) ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
+	cpus_to_cycle = job->cpus_to_cycle;
 	if (testcase_prepare)
 		testcase_prepare(job->tasks);
 	for (unsigned long i = 0; i < job->tasks; i++) {
@@ -131,6 +167,16 @@ void release_tasks(const struct job *job)
 	for (unsigned long i = 0; i < job->tasks; i++)
 		if (write(gate[1], "", 1) != 1)
 			report_error("machine", "cannot release task %lu: %m", i);
+}
+
+void gather_tasks(const struct job *job)
+{
+	cpu_set_t first;
+
+	CPU_ZERO(&first);
+	CPU_SET(tasks[0].cpu, &first);
+	for (unsigned long i = 0; i < job->tasks; i++)
+		sched_setaffinity(thread_ids[i], sizeof(first), &first);
 }
 
 void stop_tasks(const struct job *job)

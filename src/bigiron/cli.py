@@ -19,7 +19,9 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import comparison, gate, overview
 from bigiron.report import explain as explanation
+from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
+from bigiron.report import operations as operations_report
 from bigiron.report import work as work_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
@@ -70,6 +72,8 @@ class Compared(StrEnum):
 
     conflicts = "conflicts"
     work = "work"
+    operations = "operations"
+    functions = "functions"
 
 
 class Mode(StrEnum):
@@ -191,8 +195,15 @@ def run(
     boot: Annotated[str, typer.Option(help="more kernel parameters")] = "",
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
-    probe: Annotated[str, typer.Option(help="what to record: conflicts,work,throughput")] = "conflicts",
+    probe: Annotated[
+        str, typer.Option(help="what to record: conflicts,work,functions,operations,throughput")
+    ] = ("conflicts"),
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
+    functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
+    depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
+    cpus_to_cycle: Annotated[
+        int, typer.Option(min=0, help="CPUs that go or come, in workloads of CPU hotplug; 0: all but one")
+    ] = 0,
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,
@@ -233,6 +244,9 @@ def run(
             topology=str(shape),
             repetitions=reps,
             operations=operations,
+            cpus_to_cycle=cpus_to_cycle,
+            functions=_words(functions),
+            depth=depth,
             memory_mib=memory,
             deadline_s=deadline,
             variant=[Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
@@ -280,6 +294,20 @@ def compare(
     if probe is Compared.work:
         found = work_report.compare_study(store.open_study(study), base, contexts)
         print(work_report.FORMATS[format.value](found), end="")
+        return
+    if probe is Compared.functions:
+        traced = functions_report.compare_study(store.open_study(study))
+        with_tree = paths > 0 and format is Format.text
+        print(
+            functions_report.text(traced, True)
+            if with_tree
+            else functions_report.FORMATS[format.value](traced),
+            end="",
+        )
+        return
+    if probe is Compared.operations:
+        measured = operations_report.compare_study(store.open_study(study), base)
+        print(operations_report.FORMATS[format.value](measured), end="")
         return
     result = comparison.compare_study(store.open_study(study), base, contexts, paths)
     print(comparison.FORMATS[format.value](result), end="")

@@ -22,7 +22,7 @@ def agent(workload: Workload, compiler: str) -> Path:
     UserError with the compiler's first error if the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))
-    flags = (*_FLAGS, "-static", "-pthread")
+    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
     return _compile("agent", compiler, flags, [*ours, workload.source], f"workload {workload.source}")
 
 

@@ -18,6 +18,9 @@ class PageTables:
     address: int
 
 
+_NO_PAGE_TABLES = PageTables(root="", shifts=(), largest_page=0, present=0, leaf=0, address=0)
+
+
 @dataclass(frozen=True)
 class Architecture:
     """One architecture: how QEMU and the compiler name its parts, and what its lines are."""
@@ -29,9 +32,19 @@ class Architecture:
     boot: tuple[str, ...]  # kernel parameters that a serial console needs
     compiler: str
     line_bytes: int
-    address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
-    page_tables: PageTables
-    ram_offset: Callable[[int, int], int | None]  # of a physical address in RAM of so many bytes
+    # Where memory is, for those whose memory the recorder's findings are read in:
+    address_classes: tuple[
+        tuple[int, int, str], ...
+    ] = ()  # kernel addresses from, to (exclusive): what is there
+    page_tables: PageTables = _NO_PAGE_TABLES
+    ram_offset: Callable[[int, int], int | None] = lambda physical, _bytes: (
+        physical
+    )  # in RAM of so many bytes
+
+    @property
+    def has_recorder(self) -> bool:
+        """Whether the recorder knows its instructions."""
+        return bool(self.page_tables.root)
 
     def class_of(self, address: int) -> str:
         """What lies at a kernel address, as far as the address alone tells.
@@ -98,7 +111,18 @@ X86_64 = Architecture(
     ram_offset=_q35_ram_offset,
 )
 
-_ALL = {architecture.name: architecture for architecture in (X86_64,)}
+PPC64LE = Architecture(
+    name="ppc64le",
+    qemu="qemu-system-ppc64",
+    # Without SLOF, which takes seconds to find what to boot.
+    machine=("-M", "pseries,x-vof=on", "-cpu", "POWER9"),
+    accelerated_cpu="host",
+    boot=("console=hvc0",),
+    compiler="powerpc64le-linux-gnu-gcc",
+    line_bytes=128,
+)
+
+_ALL = {architecture.name: architecture for architecture in (X86_64, PPC64LE)}
 
 
 def architecture(name: str) -> Architecture:

@@ -18,6 +18,8 @@ class Ask:
     cpus: int
     tasks: int
     operations: int
+    functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
+    depth: int = 1
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ class Cell:
         return f"{slug(self.variant.name)}-{self.cpus}cpus-{self.tasks}tasks-r{self.repetition}"
 
     def __str__(self) -> str:
-        tasks = "" if self.tasks == self.cpus else f", {self.tasks} tasks"
+        plural = "s" if self.tasks > 1 else ""
+        tasks = "" if self.tasks == self.cpus else f", {self.tasks} task{plural}"
         again = f", repetition {self.repetition}" if self.repetition > 1 else ""
         return f"{self.variant.name}, {self.cpus} CPUs{tasks}{again}"
 

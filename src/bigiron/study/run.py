@@ -45,9 +45,9 @@ def missing(study: Study) -> list[Cell]:
 def default_jobs(spec: Spec) -> int:
     """How many machines run side by side: one a core, as far as half the memory goes.
 
-    Throughput is measured alone: machines would take each other's time.
+    Where time is measured, they run alone: machines would take each other's time.
     """
-    if "throughput" in spec.probes:
+    if {"throughput", "operations", "functions"} & set(spec.probes):
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -156,13 +156,14 @@ def _machine(
 
 def _job(spec: Spec, cell: Cell) -> str:
     """The agent's job (docs/protocol.md)."""
-    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations)
+    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations, tuple(spec.functions), spec.depth)
     lines = [
         f"mode {spec.mode}",
         f"cpus {cell.cpus}",
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
         f"patience_s {_deadline_s(spec, cell.cpus) // 2}",
+        f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(f"set {setting}" for setting in cell.variant.set),
         *(line for name in spec.probes for line in probes.probe(name).job(ask)),
     ]
@@ -194,6 +195,9 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "workload_sha256": spec.workload_sha256,
             "mode": spec.mode,
             "operations": spec.operations,
+            "cpus_to_cycle": spec.cpus_to_cycle,
+            "functions": spec.functions,
+            "depth": spec.depth,
             "kernel": kernel.name,
             "kernel_release": kernel.release,
             "kernel_version": kernel.version,

@@ -16,6 +16,7 @@ FORMAT = 1
 MOST_CPUS = 1024  # the agent pins with a cpu_set_t
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
+_FUNCTION = re.compile(r"[\w.*?]{1,200}")
 _NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
 
 
@@ -49,6 +50,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     repetitions: int = 1
     operations: int = 500
     """That each task does while it is recorded."""
+    cpus_to_cycle: int = 0
+    """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
+    functions: list[str] = []
+    """That the probe functions traces: names, with * for any part of one."""
+    depth: int = 2
+    """How deep it traces: 1 for those functions alone, 2 with what they call, ..."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -98,9 +105,19 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         _checked("deadline_s", [spec.deadline_s], 1 << 30)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    if workload.has_rounds:
+        spec = _for_rounds(spec, workload)
+    elif spec.cpus_to_cycle:
+        raise UserError(
+            f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
+        )
+    _check_functions(spec)
+    target = architecture(spec.arch)
     for name in spec.probes:
-        probes.probe(name)
-    architecture(spec.arch)
+        if name == "operations" and not workload.has_rounds:
+            raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
+        if probes.probe(name).needs_recorder and not target.has_recorder:
+            raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
     names = [variant.name for variant in spec.variant]
     if not names or len({slug(name) for name in names}) < len(names):
         raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
@@ -114,6 +131,31 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         ),
         workload,
     )
+
+
+def _check_functions(spec: Spec) -> None:
+    if ("functions" in spec.probes) != bool(spec.functions):
+        raise UserError(
+            "no function to trace: give --functions NAME,NAME"
+            if not spec.functions
+            else "functions are traced by the probe functions: add it with --probe"
+        )
+    for function in spec.functions:
+        if not _FUNCTION.fullmatch(function):
+            raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
+    _checked("depth", [spec.depth], 100)
+
+
+def _for_rounds(spec: Spec, workload: Workload) -> Spec:
+    """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
+    if spec.tasks not in ("all", [1]) or spec.mode != "process":
+        raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
+    if "throughput" in spec.probes:
+        raise UserError(f"{workload.name} does not go on for ever: measure it with the probe operations")
+    most = min(spec.cpus) - 1
+    if not 0 <= spec.cpus_to_cycle <= most:
+        raise UserError(f"cpus_to_cycle = {spec.cpus_to_cycle}: of {most + 1} CPUs at most {most} can go")
+    return msgspec.structs.replace(spec, tasks=[1])
 
 
 def tasks_at(spec: Spec, cpus: int) -> list[int]:

@@ -11,6 +11,7 @@ from bigiron.errors import UserError
 _BUILT_IN = Path(__file__).parent
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 _DESCRIPTION = re.compile(r'\btestcase_description\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)')
+_ROUNDS = re.compile(r"\btestcase_operations\b")
 _TESTCASE = re.compile(r"\btestcase\s*\(")
 
 
@@ -22,6 +23,8 @@ class Workload:
     description: str
     source: Path
     sha256: str
+    has_rounds: bool = False
+    """Whether its operations are few and long, done by one task: those that take CPUs offline or online."""
 
 
 def builtin() -> list[Workload]:
@@ -77,4 +80,5 @@ def from_file(path: Path) -> Workload:
         description=re.sub(r"\\(.)", r"\1", description),
         source=path.resolve(),
         sha256=hashlib.sha256(content).hexdigest(),
+        has_rounds=bool(_ROUNDS.search(text)),
     )

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "hotplug.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "operations.h"
+#include "report.h"
+#include "tasks.h"
+
+#define CPU_FOLDER "/sys/devices/system/cpu"
+
+unsigned long cpus_to_cycle;
+
+static unsigned int cycled[MAX_CPUS];
+static unsigned long nr_cycled;
+static const char *const words[] = { "offline", "online" };
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int failed = fd < 0 || write(fd, text, strlen(text)) < 0;
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return failed;
+}
+
+static int read_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int number = -1;
+
+	if (file && fscanf(file, "%d", &number) != 1)
+		number = -1;
+	if (file)
+		fclose(file);
+	return number;
+}
+
+/* -1: it has no such file, as the first CPU of most machines. */
+static int state_of(unsigned int cpu)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), CPU_FOLDER "/cpu%u/online", cpu);
+	return read_number(path);
+}
+
+static int set_state(unsigned int cpu, enum hotplug_state state)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), CPU_FOLDER "/cpu%u/online", cpu);
+	return write_file(path, state == CPU_ONLINE ? "1" : "0");
+}
+
+static void require_state(unsigned int cpu, enum hotplug_state state)
+{
+	if (state_of(cpu) == (int)state || !set_state(cpu, state))
+		return;
+	report_error("machine", "CPU %u does not go %s: %m", cpu, words[state]);
+	_exit(1);
+}
+
+static void put_all(enum hotplug_state state)
+{
+	for (unsigned long i = 0; i < nr_cycled; i++)
+		require_state(cycled[i], state);
+}
+
+/* Whether it is a second thread of a core: not the first of those that share it. */
+static int is_second_thread(unsigned int cpu)
+{
+	char path[96];
+	int first;
+
+	snprintf(path, sizeof(path), CPU_FOLDER "/cpu%u/topology/thread_siblings_list", cpu);
+	first = read_number(path);
+	return first >= 0 && (unsigned int)first != cpu;
+}
+
+static unsigned long prepare(int (*is_wanted)(unsigned int cpu), const char *what, enum hotplug_state leave)
+{
+	for (unsigned int cpu = 1; cpu < MAX_CPUS && (!cpus_to_cycle || nr_cycled < cpus_to_cycle); cpu++)
+		if (state_of(cpu) >= 0 && is_wanted(cpu))
+			cycled[nr_cycled++] = cpu;
+	if (!nr_cycled || nr_cycled < cpus_to_cycle) {
+		report_error("workload", "this machine has %lu %s, and %lu are wanted", nr_cycled, what,
+			     cpus_to_cycle ? cpus_to_cycle : 1);
+		_exit(1);
+	}
+	put_all(leave);
+	return nr_cycled;
+}
+
+static int is_any(unsigned int cpu)
+{
+	(void)cpu;
+	return 1;
+}
+
+unsigned long hotplug_prepare(enum hotplug_state leave)
+{
+	unsigned long operations = prepare(is_any, "CPUs that can go offline", leave);
+
+	if (operations_prepare(operations))
+		_exit(1);
+	return operations;
+}
+
+void hotplug_cycle(unsigned long long *iterations, enum hotplug_state enter)
+{
+	for (;;) {
+		begin_round(iterations);
+		for (unsigned long i = 0; i < nr_cycled; i++) {
+			operation_begin();
+			require_state(cycled[i], enter);
+			operation_end(i, cycled[i]);
+			++*iterations;
+		}
+		put_all(!enter);
+	}
+}
+
+unsigned long smt_prepare(enum hotplug_state leave)
+{
+	prepare(is_second_thread, "second threads of cores (see --topology threads=2)", leave);
+	if (operations_prepare(1))
+		_exit(1);
+	return 1;
+}
+
+/* What `ppc64_cpu --smt=off` does; a kernel with smt/control does it by itself. */
+static void put_threads(enum hotplug_state state)
+{
+	if (cpus_to_cycle || write_file(CPU_FOLDER "/smt/control", state == CPU_ONLINE ? "on" : "off"))
+		put_all(state);
+}
+
+void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
+{
+	for (;;) {
+		begin_round(iterations);
+		operation_begin();
+		put_threads(enter);
+		operation_end(0, -1);
+		++*iterations;
+		put_threads(!enter);
+	}
+}
+
+static int restore(const signed char *before)
+{
+	int lost = 0;
+
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		if (before[cpu] >= 0 && state_of(cpu) != before[cpu] && set_state(cpu, before[cpu])) {
+			report_error("machine", "CPU %u could not be put %s again: %m", cpu, words[(int)before[cpu]]);
+			lost = 1;
+		}
+	return lost;
+}
+
+static pid_t guard;
+static int life[2]; /* nobody writes: reading ends when all who could have ended */
+
+static void guard_main(const signed char *before)
+{
+	char byte;
+
+	setsid();
+	close(life[1]);
+	for (int signal = 1; signal < NSIG; signal++)
+		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
+	while (read(life[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	_exit(restore(before));
+}
+
+int hotplug_guard(void)
+{
+	static signed char before[MAX_CPUS];
+
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		before[cpu] = state_of(cpu);
+	if (pipe2(life, O_CLOEXEC))
+		return report_error("machine", "cannot guard the CPUs' states: %m");
+	guard = fork();
+	if (guard < 0)
+		return report_error("machine", "cannot guard the CPUs' states: %m");
+	if (!guard)
+		guard_main(before);
+	close(life[0]);
+	return 0;
+}
+
+int hotplug_restored(void)
+{
+	int status;
+
+	close(life[1]);
+	return waitpid(guard, &status, 0) < 0 || status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * For workloads that take CPUs offline and online. A round of them has so many operations and no more, done in
+ * order by one task; before each round, and after the last, the CPUs are as they were.
+ */
+#ifndef HOTPLUG_H
+#define HOTPLUG_H
+
+#define MAX_CPUS 4096
+
+enum hotplug_state { CPU_OFFLINE, CPU_ONLINE };
+
+extern unsigned long cpus_to_cycle; /* 0: all but the first */
+
+/*
+ * Choose which CPUs a workload cycles, in order: all but the first, as far as cpus_to_cycle goes; and put them
+ * into the state that they leave. Returns the number of operations, one a CPU. Ends the process after reporting an error.
+ */
+unsigned long hotplug_prepare(enum hotplug_state leave);
+void hotplug_cycle(unsigned long long *iterations, enum hotplug_state enter) __attribute__((noreturn));
+
+/* The same for the second threads of all cores, all of them in one operation. */
+unsigned long smt_prepare(enum hotplug_state leave);
+void smt_cycle(unsigned long long *iterations, enum hotplug_state enter) __attribute__((noreturn));
+
+/*
+ * On a real machine every CPU gets its state back however the agent ends: a process waits for its end. Returns 0, or 1
+ * after reporting the error.
+ */
+int hotplug_guard(void);
+/* Let it do so now. Returns 0, or 1 where it said that it could not. */
+int hotplug_restored(void);
+
+#endif

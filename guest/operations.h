@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What each single operation took, for workloads whose operations are few and long. */
+#ifndef OPERATIONS_H
+#define OPERATIONS_H
+
+/* Before tasks start: room for so many. Returns 0, or 1 after reporting the error. */
+int operations_prepare(unsigned long most);
+
+/* What is done around each operation. */
+enum operations_watched { WATCH_NOTHING, WATCH_USAGE, WATCH_FUNCTIONS };
+
+/* By the agent, before a round and after it. */
+void operations_watch(enum operations_watched what);
+/* What they took: of WATCH_USAGE. */
+void operations_report(void);
+
+/* By the task, around its operation `nr`, which is done to `cpu` (-1: to several). They cost nothing unless watched. */
+void operation_begin(void);
+void operation_end(unsigned long nr, int cpu);
+
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "tracing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "report.h"
+#include "tasks.h"
+
+#define CALIBRATION_CALLS 2000
+
+/* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
+#define BUFFER_OF_ROUNDS "4096"
+#define BUFFER_OF_STRETCHES "256"
+
+static unsigned long cost_of_a_call_ns;
+static int absent[MAX_FUNCTIONS];
+
+static int write_to(const char *file, const char *text, int flags)
+{
+	char path[160];
+	int fd, failed;
+
+	snprintf(path, sizeof(path), TRACING_FOLDER "%s", file);
+	fd = open(path, O_WRONLY | O_CLOEXEC | flags);
+	if (fd < 0)
+		return -1;
+	failed = write(fd, text, strlen(text)) < 0;
+	close(fd);
+	return failed ? -1 : 0;
+}
+
+int tracing_write(const char *file, const char *text)
+{
+	return write_to(file, text, O_TRUNC);
+}
+
+int tracing_append(const char *file, const char *text)
+{
+	return write_to(file, text, O_APPEND);
+}
+
+static unsigned long calls_take_ns(void)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (int i = 0; i < CALIBRATION_CALLS; i++)
+		getppid();
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (to.tv_sec - from.tv_sec) * 1000000000l + to.tv_nsec - from.tv_nsec;
+}
+
+/* What a call takes longer when it is traced. */
+static void calibrate(void)
+{
+	unsigned long without, with;
+
+	without = calls_take_ns();
+	if (tracing_write("set_graph_function", "*sys_getppid\n"))
+		return;
+	tracing_write("max_graph_depth", "1");
+	tracing_write("current_tracer", "function_graph");
+	tracing_write("tracing_on", "1");
+	with = calls_take_ns();
+	tracing_write("tracing_on", "0");
+	tracing_write("current_tracer", "nop");
+	cost_of_a_call_ns = with > without ? (with - without) / CALIBRATION_CALLS : 0;
+}
+
+int functions_begin(const struct job *job)
+{
+	static const char *const options[][2] = {
+		{ "options/funcgraph-proc", "1" },     { "options/funcgraph-tail", "1" },
+		{ "options/funcgraph-overhead", "0" }, { "options/funcgraph-irqs", "0" },
+		{ "options/funcgraph-duration", "1" }, { "options/overwrite", "0" },
+	};
+	char number[24], name[256];
+	unsigned long nr_absent = 0;
+
+	if (access(TRACING_FOLDER "set_graph_function", W_OK))
+		return report_error("workload", "the kernel has no function graph tracer: %m");
+	tracing_write("tracing_on", "0");
+	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
+		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
+	calibrate();
+	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
+		return report_error("machine", "cannot get memory to trace into: %m");
+	snprintf(number, sizeof(number), "%lu", job->depth);
+	tracing_write("max_graph_depth", number);
+	tracing_write("set_graph_function", "");
+	for (unsigned long i = 0; i < job->nr_functions; i++) {
+		/* A name is looked up when the white space after it is written. */
+		snprintf(name, sizeof(name), "%s\n", job->functions[i]);
+		absent[i] = tracing_append("set_graph_function", name);
+		nr_absent += !!absent[i];
+	}
+	if (nr_absent == job->nr_functions)
+		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
+				    job->functions[0]);
+	if (tracing_write("current_tracer", "function_graph"))
+		return report_error("machine", "cannot trace functions: %m");
+	tracing_write("trace", "");
+	return 0;
+}
+
+/* Over all CPUs, the number that follows `name` in their statistics. */
+static unsigned long sum_of_cpus(const char *name)
+{
+	DIR *folder = opendir(TRACING_FOLDER "per_cpu");
+	unsigned long sum = 0;
+
+	for (struct dirent *cpu; folder && (cpu = readdir(folder));) {
+		char path[400], line[128];
+		unsigned long number;
+		FILE *stats;
+
+		snprintf(path, sizeof(path), TRACING_FOLDER "per_cpu/%s/stats", cpu->d_name);
+		stats = fopen(path, "re");
+		while (stats && fgets(line, sizeof(line), stats))
+			if (!strncmp(line, name, strlen(name)) && sscanf(line + strlen(name), "%lu", &number) == 1)
+				sum += number;
+		if (stats)
+			fclose(stats);
+	}
+	if (folder)
+		closedir(folder);
+	return sum;
+}
+
+int functions_end(const struct job *job)
+{
+	int failed;
+
+	report_functions(job->functions, absent, job->nr_functions,
+			 sum_of_cpus("overrun: ") + sum_of_cpus("dropped events: "), cost_of_a_call_ns);
+	failed = report_file(TRACING_FOLDER "trace");
+	tracing_write("current_tracer", "nop");
+	return failed;
+}

@@ -1,0 +1,62 @@
+"""functions: how long each call of the functions asked for took, and of what they called.
+
+By the kernel's function graph tracer in the guest. In a VM the times are VM times. A call that waits takes
+as long as it waits.
+"""
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.graph import calls
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+SCHEMA = {
+    "path": pl.String,  # functions that led there from the one asked for, outermost first, ";" between them
+    "function": pl.String,
+    "task": pl.String,  # the name of the task that called it
+    "cpu": pl.UInt32,
+    "nanoseconds": pl.UInt64,
+    "own_ns": pl.UInt64,  # without the calls below it
+}
+
+
+def _job(ask: Ask) -> list[str]:
+    return [
+        *(f"function {function}" for function in ask.functions),
+        f"depth {ask.depth}",
+        f"operations {ask.operations}",
+    ]
+
+
+def _collect(raw: Raw) -> Table:
+    said = [message.content for message in raw.messages if message.type == "functions"]
+    traces = [
+        message.content["lines"]
+        for message in raw.messages
+        if message.type == "file" and str(message.content["path"]).endswith("/trace")
+    ]
+    if not said or not traces:
+        raise MachineError("the agent reported no trace of functions")
+    rows = [
+        (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
+        for call in calls(traces[-1])
+    ]
+    facts = said[-1]
+    return Table(
+        pl.DataFrame(rows, schema=SCHEMA, orient="row"),
+        {
+            "absent": facts["absent"],
+            "lost_events": facts["lost_events"],
+            # Each call is two events; what the tracer takes for both was measured in the same boot.
+            "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
+        },
+    )
+
+
+PROBE = Probe(
+    name="functions",
+    description="how long the calls of named kernel functions took, and what they called",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+)

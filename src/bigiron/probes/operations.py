@@ -1,0 +1,38 @@
+"""operations: what each single operation took, for workloads of CPU hotplug. In a VM, times are VM times."""
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+SCHEMA = {
+    "operation": pl.UInt32,  # from 0, in their order
+    "cpu": pl.UInt32,  # that went or came; null where it was several at once
+    "nanoseconds": pl.UInt64,  # by the guest's clock
+    "system_ns": pl.UInt64,  # of the task's own, in the kernel
+    "voluntary": pl.UInt64,  # context switches of the task: it waited
+    "involuntary": pl.UInt64,
+    "grace_periods": pl.UInt64,  # normal ones that anybody waited for; null where the kernel does not tell
+    "expedited": pl.UInt64,
+}
+
+
+def _job(_ask: Ask) -> list[str]:
+    return ["watch"]
+
+
+def _collect(raw: Raw) -> Table:
+    said = [message.content for message in raw.messages if message.type == "operation"]
+    if not said:
+        raise MachineError("the agent reported no operation")
+    rows = [tuple(operation[name] for name in SCHEMA) for operation in said]
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+
+
+PROBE = Probe(
+    name="operations",
+    description="what each CPU's going or coming took: time, context switches, grace periods",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+)

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A CPU comes: it boots, the scheduler rebuilds its domains, grace periods are waited for. */
+#include "hotplug.h"
+
+char *testcase_description = "bring a CPU online, one after the other";
+unsigned long testcase_operations;
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+
+	testcase_operations = hotplug_prepare(CPU_OFFLINE);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+
+	hotplug_cycle(iterations, CPU_ONLINE);
+}

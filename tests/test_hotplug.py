@@ -1,0 +1,261 @@
+"""CPU hotplug on real kernels: what each operation took, and in which functions."""
+
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import bigiron, measured
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bigiron as package
+from bigiron import compiled, workloads
+from bigiron.machines.messages import Decoder
+from bigiron.probes.graph import calls
+
+REBUILD = "partition_sched_domains_locked,update_sched_domain_debugfs,no_such_function*"
+STUDY = """
+workload = "{workload}"
+cpus = [4]
+arch = "{arch}"
+probes = {probes}
+functions = {functions}
+"""
+VARIANT = """
+[[variant]]
+name = "{name}"
+kernel = "{kernel}"
+set = {set}
+"""
+EXPEDITED = "/sys/kernel/rcu_expedited=1"
+
+
+def study_file(
+    folder: Path,
+    workload: str,
+    probes: list[str],
+    *variants: tuple[str, str, list[str]],
+    functions: str = "",
+    arch: str = "x86_64",
+) -> Path:
+    text = STUDY.format(
+        workload=workload, arch=arch, probes=probes, functions=functions.split(",") if functions else []
+    )
+    text += "".join(
+        VARIANT.format(name=name, kernel=kernel, set=settings) for name, kernel, settings in variants
+    )
+    file = folder / "study.toml"
+    file.write_text(text.replace("'", '"'))
+    return file
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("offline")
+    file = study_file(
+        folder,
+        "hotplug-offline",
+        ["operations", "work", "functions"],
+        ("5.10", "debian/5.10", []),
+        ("6.1", "debian/6.1", []),
+        ("6.12 verbose", "debian/6.12", ["/sys/kernel/debug/sched/verbose=Y", EXPEDITED]),
+        ("6.12", "debian/6.12", []),
+        functions=REBUILD,
+    )
+    measured(file, "-o", folder / "s")
+    return folder / "s"
+
+
+def rows(study: Path, probe: str, variant: str) -> pl.DataFrame:
+    return package.open_study(study).tables(probe).filter(variant=variant)
+
+
+@pytest.mark.slow
+def test_each_cpu_is_an_operation(offline: Path) -> None:
+    for variant in "5.10", "6.1", "6.12":
+        operations = rows(offline, "operations", variant)
+        assert operations["cpu"].to_list() == [1, 2, 3]
+        assert operations["operation"].to_list() == [0, 1, 2]
+        assert operations["nanoseconds"].min() > 0
+        assert operations["grace_periods"].min() > 0  # each CPU that goes waits for one at least
+        assert operations["expedited"].to_list() == [0, 0, 0]
+
+
+@pytest.mark.slow
+def test_expedited_grace_periods_are_told_apart(offline: Path) -> None:
+    operations = rows(offline, "operations", "6.12 verbose")
+    assert operations["grace_periods"].to_list() == [0, 0, 0]
+    assert operations["expedited"].min() > 0
+
+
+@pytest.mark.slow
+def test_the_work_of_a_round_is_recorded(offline: Path) -> None:
+    for record in package.open_study(offline).records():
+        assert record.facts["work"]["operations"] == [3]
+    work = rows(offline, "work", "6.1")
+    assert work.filter(function="partition_sched_domains_locked")["instructions"].sum() > 0
+
+
+@pytest.mark.slow
+def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> None:
+    """3b87f136f8fc is in 6.1 and not in 5.10; since 6.3 the files are made on demand."""
+    took = {
+        variant: {
+            function: sum(ns)
+            for function, ns in rows(offline, "functions", variant)
+            .group_by("function").agg("nanoseconds").iter_rows()
+        }
+        for variant in ("5.10", "6.1", "6.12", "6.12 verbose")
+    }  # fmt: skip
+    assert all("partition_sched_domains_locked" in each for each in took.values())
+    absent = {r.variant: r.facts["functions"]["absent"] for r in package.open_study(offline).records()}
+    assert absent["5.10"] == ["update_sched_domain_debugfs", "no_such_function*"]
+    assert absent["6.1"] == ["no_such_function*"]
+    # The function that remains in 6.12 does nothing unless somebody wants to see the files.
+    share = {
+        v: took[v]["update_sched_domain_debugfs"] / took[v]["partition_sched_domains_locked"]
+        for v in absent
+        if v != "5.10"
+    }
+    assert share["6.12"] < 0.05 < 0.2 < min(share["6.1"], share["6.12 verbose"])
+
+
+def printed(study: Path, *options: str) -> str:
+    answer = bigiron("compare", study, *options)
+    assert answer.status == 0, answer
+    return answer.out
+
+
+@pytest.mark.slow
+def test_each_probe_prints_its_comparison(offline: Path) -> None:
+    text = printed(offline, "--probe", "operations")
+    assert "hotplug-offline, 4 CPUs: 3 operations in all" in text
+    text = printed(offline, "--probe", "functions", "--paths", "1")
+    assert "5.10: the kernel has no" not in text and "the kernel has no update_sched_domain_debugfs" in text
+    assert "    update_sched_domain_debugfs  3 calls" in text
+    for probe in "operations", "functions":
+        for format in "csv", "json", "markdown":
+            assert "6.12" in printed(offline, "--probe", probe, "--format", format)
+
+
+def test_second_threads_go_at_once(tmp_path: Path) -> None:
+    options = ("--topology", "cores=2,threads=2", "--probe", "operations", "-o", tmp_path / "s")
+    measured("smt-off", "--kernel", "debian/6.12", *options)
+    operations = package.open_study(tmp_path / "s").tables("operations")
+    assert operations["cpu"].to_list() == [None]
+
+
+def test_power(tmp_path: Path) -> None:
+    """CPUs come online on POWER; the one before it is the last that was brought up."""
+    file = study_file(
+        tmp_path, "hotplug-online", ["operations"], ("6.1", "debian/6.1", [EXPEDITED]), arch="ppc64le"
+    )
+    measured(file, "-o", tmp_path / "s")
+    assert package.open_study(tmp_path / "s").tables("operations")["cpu"].to_list() == [1, 2, 3]
+
+
+def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
+    measured(
+        "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
+        "--functions", "__do_sys_getppid", "--depth", "1", "-o", tmp_path / "s",
+    )  # fmt: skip
+    traced = package.open_study(tmp_path / "s").tables("functions").filter(path="")
+    assert len(traced.filter(function="__do_sys_getppid")) >= 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["hotplug-offline", "--tasks", "4", "--probe", "operations"], "hotplug-offline is done by one"),
+        (["hotplug-offline", "--probe", "throughput"], "hotplug-offline does not go on for ever"),
+        (
+            ["hotplug-offline", "--probe", "operations", "--cpus-to-cycle", "8"],
+            "cpus_to_cycle = 8: of 8 CPUs at most 7",
+        ),
+        (["open1", "--probe", "operations"], "probe operations measures workloads of CPU hotplug, not open1"),
+        (["open1", "--cpus-to-cycle", "2"], "cpus_to_cycle = 2: open1 takes no CPU"),
+        (["open1", "--probe", "functions"], "no function to trace"),
+        (["open1", "--functions", "vfs_read"], "functions are traced by the probe functions"),
+        (["open1", "--probe", "functions", "--functions", "a;b"], "function 'a;b'"),
+        (["open1", "--probe", "conflicts", "--arch", "ppc64le"], "probe conflicts is recorded on x86_64"),
+    ],
+)  # fmt: skip
+def test_bad_input(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    answer = bigiron("run", *arguments, "--kernel", "debian/6.1", "-o", tmp_path / "s")
+    assert answer.status == 2
+    assert answer.complaint.startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["smt-off", "--probe", "operations"], "this machine has 0 second threads of cores"),
+        (
+            ["hotplug-offline", "--probe", "functions", "--functions", "no_such*"],
+            "the kernel has none of the functions to trace, such as no_such*",
+        ),
+    ],
+)  # fmt: skip
+def test_what_only_the_machine_can_tell(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    answer = bigiron("run", *arguments, "--kernel", "debian/6.12", "--cpus", "2", "-o", tmp_path / "s")
+    assert answer.status == 2
+    assert complaint in answer.err
+
+
+def test_a_real_machine_must_be_allowed_to_lose_cpus(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mode process\ntasks 1\nwatch\n")
+    agent = compiled.agent(workloads.find("hotplug-offline"), "gcc")
+    said = subprocess.run([agent, tmp_path / "job"], stdout=subprocess.PIPE, timeout=60, check=False)
+    messages = list(Decoder().feed(said.stdout))
+    assert [message.type for message in messages] == ["hello", "error", "end"]
+    assert "--allow-hotplug" in messages[1].content["text"]
+
+
+# The tracer's text
+
+
+@given(st.data())
+def test_calls_of_tasks_that_take_turns(data: st.DataObject) -> None:
+    """Whatever the interleaving, each task's calls nest as they did, and what is own adds up to the whole."""
+    queues = []
+    roots = {}
+    for task in range(data.draw(st.integers(1, 3))):
+        lines: list[tuple[int, str]] = []
+        roots[task] = _write(data, lines, task, depth=0)
+        queues.append(lines)
+    text = []
+    while any(queues):
+        queue = data.draw(st.sampled_from([queue for queue in queues if queue]))
+        text.append(queue.pop(0))
+    found = list(calls(line for _, line in text))
+    for task, total in roots.items():
+        mine = [call for call in found if call.task == f"task{task}"]
+        assert sum(call.own_ns for call in mine) == total
+        assert [call.nanoseconds for call in mine if not call.path] == [total]
+
+
+def _write(data: st.DataObject, lines: list[tuple[int, str]], task: int, depth: int) -> int:
+    """Lines of one call and those in it; what it took."""
+    own = data.draw(st.integers(1, 999))
+    head, pad = f" {task})  task{task}-{task + 10} |", "  " * depth
+    if depth == 3 or data.draw(st.booleans()):
+        lines.append((task, f"{head}   {own / 1000:.3f} us    |  {pad}leaf{depth}();"))
+        return own
+    lines.append((task, f"{head}               |  {pad}outer{depth}() {{"))
+    total = own + sum(_write(data, lines, task, depth + 1) for _ in range(data.draw(st.integers(0, 3))))
+    lines.append((task, f"{head}   {total / 1000:.3f} us    |  {pad}}} /* outer{depth} */"))
+    return total
+
+
+def test_what_the_trace_cut_off_is_left_out() -> None:
+    trace = [
+        "# tracer: function_graph",
+        " 0)  sh-12 |   9.000 us    |  } /* began before */",
+        " 0)  sh-12 |               |  vfs_write() {",
+        " ------------------------------------------",
+        " 0)   sh-12   =>  kworke-9",
+        " 0) kworke-9 |   1.000 us    |  schedule [mod]();",
+        " 0)  sh-12 |   2.000 us    |    inner();",
+    ]
+    assert [(call.function, call.path) for call in calls(trace)] == [("schedule", ""), ("inner", "vfs_write")]
