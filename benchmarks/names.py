@@ -49,7 +49,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for workload in workloads.builtin():
             output = Path(folder) / workload.name
-            ask = ["run", workload.name, "--kernel", kernel, "--cpus", cpus, "--mode", mode, "-o", output]
+            ask = [
+                "run",
+                workload.name,
+                "--kernel",
+                kernel,
+                "--cpus",
+                cpus,
+                "--mode",
+                mode,
+                "-o",
+                str(output),
+            ]
             subprocess.run([BIGIRON, *ask], check=True, capture_output=True)
             study = bigiron.open_study(output)
             found = most_accessed(study, *study.records())

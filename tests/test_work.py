@@ -68,14 +68,6 @@ def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
             assert inclusive == total, context
 
 
-def test_the_ways_into_the_kernel_are_all_of_it(open1: Path) -> None:
-    study = bigiron.open_study(open1)
-    for record in study.records():
-        ways = work.by_way(study.table(record, "work"), 1)
-        assert sum(ways.values()) == record.facts["work"]["instructions"]["operation"]
-        assert {"openat", "close"} <= ways.keys()
-
-
 def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
     """On the way from openat to its file there is no clock: every task executes the same instructions."""
     study = bigiron.open_study(open1)

@@ -31,13 +31,19 @@ class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
 
 class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Instructions per operation in a baseline; `most` are those of the repetition that had most."""
+    """All instructions per operation in a baseline; `most` are those of the repetition that had most."""
 
-    name: str
     instructions: float
     most: float = 0.0
     tolerance: float | None = None
-    """For this one, instead of the baseline's."""
+    """For this point, instead of the baseline's."""
+
+
+class Function(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A function's own instructions per operation in a baseline: what tells where work has grown."""
+
+    function: str
+    instructions: float
 
 
 class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -49,10 +55,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     cpus: int
     tasks: int
     lines: list[Known] = []
-    ways: list[Work] = []
-    """Of each way into the kernel, with all that it leads to: what is checked."""
-    functions: list[Work] = []
-    """The own instructions of each: what tells why a way has more."""
+    work: Work | None = None
+    functions: list[Function] = []
 
     @property
     def place(self) -> str:

@@ -82,7 +82,23 @@ def _finding(rows: list[Row]) -> Finding:
     for row in rows:
         for variant, line in row.lines.items():
             for path, weight in line.paths.items():
-                of_way = ways.setdefault(paths.way(path), {})
+                of_way = ways.setdefault(way(paths.short(path)), {})
                 of_way[variant] = of_way.get(variant, 0.0) + weight
     heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
     return Finding(rows, rules.first_match(_evidence(rows[0])), heaviest_first)
+
+
+def way(short_path: str) -> str:
+    """How an operation came there: the system call, whatever the kernel's version does later.
+
+    >>> way("openat;do_sys_openat2;path_openat")
+    'openat'
+    >>> way("syscall_exit_to_user_mode;exit_to_user_mode_prepare;task_work_run;__fput;security_file_free")
+    'close'
+    """
+    functions = short_path.split(";")
+    if "__fput" in functions:
+        return "close"  # put off until the way back to user mode, before 6.5
+    if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode"):
+        return "return to user mode"
+    return "page fault" if functions[0].endswith("exc_page_fault") else functions[0]

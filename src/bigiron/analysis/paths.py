@@ -31,21 +31,3 @@ def with_function(path: str, function: str) -> str:
     'do_syscall_64'
     """
     return f"{path};{function}" if path else function
-
-
-def way(path: str) -> str:
-    """How an operation came there: the system call, whatever the kernel's version does later.
-
-    >>> way("entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_openat;do_sys_openat2;path_openat")
-    'openat'
-    >>> way("syscall_exit_to_user_mode;exit_to_user_mode_prepare;task_work_run;__fput;security_file_free")
-    'close'
-    >>> way("entry_SYSCALL_64_after_hwframe;do_syscall_64")
-    'entry'
-    """
-    functions = short(path).split(";")
-    if "__fput" in functions:
-        return "close"  # put off until the way back to user mode, before 6.5
-    if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode"):
-        return "return to user mode"
-    return "page fault" if functions[0].endswith("exc_page_fault") else functions[0] or "entry"

@@ -2,8 +2,6 @@
 
 import polars as pl
 
-from bigiron.analysis import paths
-
 SCHEMA: dict[str, pl.DataType] = {
     "function": pl.String(),
     "own_per_op": pl.Float64(),  # instructions of the function itself
@@ -44,15 +42,3 @@ def profile(
         .sort("own_per_op", "inclusive_per_op", "function", descending=[True, True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
-
-
-def by_way(
-    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)
-) -> dict[str, float]:
-    """Instructions per operation of each way into the kernel: `openat`, `close`, `page fault`."""
-    ran = counts.filter(pl.col("context").is_in(contexts)).group_by("path", "function")
-    ways: dict[str, int] = {}
-    for path, function, instructions in ran.agg(pl.col("instructions").sum()).iter_rows():
-        way = paths.way(paths.with_function(path, function))
-        ways[way] = ways.get(way, 0) + instructions
-    return {way: instructions / operations for way, instructions in sorted(ways.items())}

@@ -54,9 +54,11 @@ class VirtualMachine:
     def boot_line(self) -> str:
         """The kernel's parameters: what the console needs, what makes a crash end the machine, the user's.
 
-        nokaslr: an address means the same in every cell.
+        nokaslr: an address means the same in every cell. norandmaps: where a task's memory lies decides how
+        many page tables it needs, and so how much work it is to map and unmap.
         """
-        return " ".join([*self.architecture.boot, "quiet panic=-1 oops=panic nokaslr", self.boot]).strip()
+        common = "quiet panic=-1 oops=panic nokaslr norandmaps"
+        return " ".join([*self.architecture.boot, common, self.boot]).strip()
 
     @property
     def accelerator(self) -> str:

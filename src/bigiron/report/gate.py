@@ -51,9 +51,9 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
     found = []
     if "conflicts" in baseline.probes:
         found += check.check(point, _lines(study, records), baseline.tolerances)
-    if "work" in baseline.probes:
-        now = _ways(study, records), _functions(study, records)
-        found += check_work.check(point.ways, point.functions, *now, baseline.work_tolerances)
+    if "work" in baseline.probes and point.work:
+        now = _functions(study, records)
+        found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
     return found
 
 
@@ -86,9 +86,9 @@ def record(study: Study, path: Path) -> str:
     new = msgspec.structs.replace(new, point=points)
     if new != old:
         baselines.write(path, new)
-    counted = _counted(
-        sum(len(point.lines) for point in points), sum(len(point.ways) for point in points), new.probes
-    )
+    lines = sum(len(point.lines) for point in points)
+    words = {"conflicts": _numbered(lines, "shared line"), "work": "work"}
+    counted = ", ".join(words[probe] for probe in new.probes)
     return f"{path}: {'unchanged, ' if new == old else ''}{counted} at {_numbered(len(points), 'point')}"
 
 
@@ -105,18 +105,14 @@ def _point(
         lines = check.kept(was.lines, lines, baseline.tolerances) if was.lines else lines
         point = msgspec.structs.replace(point, lines=lines)
     if "work" in baseline.probes:
-        tolerance = baseline.work_tolerances
-        ways = check_work.known(_ways(study, records), tolerance.absolute)
-        functions = check_work.known(_functions(study, records), check_work.LEAST)
-        ways = check_work.kept(was.ways, ways, tolerance)
-        functions = check_work.kept(was.functions, functions, tolerance)
-        point = msgspec.structs.replace(point, ways=ways, functions=functions)
+        now = _functions(study, records)
+        work = check_work.known(now)
+        if was.work:
+            work = check_work.kept(was.work, work, baseline.work_tolerances)
+        # The functions are those of what was recorded: they stay if it does.
+        functions = was.functions if work is was.work else check_work.functions(now)
+        point = msgspec.structs.replace(point, work=work, functions=functions)
     return point
-
-
-def _counted(lines: int, ways: int, probes: list[str]) -> str:
-    words = {"conflicts": _numbered(lines, "shared line"), "work": f"work of {_numbered(ways, 'way')}"}
-    return ", ".join(words[probe] for probe in probes)
 
 
 def _by_place(baseline: Baseline) -> dict[_Place, Point]:
@@ -150,11 +146,6 @@ def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
         )
         for record in records
     ]
-
-
-def _ways(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
-    """The instructions of each way, in each repetition."""
-    return [work.by_way(study.table(record, "work"), _operations(record, "work")) for record in records]
 
 
 def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis.check import Known, Point, Tolerance, Work
+from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
 FORMAT = 1
-WORK_TOLERANCE = Tolerance(10.0, 0.01)
+WORK_TOLERANCE = Tolerance(20.0, 0.01)
 """Instructions per operation."""
 
 _HEADER = """\
 # A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
-# `bigiron check STUDY --record FILE` renews what has changed. A line or way can have a tolerance of its own.
+# `bigiron check STUDY --record FILE` renews what has changed. A line or work can have a tolerance of its own.
 """
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -77,9 +77,11 @@ def text(baseline: Baseline) -> str:
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
         head = [f"{name} = {_value(getattr(point, name))}" for name in ("variant", "kernel", "cpus", "tasks")]
+        if point.work:
+            head.append(f"work = {_value(_fields(point.work))}")
         tables = [
             line
-            for name in ("lines", "ways", "functions")
+            for name in ("lines", "functions")
             if (rows := getattr(point, name))
             for line in (f"{name} = [", *(f"    {_value(_fields(row))}," for row in rows), "]")
         ]
@@ -87,7 +89,7 @@ def text(baseline: Baseline) -> str:
     return "\n".join(parts)
 
 
-def _fields(line: Known | Work) -> dict[str, object]:
+def _fields(line: Known | Work | Function) -> dict[str, object]:
     """A line's fields without those that have their default."""
     default = {"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None}
     fields = msgspec.structs.asdict(line)
