@@ -27,6 +27,8 @@ enum entry_kind {
 	ENTRY_SWITCH,	 /* to another task's stack */
 	ENTRY_PREEMPTED, /* a task must give up its CPU */
 	ENTRY_RESUMED,	 /* and has it again */
+	ENTRY_ALLOCATES,      /* a function that returns a new object */
+	ENTRY_ALLOCATES_MANY, /* one that puts pointers to new objects where its fourth argument says */
 };
 
 struct arch {
@@ -37,6 +39,7 @@ struct arch {
 	uint64_t no_stack_to;
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
 	const char *fill_registers[2]; /* of an INSN_FILL: where it stores next, how many elements are left */
+	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	/* How many bytes an element of an INSN_FILL has. */

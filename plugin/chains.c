@@ -110,6 +110,35 @@ void chain_return(struct call_stack *stack, uint64_t sp)
 		pop(stack);
 }
 
+/* The allocations whose frames lie below have ended, however they did. */
+static void end_allocations(struct call_stack *stack, uint64_t sp)
+{
+	while (stack->nr_allocations && stack->allocations[stack->nr_allocations - 1].sp < sp)
+		stack->nr_allocations--;
+}
+
+void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array)
+{
+	const struct frame *last = top(stack);
+
+	/* With no frame left, the last is not the allocator's. */
+	if (!last || stack->nr_frames == MAX_FRAMES)
+		return;
+	end_allocations(stack, last->sp + 1);
+	if (stack->nr_allocations < MAX_ALLOCATIONS)
+		stack->allocations[stack->nr_allocations++] =
+			(struct allocation){ last->sp, stack->chain, asked, array };
+}
+
+bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation)
+{
+	end_allocations(stack, sp);
+	if (!stack->nr_allocations || stack->allocations[stack->nr_allocations - 1].sp != sp)
+		return false;
+	*allocation = stack->allocations[--stack->nr_allocations];
+	return true;
+}
+
 void chain_enter(struct call_stack *stack, uint64_t pc, bool apart)
 {
 	push(stack, (struct frame){ .chain = stack->chain, .entry = true }, child(apart ? 0 : stack->chain, pc));
@@ -128,7 +157,7 @@ void chain_leave(struct call_stack *stack)
 
 void chain_continue(struct call_stack *stack, chain_id chain)
 {
-	stack->nr_frames = 0;
+	stack->nr_frames = stack->nr_allocations = 0;
 	stack->chain = chain;
 }
 

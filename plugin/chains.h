@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #define MAX_FRAMES 128
+#define MAX_ALLOCATIONS 8 /* that are in one another */
 
 /* A chain's number in the tree; 0 is the empty chain. */
 typedef uint32_t chain_id;
@@ -23,11 +24,21 @@ struct frame {
 	bool entry;	/* of an interrupt or an exception: only its own return ends it */
 };
 
-/* Invariant: sp grows from the last frame to the first, as the stack grows down. */
+/* A call of an allocator. */
+struct allocation {
+	uint64_t sp;	/* of its frame */
+	chain_id chain; /* of the calls that led to it, its own the last */
+	uint64_t asked; /* its first argument: the cache, or a size */
+	uint64_t array; /* where it puts pointers to many, and returns how many; 0: it returns a pointer to one */
+};
+
+/* Invariant: sp grows from the last frame to the first, as the stack grows down; so it does with allocations. */
 struct call_stack {
+	unsigned int nr_allocations;
 	unsigned int nr_frames;
 	unsigned int missed; /* calls deeper than MAX_FRAMES */
 	chain_id chain;	     /* that the stack is in now */
+	struct allocation allocations[MAX_ALLOCATIONS];
 	struct frame frames[MAX_FRAMES];
 };
 
@@ -35,6 +46,10 @@ struct call_stack {
 void chain_call(struct call_stack *stack, uint64_t pc, uint64_t sp);
 /* A return took its address from `sp`. */
 void chain_return(struct call_stack *stack, uint64_t sp);
+/* The function that was called last allocates. */
+void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array);
+/* Whether the return at `sp` ended an allocation: what it was. */
+bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation);
 /* An interrupt or exception entered the kernel at `pc`; if it is `apart`, its chain begins anew. */
 void chain_enter(struct call_stack *stack, uint64_t pc, bool apart);
 void chain_leave(struct call_stack *stack);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../guest/recorder.h"
+#include "allocations.h"
 #include "arch.h"
 #include "chains.h"
 #include "lines.h"
@@ -27,6 +28,8 @@
 #define NR_STACKS 1024
 #define MAX_NESTING 32
 #define NR_SITES 4096
+#define MAX_ERRNO 4095 /* errors are the last addresses: include/linux/err.h */
+#define MOST_AT_ONCE 4096 /* objects that one call allocates */
 #define TABLES_BYTES (512ull << 20) /* for all CPUs together */
 
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
@@ -89,7 +92,7 @@ static const struct arch *arch;
 static qemu_plugin_id_t plugin_id;
 static unsigned int nr_cpus;
 static struct cpu *cpus;
-static struct qemu_plugin_register *mark_registers[4], *fill_registers[2];
+static struct qemu_plugin_register *mark_registers[4], *fill_registers[2], *call_registers[3];
 static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
@@ -100,7 +103,7 @@ static struct sites *sites;
 static struct recorder_arm arm;
 static struct slot *slots;
 
-/* Addresses of the kernel's entry points, sorted: those of interrupts, of exceptions, and the task switch. */
+/* Where the kernel enters an interrupt or an exception, switches tasks, allocates: sorted by address. */
 static struct entry {
 	uint64_t address;
 	enum entry_kind kind;
@@ -257,16 +260,6 @@ static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, u
 	chain_call(&cpu->stack->calls, (uint64_t)userdata, address);
 }
 
-static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
-		      void *userdata UNUSED)
-{
-	struct cpu *cpu = this_cpu();
-
-	leave_user_mode(cpu);
-	on_stack_at(cpu, address, false);
-	chain_return(&cpu->stack->calls, address);
-}
-
 static uint64_t read_register(struct qemu_plugin_register *handle)
 {
 	uint64_t value = 0;
@@ -275,6 +268,54 @@ static uint64_t read_register(struct qemu_plugin_register *handle)
 	if (qemu_plugin_read_register(handle, buffer) == sizeof(value))
 		memcpy(&value, buffer->data, sizeof(value));
 	return value;
+}
+
+static bool read_guest(uint64_t address, size_t length)
+{
+	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
+}
+
+static bool is_allocator(enum entry_kind kind)
+{
+	return kind == ENTRY_ALLOCATES || kind == ENTRY_ALLOCATES_MANY;
+}
+
+static void on_allocator(unsigned int nr UNUSED, void *userdata)
+{
+	const struct entry *entry = userdata;
+	bool many = entry->kind == ENTRY_ALLOCATES_MANY;
+
+	chain_allocates(&this_cpu()->stack->calls, read_register(call_registers[1]),
+			many ? read_register(call_registers[2]) : 0);
+}
+
+static NOINLINE void on_allocated(struct cpu *cpu, uint64_t sp)
+{
+	struct allocation allocation;
+	uint64_t result;
+
+	if (!chain_allocated(&cpu->stack->calls, sp, &allocation))
+		return;
+	result = read_register(call_registers[0]);
+	if (!allocation.array) {
+		if (result >= arch->kernel_start && result < -(uint64_t)MAX_ERRNO)
+			allocations_add(result, &allocation);
+	} else if (result <= MOST_AT_ONCE && read_guest(allocation.array, result * sizeof(uint64_t))) {
+		for (uint64_t i = 0; i < result; i++)
+			allocations_add(((uint64_t *)buffer->data)[i], &allocation);
+	}
+}
+
+static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
+		      void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	leave_user_mode(cpu);
+	on_stack_at(cpu, address, false);
+	chain_return(&cpu->stack->calls, address);
+	if (cpu->stack->calls.nr_allocations)
+		on_allocated(cpu, address);
 }
 
 static struct site *new_site(uint64_t pc)
@@ -620,7 +661,9 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		uint8_t bytes[16];
 		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
 
-		if (entry)
+		if (entry && is_allocator(entry->kind))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
+		else if (entry)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && block)
@@ -637,7 +680,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 							 (void *)pc);
 			break;
 		case INSN_RETURN:
-			qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+			qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_MEM_R,
 							 NULL);
 			break;
 		case INSN_CALL_BY_MEMORY:
@@ -713,11 +756,6 @@ static bool is_stack(uint64_t address)
 	return false;
 }
 
-static bool read_guest(uint64_t address, size_t length)
-{
-	return qemu_plugin_read_memory_vaddr(address, buffer, length) && buffer->len >= length;
-}
-
 static FILE *open_result(const char *name, const char *mode)
 {
 	char path[4096];
@@ -736,6 +774,7 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 {
 	FILE *out = open_result("recording.json", "w");
 	uint64_t accesses[NR_CONTEXTS] = { 0 }, instructions[NR_CONTEXTS] = { 0 }, lost = 0, lost_work = 0;
+	unsigned int nr_interrupts = 0;
 	int failed;
 
 	if (!out)
@@ -751,7 +790,9 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	fprintf(out, "{\"operations\":[");
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
 		fprintf(out, "%s%lu", i ? "," : "", slots[i].operations);
-	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_entries);
+	for (unsigned int i = 0; i < nr_entries; i++)
+		nr_interrupts += entries[i].kind == ENTRY_INTERRUPT;
+	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_interrupts);
 	fprintf(out, ",\"per_cpu_offsets\":[");
 	if (per_cpu_offset && read_guest(per_cpu_offset, nr_cpus * sizeof(uint64_t)))
 		for (unsigned int nr = 0; nr < nr_cpus; nr++)
@@ -766,29 +807,24 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	return fclose(out) || failed ? -1 : 0;
 }
 
-static int write_chains(void)
+static int write_table(const char *name, int (*write)(FILE *out))
 {
-	FILE *out = open_result("chains.csv", "w");
+	FILE *out = open_result(name, "w");
 	int failed;
 
 	if (!out)
 		return -1;
-	failed = chains_write(out);
+	failed = write(out);
 	return fclose(out) || failed ? -1 : 0;
 }
 
-static int write_work(void)
+static int write_work(FILE *out)
 {
-	FILE *out = open_result("work.csv", "w");
 	struct work_table *tables[nr_cpus];
-	int failed;
 
-	if (!out)
-		return -1;
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		tables[nr] = &cpus[nr].work;
-	failed = work_write(out, tables, nr_cpus);
-	return fclose(out) || failed ? -1 : 0;
+	return work_write(out, tables, nr_cpus);
 }
 
 static void write_results(void)
@@ -807,7 +843,9 @@ static void write_results(void)
 		lines_settle(&cpus[nr].lines);
 		tables[nr] = cpus[nr].lines;
 	}
-	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) || write_chains() || write_work();
+	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) ||
+		 write_table("chains.csv", chains_write) || write_table("work.csv", write_work) ||
+		 write_table("allocations.csv", allocations_write);
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);
@@ -824,6 +862,19 @@ static void mark_symbols(uint64_t address, size_t length)
 		return;
 	fwrite(buffer->data, 1, length, out);
 	symbols = out;
+}
+
+/* Functions of mm/slub.c from 5.10 to 7.2; what is larger than a slab's objects has no cache. */
+static enum entry_kind allocator_kind(const char *name)
+{
+	static const char *const prefixes[] = { "__kmalloc", "kmalloc_trace", "kmalloc_node_trace", "kmem_cache_alloc" };
+
+	if (strstr(name, ".cold") || strstr(name, "_large"))
+		return ENTRY_NONE;
+	for (unsigned int i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return strstr(name, "_bulk") ? ENTRY_ALLOCATES_MANY : ENTRY_ALLOCATES;
+	return ENTRY_NONE;
 }
 
 static void add_entry(uint64_t address, enum entry_kind kind)
@@ -903,6 +954,8 @@ static void find_entries(void)
 			per_cpu_offset = address;
 		note_preemption(name, address);
 		kind = arch->entry_kind(name);
+		if (kind == ENTRY_NONE && strchr("tT", type))
+			kind = allocator_kind(name);
 		if (kind != ENTRY_NONE)
 			add_entry(address, kind);
 	}
@@ -960,6 +1013,9 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 		for (int j = 0; j < 2; j++)
 			if (!strcmp(descriptor[i].name, arch->fill_registers[j]))
 				fill_registers[j] = descriptor[i].handle;
+		for (int j = 0; j < 3; j++)
+			if (!strcmp(descriptor[i].name, arch->call_registers[j]))
+				call_registers[j] = descriptor[i].handle;
 	}
 	g_array_free(registers, 1);
 }

@@ -163,6 +163,7 @@ const struct arch arch_x86_64 = {
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
 	.fill_registers = { "rdi", "rcx" },
+	.call_registers = { "rax", "rdi", "rcx" },
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill_element = fill_element,

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from bigiron import compiled, kernels, workloads
+from bigiron.kernels.allocated import Allocation
 from bigiron.kernels.btf import Btf
 from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
@@ -14,7 +15,7 @@ from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.memory import GuestRam, KernelMemory
 from bigiron.machines.topology import Topology
-from bigiron.probes.recording import read_recording
+from bigiron.probes.recording import Chains, read_allocations, read_recording
 
 KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
 JOB = (
@@ -31,6 +32,7 @@ class Guest:
     symbols: SymbolTable
     memory: KernelMemory
     per_cpu_offsets: list[int]
+    allocations: list[Allocation]
 
     @property
     def types(self) -> bytes:
@@ -46,7 +48,7 @@ class Guest:
 
     @property
     def objects(self) -> Objects:
-        return Objects(self.memory, self.symbols, self.per_cpu_offsets, X86_64)
+        return Objects(self.memory, self.symbols, self.per_cpu_offsets, X86_64, self.allocations)
 
     def address(self, symbol: str) -> int:
         address = self.symbols.address(symbol)
@@ -79,6 +81,7 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
         vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")
         recording = read_recording(Path(results))
+        allocations = read_allocations(Path(results), Chains(Path(results), symbols))
     root = symbols.address(X86_64.page_tables.root)
     assert root
-    return Guest(ram, symbols, KernelMemory(ram, X86_64, root), recording.per_cpu_offsets)
+    return Guest(ram, symbols, KernelMemory(ram, X86_64, root), recording.per_cpu_offsets, allocations)

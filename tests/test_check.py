@@ -14,15 +14,16 @@ from conftest import bigiron, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron.analysis import check
-from bigiron.analysis.check import Checked, Finding, Known, Point, Tolerance
+from bigiron.analysis import check, check_work
+from bigiron.analysis.check import Checked, Finding, Function, Known, Point, Tolerance, Work
 from bigiron.analysis.compare import Line
 from bigiron.errors import UserError
 from bigiron.report import gate, junit, ktap
 from bigiron.study import baseline as baselines
-from bigiron.study.baseline import Baseline
+from bigiron.study.baseline import WORK_TOLERANCE, Baseline
 
 OLD, NEW = "debian/6.1", "debian/6.12"
+PROBES = ("--probe", "conflicts,work")
 LABEL = "apparmor_file_free_security"
 DEFAULT = Tolerance()
 
@@ -41,7 +42,8 @@ def known(object: str, writes: float, accesses: float, **fields: Any) -> Known:
 
 
 def worse(was: Point, *repetitions: list[Line], tolerance: Tolerance = DEFAULT) -> list[str]:
-    return [found.object for found in check.check(was, repetitions, tolerance) if found.worse]
+    found = check.check(was, repetitions, tolerance)
+    return [finding.name.partition(":")[0] for finding in found if finding.worse]
 
 
 # What passes and what fails
@@ -137,6 +139,49 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
     assert check.kept(was, was, DEFAULT) == sorted(was, key=lambda line: line.object)
 
 
+# Work
+
+
+WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
+
+
+def grown(*repetitions: dict[str, float], tolerance: Tolerance = WORK_TOLERANCE) -> Finding:
+    return check_work.check(
+        check_work.known([WORK]), check_work.functions([WORK]), [WORK | now for now in repetitions], tolerance
+    )
+
+
+def test_more_work_fails_and_says_which_functions_do_it() -> None:
+    found = grown({"d_alloc": 130.0, "kmem_cache_alloc_noprof": 40.0, "dput": 49.0})
+    assert found.worse
+    assert found.words == "3099.000 instructions per operation; the baseline has 3000.000 (3050.000 passes)"
+    assert found.by == "more in d_alloc +60.000, kmem_cache_alloc_noprof +40.000"
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "fails"),
+    [
+        ([{"dput": 100.0}], False),  # 20 and 1 %
+        ([{"dput": 101.0}], True),
+        ([{"new": 51.0}], True),
+        ([{"dput": 101.0}, {}], False),  # a regression is in every repetition
+        ([{"dput": 101.0}, {"d_alloc": 130.0}], True),  # wherever it is
+        ([{"dput_renamed": 50.0, "dput": 0.0}], False),
+        ([{"dput": 0.0}], False),
+    ],
+)
+def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]], fails: bool) -> None:
+    assert grown(*repetitions).worse is fails
+
+
+def test_work_that_has_not_changed_stays_as_it_was() -> None:
+    was = Work(instructions=3000.0, most=3010.0, tolerance=100.0)
+    assert check_work.kept(was, Work(instructions=3120.0), WORK_TOLERANCE) is was
+    assert check_work.kept(was, Work(instructions=3200.0), WORK_TOLERANCE) == Work(
+        instructions=3200.0, tolerance=100.0
+    )
+
+
 # The file
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -151,6 +196,8 @@ knowns = st.builds(
     tolerance=st.none() | counts,
     functions=st.dictionaries(texts, counts, max_size=3),
 )
+works = st.builds(Work, instructions=counts, most=counts, tolerance=st.none() | counts)
+functions = st.builds(Function, function=texts, instructions=counts)
 points = st.builds(
     Point,
     variant=texts,
@@ -158,6 +205,8 @@ points = st.builds(
     cpus=st.integers(1, 1024),
     tasks=st.integers(1, 9999),
     lines=st.lists(knowns, max_size=3),
+    work=st.none() | works,
+    functions=st.lists(functions, max_size=3),
 )
 files = st.builds(
     Baseline,
@@ -168,6 +217,9 @@ files = st.builds(
     arch=texts,
     tolerance=counts,
     relative_tolerance=counts,
+    work_tolerance=counts,
+    relative_work_tolerance=counts,
+    probes=st.lists(texts, max_size=2),
     point=st.lists(points, max_size=3),
 )
 
@@ -212,7 +264,7 @@ def test_what_is_no_baseline_is_refused(content: bytes | None, words: str, tmp_p
 # The formats
 
 NASTY = 'a<b> & "c" # d\x07\u0000'
-FOUND = Finding(NASTY, ["f<&>", "g"], None, (0.1, 0.1), (1.0, 2.0))
+FOUND = Finding(NASTY, ("writes", "accesses"), None, (0.1, 0.1), (1.0, 2.0), "touched by f<&>, g")
 CHECKED = [
     Checked("v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [FOUND, replace(FOUND, after=(0.0, 0.0))]),
     Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", []),
@@ -247,12 +299,12 @@ def test_junit_is_well_formed_whatever_the_names() -> None:
 
 @given(texts)
 def test_any_name_can_be_written_in_xml(name: str) -> None:
-    ElementTree.fromstring(junit.text(name, [Checked(name, name, [replace(FOUND, object=name)])]))
+    ElementTree.fromstring(junit.text(name, [Checked(name, name, [replace(FOUND, name=name)])]))
 
 
 def test_text_names_the_line_and_who_touches_it() -> None:
     text = gate.text("open1", CHECKED)
-    assert "worse   open1, v, 8 CPUs, 8 tasks: 1 of 2 shared lines" in text
+    assert "worse   open1, v, 8 CPUs, 8 tasks: 1 of 2 counts" in text
     assert "1.000 writes, 2.000 accesses per operation; not in the baseline" in text
     assert "f<&>, g" in text
     assert "skipped open1, w, 8 CPUs, 8 tasks: not in the study" in text
@@ -266,7 +318,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """open1 on 2 CPUs: on the kernel that writes AppArmor's label twice an operation, and six times."""
     folder = tmp_path_factory.mktemp("check")
     for kernel in OLD, NEW:
-        measured("open1", "--kernel", kernel, "--cpus", "2", "-o", folder / kernel.replace("/", "-"))
+        measured("open1", "--kernel", kernel, "--cpus", "2", *PROBES, "-o", folder / kernel.replace("/", "-"))
     return {kernel: folder / kernel.replace("/", "-") for kernel in (OLD, NEW)}
 
 
@@ -291,7 +343,7 @@ def test_a_regression_fails_and_is_named(studies: dict[str, Path], baseline: Pat
 def test_another_run_of_the_same_passes(baseline: Path, tmp_path: Path) -> None:
     # What the scheduler's ticks do differs from run to run.
     baseline.write_text(baseline.read_text().replace("\ntolerance = 0.050", "\ntolerance = 0.500"))
-    measured("open1", "--kernel", NEW, "--cpus", "2", "-o", tmp_path / "again")
+    measured("open1", "--kernel", NEW, "--cpus", "2", *PROBES, "-o", tmp_path / "again")
     answer = bigiron("check", tmp_path / "again", "--baseline", baseline)
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("ok ")
@@ -335,6 +387,21 @@ def test_a_study_with_a_missing_cell_is_refused(
     shutil.rmtree(cell)
     answer = bigiron("check", tmp_path / "s", "--baseline", baseline)
     assert (answer.status, "is not measured yet" in answer.complaint) == (2, True)
+
+
+def test_a_study_without_a_probe_of_the_baseline_s_is_refused(
+    studies: dict[str, Path], baseline: Path, open1: Path, tmp_path: Path
+) -> None:
+    """The label is not all that open1 does more of on 6.1, so either probe alone fails the check."""
+    for probe in "conflicts", "work":
+        only = baseline.read_text().replace('probes = ["conflicts", "work"]', f'probes = ["{probe}"]')
+        (tmp_path / "only.toml").write_text(only)
+        assert bigiron("check", studies[OLD], "--baseline", tmp_path / "only.toml").status == 1
+        assert bigiron("check", studies[NEW], "--baseline", tmp_path / "only.toml").status == 0
+    asked = baseline.read_text().replace('probes = ["conflicts", "work"]', 'probes = ["throughput"]')
+    (tmp_path / "only.toml").write_text(asked)
+    answer = bigiron("check", studies[NEW], "--baseline", tmp_path / "only.toml")
+    assert (answer.status, "probe" in answer.complaint) == (2, True)
 
 
 def test_either_check_or_record(studies: dict[str, Path], baseline: Path) -> None:

@@ -244,7 +244,8 @@ def free_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workload whose every operation adds up what each CPU has of a percpu_counter, on 2, 4 and 8 CPUs."""
     study = tmp_path_factory.mktemp("growth") / "s"
     source = WORKLOADS / "free_space.c"
-    measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,4,8", "-o", study)
+    probes = ("--probe", "conflicts,work")
+    measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,4,8", *probes, "-o", study)
     return study
 
 
@@ -306,6 +307,29 @@ def test_every_format_has_the_same_series(free_space: Path, series: list[dict[st
     assert [row["law"] for row in rows] == [one["law"] or "" for one in series]
     shown = bigiron("growth", free_space, "--at", "64", "--format", "markdown").out
     assert "| all shared lines |" in shown and "predicted at 64" in shown
+
+
+def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
+    answer = bigiron("growth", free_space, "--probe", "work", "--at", "64", "--format", "json")
+    assert (answer.status, answer.err) == (0, "")
+    document = json.loads(answer.out)
+    assert document["unit"] == "instructions per operation"
+    *functions, total = document["series"]
+    (summing,) = [one for one in functions if one["series"] == "__percpu_counter_sum"]
+    assert summing["law"] == "N" and summing["b"] > 2, "instructions for each CPU more"
+    assert total["series"] == "all functions"
+    assert total["points"]["8"] == pytest.approx(sum(one["points"]["8"] for one in functions), abs=0.01)
+    shown = bigiron("growth", free_space, "--probe", "work").out
+    assert "function " in shown and "__percpu_counter_sum" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_other_contexts_have_growth_of_their_own(free_space: Path) -> None:
+    answer = bigiron("growth", free_space, "--context", "interrupt", "--format", "json")
+    assert answer.status == 0
+    document = json.loads(answer.out)
+    assert document["contexts"] == ["interrupt"]
+    assert not any("do_ftruncate" in one["touched_by"].split(", ") for one in document["series"])
 
 
 def test_one_number_of_cpus_is_not_enough(open1: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bigiron.analysis.compare import Line, kind, match
+from bigiron.kernels.allocated import Allocation
+from bigiron.kernels.mm.pages import Use
 from bigiron.kernels.mm.structs import Memory
 from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
@@ -112,6 +115,74 @@ def test_a_page_and_its_struct(kernel: str) -> None:
     assert re.fullmatch(r"struct (page|slab)\.\w+ \((task_struct|slab)\)", names[accesses[1]])
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_was_allocated_lies_in_its_cache(kernel: str) -> None:
+    """The recorder's word, who asked which cache and got what, against the kernel's own slabs."""
+    guest = left_by(kernel)
+    objects = guest.objects
+    seen = [(one, objects._slab_object_at(one.address)) for one in guest.allocations]
+    caches = [(one, found) for one, found in seen if found and one.asked in objects._slabs.caches]
+    assert len(caches) > 100
+    right = [one for one, found in caches if (found.cache.address, found.start) == (one.asked, one.address)]
+    assert len(right) >= 0.98 * len(caches), "a page may be another cache's by now, but few are"
+    assert any(one.site.startswith("__d_alloc+0x") for one in right)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_an_object_of_no_type_is_known_by_who_allocated_it(kernel: str) -> None:
+    guest = left_by(kernel)
+    seen = {(one.address, 1): one for one in guest.allocations}
+    names = guest.objects.names(seen)
+    untyped = {access: name for access, name in names.items() if "allocated in" in name}
+    assert untyped
+    for access, name in untyped.items():
+        assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, allocated in {re.escape(seen[access].site)}\)", name)
+    assert any(
+        "allocated in security_file_alloc+0x" in name or "do_getname" in name for name in untyped.values()
+    )
+
+
+def test_an_object_of_kmalloc_that_was_there_before_says_so() -> None:
+    guest = left_by("debian/6.12")
+    objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, X86_64)
+    memory = X86_64.start_of("page or slab object")
+    slabs = range(memory + (1 << 20), memory + guest.ram.bytes // 2, 4096)
+    kmalloc = [
+        found.start for at in slabs if (found := objects._slab_object_at(at)) and found.cache.is_kmalloc
+    ]
+    names = objects.names((start, 1) for start in kmalloc).values()
+    assert any(
+        re.fullmatch(r"kmalloc-\S+ \(\d+ bytes, allocated before the recording\)", name) for name in names
+    )
+
+
+def test_what_was_freed_is_known_by_its_allocation() -> None:
+    guest = left_by("debian/6.12")
+    free = next(free_pages(guest))
+    dentries = next(c for c in guest.objects._slabs.caches.values() if c.name == "dentry")
+    seen = [
+        Allocation(free + 192, dentries.address, "__d_alloc+0x26"),
+        Allocation(free + 512, 100, "alloc_pipe_info+0x5c"),
+    ]
+    objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, X86_64, seen)
+    lockref = offset_of(guest, "dentry", "d_lockref")
+    names = objects.names([(free + 192 + lockref, 4), (free + 512 + 99, 1), (free + 512 + 100, 1), (free, 8)])
+    assert names == {
+        (free + 192 + lockref, 4): "struct dentry.d_lockref.lock (freed)",
+        (free + 512 + 99, 1): "kmalloc+0x63 (100 bytes, freed, allocated in alloc_pipe_info+0x5c)",
+        (free + 512 + 100, 1): "page or slab object: free page",
+        (free, 8): "page or slab object: free page",
+    }
+
+
+def free_pages(guest: Guest) -> Iterator[int]:
+    memory = X86_64.start_of("page or slab object")
+    pages = guest.objects._pages
+    yield from (
+        at for at in range(memory + (64 << 20), memory + (1 << 30), 4096) if pages.at(at).use is Use.FREE
+    )
+
+
 def offset_of(guest: Guest, type: str, member: str) -> int:
     place = guest.btf.member(guest.btf.find(type), member)
     assert place
@@ -201,7 +272,8 @@ def line(object: str, accesses: float, **weights: float) -> Line:
         ("struct aa_label.count.count", "struct aa_label.count.count"),
         ("struct dentry.d_lockref.count (tmpfs directory)", "struct dentry.d_seq (tmpfs directory)"),
         ("struct page._refcount (page cache)", "struct folio._refcount (page cache)"),
-        ("kmalloc-192+0x40 (192 bytes)", "kmalloc-cg-256+0x48 (256 bytes)"),
+        ("kmalloc-192+0x40 (192 bytes)", "kmalloc-cg-256+0x48 (256 bytes, allocated in f+0x4)"),
+        ("struct dentry.d_lockref (freed)", "struct dentry.d_lockref.count (tmpfs directory)"),
         ("kmalloc-192+0x40 (192 bytes)", "struct shmem_sb_info.stat_lock"),
         ("page or slab object: free page", "struct dentry.d_lockref.count (tmpfs directory)"),
         ("runqueues.clock of CPU 3", "runqueues+0x940 of CPU 1"),

@@ -52,6 +52,22 @@ def test_the_sum_of_all_functions_is_the_recorder_s_total(open1: Path) -> None:
             assert table.filter(pl.col("context") == context)["instructions"].sum() == total
 
 
+def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
+    """What a path begins with is where the kernel was entered: all that each entry led to is all there is."""
+    study = bigiron.open_study(open1)
+    for record in study.records():
+        begins = pl.col("path").str.split(";").list.first()
+        table = study.table(record, "work").with_columns(
+            root=pl.when(pl.col("path") == "").then("function").otherwise(begins)
+        )
+        for context, total in record.facts["work"]["instructions"].items():
+            inclusive = 0.0
+            for (root,), entered in table.filter(pl.col("context") == context).group_by("root"):
+                profile = work.profile(entered, 1, (context,))
+                inclusive += profile.filter(pl.col("function") == root)["inclusive_per_op"].item()
+            assert inclusive == total, context
+
+
 def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
     """On the way from openat to its file there is no clock: every task executes the same instructions."""
     study = bigiron.open_study(open1)

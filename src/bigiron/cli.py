@@ -290,7 +290,7 @@ def compare(
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
-    contexts = conflicts.CONTEXTS if context is Context.all else (context.value,)
+    contexts = _contexts(context)
     if probe is Compared.work:
         found = work_report.compare_study(store.open_study(study), base, contexts)
         print(work_report.FORMATS[format.value](found), end="")
@@ -319,12 +319,13 @@ def explain(
     base: Annotated[
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
 ) -> None:
     """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
 
     Example: `bigiron explain s`
     """
-    result = comparison.compare_study(store.open_study(study), base, conflicts.CONTEXTS[:1])
+    result = comparison.compare_study(store.open_study(study), base, _contexts(context))
     print(explanation.text(result), end="")
 
 
@@ -362,12 +363,14 @@ def growth(
         int | None, typer.Option(min=2, help="CPUs to predict for; 8 times the most measured unless given")
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    probe: Annotated[Compared, typer.Option(help="whose counts grow")] = Compared.conflicts,
 ) -> None:
-    """Tell how the accesses to each shared line grow with the number of CPUs, the worst first.
+    """Tell how the accesses to each shared line, or a function's work, grow with the CPUs, the worst first.
 
     Example: `bigiron growth s --at 512`
     """
-    result = growth_report.growth_study(store.open_study(study), variant, at)
+    result = growth_report.growth_study(store.open_study(study), variant, at, probe.value, _contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")
 
 
@@ -403,6 +406,10 @@ def _print(*renderables: Table | str) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
     for renderable in renderables:
         console.print(escape(renderable) if isinstance(renderable, str) else renderable)
+
+
+def _contexts(context: Context) -> tuple[str, ...]:
+    return conflicts.CONTEXTS if context is Context.all else (context.value,)
 
 
 def _words(text: str) -> list[str]:

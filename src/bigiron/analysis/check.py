@@ -1,10 +1,10 @@
 """Holding counts against a baseline: which shared lines has an operation now that it had not, or had less of.
 
 Values in, values out. A line is found again as `compare` does it, by what it is and who touches it, never by
-its address.
+its address. check_work.py does the same with instructions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -30,8 +30,24 @@ class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     """Accesses per operation of those that touch it most."""
 
 
+class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """All instructions per operation in a baseline; `most` are those of the repetition that had most."""
+
+    instructions: float
+    most: float = 0.0
+    tolerance: float | None = None
+    """For this point, instead of the baseline's."""
+
+
+class Function(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A function's own instructions per operation in a baseline: what tells where work has grown."""
+
+    function: str
+    instructions: float
+
+
 class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The shared lines of a variant at a number of CPUs and tasks."""
+    """The shared lines and the work of a variant at a number of CPUs and tasks."""
 
     variant: str
     kernel: str = ""
@@ -39,6 +55,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     cpus: int
     tasks: int
     lines: list[Known] = []
+    work: Work | None = None
+    functions: list[Function] = []
 
     @property
     def place(self) -> str:
@@ -60,6 +78,10 @@ class Tolerance:
         """The most that passes where the baseline has this count."""
         return count * (1 + self.relative) + self.absolute
 
+    def or_own(self, own: float | None) -> "Tolerance":
+        """The same for what may have a tolerance of its own."""
+        return self if own is None else replace(self, absolute=own)
+
     def takes_for_same(self, one: float, other: float) -> bool:
         """Whether two counts are no further apart."""
         return max(one, other) <= self.allows(min(one, other))
@@ -67,13 +89,14 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the baseline, the study, or both. Counts are writes and accesses per operation."""
+    """What the baseline, the study, or both have counts of, per operation, a unit each."""
 
-    object: str
-    functions: list[str]
-    before: tuple[float, float] | None  # None: not in the baseline
-    allowed: tuple[float, float]
-    after: tuple[float, float]  # of the repetition that has fewest: a regression is in each of them
+    name: str
+    units: tuple[str, ...]
+    before: tuple[float, ...] | None  # None: not in the baseline
+    allowed: tuple[float, ...]
+    after: tuple[float, ...]  # of the repetition that has fewest: a regression is in each of them
+    by: str = ""  # who does it: "touched by dput, d_alloc"
 
     @property
     def worse(self) -> bool:
@@ -81,29 +104,27 @@ class Finding:
         return any(after > allowed for after, allowed in zip(self.after, self.allowed, strict=True))
 
     @property
-    def name(self) -> str:
-        """The line and who touches it most, as one would call it."""
-        return f"{self.object}: {self.functions[0]}" if self.functions else self.object
-
-    @property
     def words(self) -> str:
         """What is found, and what the baseline has."""
-        had = "not in the baseline"
-        if self.before:
-            had = f"the baseline has {self.before[0]:.3f} and {self.before[1]:.3f}"
-        passes = f"{self.allowed[0]:.3f} and {self.allowed[1]:.3f} pass"
-        return f"{self.after[0]:.3f} writes, {self.after[1]:.3f} accesses per operation; {had} ({passes})"
+        now = ", ".join(f"{count:.3f} {unit}" for count, unit in zip(self.after, self.units, strict=True))
+        had = f"the baseline has {_and(self.before)}" if self.before else "not in the baseline"
+        passes = "pass" if len(self.allowed) > 1 else "passes"
+        return f"{now} per operation; {had} ({_and(self.allowed)} {passes})"
 
     @property
     def more(self) -> float:
-        """Accesses per operation, or if they are no more, writes, beyond the baseline's."""
-        writes, accesses = self.before or (0.0, 0.0)
-        return max(self.after[1] - accesses, self.after[0] - writes)
+        """By how much it is beyond the baseline, in the unit that is most so."""
+        before = self.before or (0.0,) * len(self.after)
+        return max(after - was for after, was in zip(self.after, before, strict=True))
+
+
+def _and(counts: tuple[float, ...]) -> str:
+    return " and ".join(f"{count:.3f}" for count in counts)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of one point: its lines, worst first, or why it was not checked."""
+    """What became of one point: its lines, worst first, its work, or why it was not checked."""
 
     place: str
     against: str  # the baseline's place
@@ -112,8 +133,13 @@ class Checked:
 
     @property
     def worse(self) -> list[Finding]:
-        """The lines that are more than the baseline allows."""
+        """What is more than the baseline allows."""
         return [finding for finding in self.findings if finding.worse]
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """In the order in which they are told."""
+    return sorted(findings, key=lambda finding: (not finding.worse, -finding.more, finding.name))
 
 
 _MOST_FUNCTIONS = 8
@@ -157,28 +183,25 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
         after = min(map(row.writes, columns)), min(map(row.accesses, columns))
         if recorded or after[1] > tolerance.absolute:
             findings.append(_finding(row, recorded, after, tolerance))
-    return sorted(findings, key=lambda finding: (not finding.worse, -finding.more, finding.object))
+    return worst_first(findings)
 
 
 _BASE = "baseline"
+_UNITS = ("writes", "accesses")
 
 
 def _finding(
     row: compare.Row, recorded: Known | None, after: tuple[float, float], tolerance: Tolerance
 ) -> Finding:
+    name = f"{row.object}: {row.functions[0]}" if row.functions else row.object
+    by = f"touched by {', '.join(row.functions)}"
     if recorded is None:
         allowed = tolerance.allows(tolerance.absolute)
-        return Finding(row.object, row.functions, None, (allowed, allowed), after)
-    if recorded.tolerance is not None:
-        tolerance = replace(tolerance, absolute=recorded.tolerance)
+        return Finding(name, _UNITS, None, (allowed, allowed), after, by)
+    tolerance = tolerance.or_own(recorded.tolerance)
     most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
-    return Finding(
-        row.object,
-        row.functions,
-        (recorded.writes, recorded.accesses),
-        (tolerance.allows(most[0]), tolerance.allows(most[1])),
-        after,
-    )
+    allowed_both = (tolerance.allows(most[0]), tolerance.allows(most[1]))
+    return Finding(name, _UNITS, (recorded.writes, recorded.accesses), allowed_both, after, by)
 
 
 def _as_line(known: Known) -> Line:
@@ -201,9 +224,7 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
 
 
 def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
-    if was.tolerance is not None:
-        tolerance = replace(tolerance, absolute=was.tolerance)
-    same = tolerance.takes_for_same
+    same = tolerance.or_own(was.tolerance).takes_for_same
     return not (
         same(was.writes, now.writes)
         and same(was.accesses, now.accesses)

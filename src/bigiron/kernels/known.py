@@ -62,6 +62,7 @@ MERGED = frozenset(
         "signal_cache",
         "sigqueue",
         "task_group",
+        "vma_lock",
         "vmap_area",
     )
 )
@@ -85,6 +86,7 @@ VARIABLES = {
     "runqueues": "rq",
     "swapper_space": "address_space",
     "tcp_hashinfo": "inet_hashinfo",
+    "tmigr_cpu": "tmigr_cpu",
     "vm_committed_as": "percpu_counter",
 }
 """The struct that a variable is."""
@@ -119,6 +121,9 @@ PRIVATE = {
     ),
 }
 """The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
+
+CUT_SHORT = frozenset(("cpumask",))
+"""Structs of which only as much is allocated as this machine's CPUs need."""
 
 EMBEDDED = frozenset(("aa_label", "address_space", "inode", "lruvec", "sock", "zone"))
 """Structs known by their own name in whatever struct they lie."""

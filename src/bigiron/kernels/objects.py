@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 from bigiron.kernels import known
+from bigiron.kernels.allocated import Allocated, Allocation
 from bigiron.kernels.btf import Btf, BtfError
 from bigiron.kernels.mm.pages import Page, Pages, Use
 from bigiron.kernels.mm.percpu import PerCpu
@@ -50,11 +51,17 @@ class AddressMap(Protocol):
 class Objects:
     """The objects in the memory of one guest.
 
-    `offsets` is the kernel's `__per_cpu_offset`. A kernel that does not describe its types still has symbols.
+    `offsets` is the kernel's `__per_cpu_offset`; `allocations` are those that were seen. A kernel without
+    types still has symbols.
     """
 
     def __init__(
-        self, memory: Memory, symbols: SymbolTable, offsets: Sequence[int], address_map: AddressMap
+        self,
+        memory: Memory,
+        symbols: SymbolTable,
+        offsets: Sequence[int],
+        address_map: AddressMap,
+        allocations: Iterable[Allocation] = (),
     ) -> None:
         self._symbols = symbols
         self._offsets = offsets
@@ -67,6 +74,7 @@ class Objects:
         )
         self._per_cpu = PerCpu(self._structs, offsets)
         self._areas = Areas(self._structs)
+        self._allocated = Allocated(allocations)
         self._pointed = Pointed(
             self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
         )
@@ -135,6 +143,8 @@ class Objects:
             return self._slab_object(page, address, length)
         if copy := self._per_cpu_copy(address, length):
             return copy
+        if page.use is Use.FREE and (freed := self._freed(address, length)):
+            return freed
         if page.use is Use.CACHE:
             host = self._value("address_space", page.mapping, "host")
             return f"page cache+{address % PAGE:#x} ({self._file(host)})"
@@ -155,7 +165,27 @@ class Objects:
             return f"{cache.name}: between its objects"
         if holder := self._holders.get(found.start):
             return f"*{holder}+{offset:#x}"
-        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes)"
+        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})"
+
+    def _allocated_in(self, object: Object) -> str:
+        """Who allocated an object of no type, as far as that says more than the cache's name."""
+        if seen := self._allocated.at(object.start):
+            return f", allocated in {seen.site}"
+        return ", allocated before the recording" if object.cache.is_kmalloc else ""
+
+    def _freed(self, address: int, length: int) -> str:
+        """What was there before its page was freed; empty where that was not seen."""
+        seen = self._allocated.before(address)
+        if seen is None:
+            return ""
+        offset, cache = address - seen.address, self._slabs.caches.get(seen.asked)
+        if offset >= (cache.object_size if cache else seen.asked):
+            return ""
+        if cache is None:
+            return f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})"
+        if not cache.is_kmalloc and (type := self._own_type(Object(cache, seen.address))):
+            return f"{self._innermost(seen.address, type, address, length)[0]} (freed)"
+        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes, freed, allocated in {seen.site})"
 
     def _in_vmalloc(self, address: int, length: int) -> str:
         if copy := self._per_cpu_copy(address, length):
@@ -200,7 +230,12 @@ class Objects:
         return f"{self._field(struct.address, struct.type, pointer, length)} of CPU {cpu}"
 
     def _field(self, start: int, type: int, address: int, length: int) -> str:
-        """The field of a struct, or of a struct in it that has a name of its own."""
+        """The field of a struct, and what tells the struct from others of its type."""
+        text, name, start = self._innermost(start, type, address, length)
+        return text + self._detail(name, start)
+
+    def _innermost(self, start: int, type: int, address: int, length: int) -> tuple[str, str, int]:
+        """The field of a struct, or of one in it that has its own name; that name, and where it starts."""
         for _ in range(_DEEPEST):
             inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
             if not inner.path or self._btf.name(inner.type) not in known.EMBEDDED:
@@ -208,7 +243,7 @@ class Objects:
             start, type = start + inner.start, inner.type
         name = self._btf.name(type)
         path = self._path(type, address - start, length)
-        return f"struct {name}{f'.{path}' if path else f'+{address - start:#x}'}{self._detail(name, start)}"
+        return f"struct {name}{f'.{path}' if path else f'+{address - start:#x}'}", name, start
 
     def _detail(self, type: str, address: int) -> str:
         """What tells one struct of a type from others, in parentheses."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 
+from bigiron.kernels import known
 from bigiron.kernels.mm.percpu import PerCpu
 from bigiron.kernels.mm.slab import Object
 from bigiron.kernels.mm.structs import PAGE, WORD, Structs
@@ -96,8 +97,8 @@ class Pointed:
             return Struct(found.start, own, found.cache.object_size, self._label(own))
         if address != found.start or not self._fits(target, found):
             return None
-        known = self.objects.get(address, 0)
-        if self._structs.btf.size(target) > self._structs.btf.size(known):
+        before = self.objects.get(address, 0)
+        if self._structs.btf.size(target) > self._structs.btf.size(before):
             self.objects[address] = target
         return Struct(address, target, found.cache.object_size, self._label(target))
 
@@ -107,6 +108,8 @@ class Pointed:
         size = btf.size(type)
         if not btf.is_struct(type) or not btf.name(type) or not size:
             return False
+        if btf.name(type) in known.CUT_SHORT:
+            return size >= found.cache.object_size
         if not found.cache.is_kmalloc:
             return size == found.cache.object_size
         smaller = max((other for other in _KMALLOC_SIZES if other < found.cache.object_size), default=0)

@@ -11,7 +11,7 @@ from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
 from bigiron.machines.memory import KernelMemory
 from bigiron.probes.probe import Ask, Probe, Raw, Table
-from bigiron.probes.recording import Recording, chain_folder, read_recording
+from bigiron.probes.recording import Chains, Recording, read_allocations, read_recording
 
 SCHEMA = {
     "cpu": pl.UInt32,
@@ -36,7 +36,7 @@ def _job(ask: Ask) -> list[str]:
 def _collect(raw: Raw) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
-    path = chain_folder(raw.results, symbols)
+    chains = Chains(raw.results, symbols)
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
     rows = []
     places: list[tuple[int, int]] = []
@@ -46,9 +46,9 @@ def _collect(raw: Raw) -> Table:
         places.append(_touched(block, mask))
         function, offset = symbols.lookup(pc)
         where = (line, places[-1][0], mask, "")
-        rows.append((cpu, context, *where, pc, function, offset, path(chain), reads, writes))
+        rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    objects = _objects(raw, symbols, recording).names(places)
+    objects = _objects(raw, symbols, recording, chains).names(places)
     frame = frame.with_columns(object=pl.Series([objects[place] for place in places], dtype=pl.String))
     return Table(frame.sort("line", "cpu", "context", "pc"), _facts(recording))
 
@@ -73,12 +73,13 @@ def _touched(block: int, mask: int) -> tuple[int, int]:
     return block + first, (rest & -rest).bit_length() - 1
 
 
-def _objects(raw: Raw, symbols: SymbolTable, recording: Recording) -> Objects:
+def _objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: Chains) -> Objects:
     if raw.ram is None:
         raise MachineError("the machine's memory was not kept")
     root = symbols.address(raw.architecture.page_tables.root) or 0
     memory = KernelMemory(raw.ram, raw.architecture, root)
-    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture)
+    allocations = read_allocations(raw.results, chains)
+    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture, allocations)
 
 
 PROBE = Probe(

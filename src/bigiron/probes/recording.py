@@ -1,6 +1,7 @@
-"""What the recorder leaves behind: its summary, the kernel's symbols, and the tree of call chains."""
+"""What the recorder leaves behind: its summary, the tree of call chains, and who allocated what."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import msgspec
 import polars as pl
 
 from bigiron.errors import MachineError
+from bigiron.kernels.allocated import Allocation
 from bigiron.kernels.symbols import SymbolTable
 
 
@@ -16,7 +18,7 @@ class Recording(msgspec.Struct):
 
     operations: list[int]  # recorded, of each task
     lost: int  # accesses for which no table had room
-    entries: int  # of the kernel's entry points that were found: 0 means that contexts are not told apart
+    entries: int  # of interrupts that were found: 0 means that contexts are not told apart
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
@@ -35,21 +37,47 @@ def read_recording(results: Path) -> Recording:
     return recording
 
 
-def chain_folder(results: Path, symbols: SymbolTable) -> Callable[[int], str]:
-    """A function from a chain's number to its functions, outermost first, with `;` between them."""
-    tree = pl.read_csv(results / "chains.csv", schema_overrides={"pc": pl.String})
-    chains = {chain: (parent, int(pc, 16)) for chain, parent, pc in tree.iter_rows()}
-    names: dict[int, str] = {0: ""}
+class Chains:
+    """The call chains that were seen, by their numbers."""
+
+    def __init__(self, results: Path, symbols: SymbolTable) -> None:
+        tree = pl.read_csv(results / "chains.csv", schema_overrides={"pc": pl.String})
+        self._chains = {chain: (parent, int(pc, 16)) for chain, parent, pc in tree.iter_rows()}
+        self._names: dict[int, str] = {0: ""}
+        self._call = cache(symbols.lookup)
+
+    def path(self, chain: int) -> str:
+        """Its functions, outermost first, with `;` between them."""
+        if chain not in self._names:
+            parent, pc = self._chains[chain]
+            above, (function, _) = self.path(parent), self._call(pc)
+            self._names[chain] = f"{above};{function}" if above else function
+        return self._names[chain]
+
+    def calls(self, chain: int) -> Iterator[tuple[str, int]]:
+        """The places of its calls, innermost first: a function and the offset in it."""
+        while chain:
+            chain, pc = self._chains[chain]
+            yield self._call(pc)
+
+
+def read_allocations(results: Path, chains: Chains) -> list[Allocation]:
+    """The objects that were allocated while the recorder watched, the last at each address."""
+    table = pl.read_csv(
+        results / "allocations.csv", schema_overrides={"address": pl.String, "asked": pl.String}
+    )
 
     @cache
-    def function(pc: int) -> str:
-        return symbols.lookup(pc)[0]
+    def site(chain: int) -> str:
+        calls = ((f, offset) for f, offset in chains.calls(chain) if not _ON_BEHALF.match(f))
+        function, offset = next(calls, ("", 0))
+        return f"{function}+{offset:#x}" if function else ""
 
-    def fold(chain: int) -> str:
-        if chain not in names:
-            parent, pc = chains[chain]
-            above = fold(parent)
-            names[chain] = f"{above};{function(pc)}" if above else function(pc)
-        return names[chain]
+    return [
+        Allocation(int(address, 16), int(asked, 16), site(chain))
+        for address, chain, asked in table.iter_rows()
+    ]
 
-    return fold
+
+_ON_BEHALF = re.compile(r"_*(k[vz]?m(alloc|emdup|em_cache)|k[vz]?realloc|kvmemdup|kstrdup|kstrndup|mempool_)")
+"""Functions that allocate for whoever calls them."""

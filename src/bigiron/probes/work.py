@@ -7,7 +7,7 @@ import polars as pl
 
 from bigiron.kernels.symbols import SymbolTable
 from bigiron.probes.probe import Ask, Probe, Raw, Table
-from bigiron.probes.recording import chain_folder, read_recording
+from bigiron.probes.recording import Chains, read_recording
 
 SCHEMA = {
     "cpu": pl.UInt32,
@@ -25,10 +25,10 @@ def _job(ask: Ask) -> list[str]:
 def _collect(raw: Raw) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
-    path = chain_folder(raw.results, symbols)
+    chains = Chains(raw.results, symbols)
     counts = pl.read_csv(raw.results / "work.csv", schema_overrides={"function": pl.String})
     rows = [
-        (cpu, context, path(chain), symbols.lookup(int(function, 16))[0], instructions)
+        (cpu, context, chains.path(chain), symbols.lookup(int(function, 16))[0], instructions)
         for cpu, context, chain, function, instructions in counts.iter_rows()
     ]
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")

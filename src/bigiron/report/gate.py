@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis import check, compare, conflicts
-from bigiron.analysis.check import Checked, Point
+from bigiron.analysis import check, check_work, compare, conflicts, work
+from bigiron.analysis.check import Checked, Finding, Point
 from bigiron.analysis.compare import Line
 from bigiron.errors import UserError
 from bigiron.report import junit, ktap
@@ -16,7 +16,9 @@ from bigiron.study.baseline import Baseline
 from bigiron.study.store import CellRecord, Study
 
 _WIDTH = 100
-_MOST_FUNCTIONS = 8
+_MOST_NAMES = 8
+_PROBES = ("conflicts", "work")
+_LOST = {"conflicts": "lost_accesses", "work": "lost_instructions"}
 
 _Place = tuple[str, int, int]  # variant, CPUs, tasks
 
@@ -31,7 +33,7 @@ def check_study(study: Study, path: Path) -> list[Checked]:
     points = _by_place(baseline)
     variants = {variant for variant, _, _ in points}
     checked, used = [], set()
-    for (variant, cpus, tasks), records in _measured(study).items():
+    for (variant, cpus, tasks), records in _measured(study, baseline.probes).items():
         namesake = variant if variant in variants or len(variants) != 1 else min(variants)
         point = points.get((namesake, cpus, tasks))
         if not point:
@@ -39,10 +41,20 @@ def check_study(study: Study, path: Path) -> list[Checked]:
             place = Point(variant=variant, cpus=cpus, tasks=tasks).place
             raise UserError(f"{path} has no counts of {place}: it has {there}")
         used.add(point.place)
-        findings = check.check(point, _repetitions(study, records), baseline.tolerances)
+        findings = _findings(study, records, point, baseline)
         checked.append(Checked(msgspec.structs.replace(point, variant=variant).place, point.place, findings))
     skipped = [point.place for point in baseline.point if point.place not in used]
     return checked + [Checked(place, place, [], "not in the study") for place in skipped]
+
+
+def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
+    found = []
+    if "conflicts" in baseline.probes:
+        found += check.check(point, _lines(study, records), baseline.tolerances)
+    if "work" in baseline.probes and point.work:
+        now = _functions(study, records)
+        found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
+    return found
 
 
 def record(study: Study, path: Path) -> str:
@@ -55,31 +67,59 @@ def record(study: Study, path: Path) -> str:
         workload_sha256=study.spec.workload_sha256,
         mode=study.spec.mode,
         arch=study.spec.arch,
+        probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )
     was: dict[_Place, Point] = {}
     if old:
-        new = msgspec.structs.replace(new, tolerance=old.tolerance, relative_tolerance=old.relative_tolerance)
+        new = msgspec.structs.replace(
+            new,
+            tolerance=old.tolerance,
+            relative_tolerance=old.relative_tolerance,
+            work_tolerance=old.work_tolerance,
+            relative_work_tolerance=old.relative_work_tolerance,
+        )
         was = _by_place(old)
-    points = []
-    for place, records in sorted(_measured(study).items()):
-        lines = check.known(_repetitions(study, records), new.tolerances)
-        if place in was:
-            lines = check.kept(was[place].lines, lines, new.tolerances)
-        variant, cpus, tasks = place
-        kernel = str(records[0].environment.get("kernel_release", ""))
-        points.append(Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks, lines=lines))
+    points = [
+        _point(study, place, records, was.get(place), new)
+        for place, records in sorted(_measured(study, new.probes).items())
+    ]
     new = msgspec.structs.replace(new, point=points)
     if new != old:
         baselines.write(path, new)
-    counted = _numbered(sum(len(point.lines) for point in points), "shared line")
+    lines = sum(len(point.lines) for point in points)
+    words = {"conflicts": _numbered(lines, "shared line"), "work": "work"}
+    counted = ", ".join(words[probe] for probe in new.probes)
     return f"{path}: {'unchanged, ' if new == old else ''}{counted} at {_numbered(len(points), 'point')}"
+
+
+def _point(
+    study: Study, place: _Place, records: list[CellRecord], was: Point | None, baseline: Baseline
+) -> Point:
+    """What the baseline records of one point; `was` is what it had."""
+    variant, cpus, tasks = place
+    kernel = str(records[0].environment.get("kernel_release", ""))
+    point = Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks)
+    was = was or point
+    if "conflicts" in baseline.probes:
+        lines = check.known(_lines(study, records), baseline.tolerances)
+        lines = check.kept(was.lines, lines, baseline.tolerances) if was.lines else lines
+        point = msgspec.structs.replace(point, lines=lines)
+    if "work" in baseline.probes:
+        now = _functions(study, records)
+        work = check_work.known(now)
+        if was.work:
+            work = check_work.kept(was.work, work, baseline.work_tolerances)
+        # The functions are those of what was recorded: they stay if it does.
+        functions = was.functions if work is was.work else check_work.functions(now)
+        point = msgspec.structs.replace(point, work=work, functions=functions)
+    return point
 
 
 def _by_place(baseline: Baseline) -> dict[_Place, Point]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
-def _measured(study: Study) -> dict[_Place, list[CellRecord]]:
+def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]:
     """The records of each point's repetitions; UserError unless all are there and whole."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():
@@ -87,34 +127,49 @@ def _measured(study: Study) -> dict[_Place, list[CellRecord]]:
         if not record or record.failure:
             state = "failed" if record else "is not measured yet"
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
-        if "conflicts" not in record.tables:
-            raise UserError(f"{cell} was measured without the probe conflicts, which is what is checked")
-        if lost := record.facts["conflicts"]["lost_accesses"]:
-            raise UserError(
-                f"{cell}: the recorder had no room for {lost} accesses, so its counts are too low to check"
-            )
+        for probe in probes or _PROBES[:1]:
+            if probe not in record.tables:
+                raise UserError(f"{cell} was measured without the probe {probe}, which is what is checked")
+            if lost := record.facts[probe][_LOST[probe]]:
+                raise UserError(
+                    f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"
+                )
         places.setdefault((record.variant, record.cpus, record.tasks), []).append(record)
     return places
 
 
-def _repetitions(study: Study, records: list[CellRecord]) -> list[list[Line]]:
+def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
+    """The shared lines of each repetition."""
     return [
         compare.lines_of(
-            conflicts.profile(study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"]))
+            conflicts.profile(study.table(record, "conflicts"), _operations(record, "conflicts"))
         )
         for record in records
     ]
 
 
+def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
+    """The own instructions of each function, in each repetition."""
+    profiles = [work.profile(study.table(record, "work"), _operations(record, "work")) for record in records]
+    return [dict(profile.select("function", "own_per_op").iter_rows()) for profile in profiles]
+
+
+def _operations(record: CellRecord, probe: str) -> int:
+    return sum(record.facts[probe]["operations"])
+
+
 def text(workload: str, checked: list[Checked]) -> str:
-    """For people: each point, and the lines that are more than the baseline allows."""
+    """For people: each point, and what is more than the baseline allows."""
     lines = []
     for point in checked:
         against = f" (against {point.against})" if point.against != point.place else ""
         lines.append(f"{_state(point):7} {workload}, {point.place}{against}: {_summary(point)}")
         for finding in point.worse:
-            lines += [f"        {finding.object}", f"            {finding.words}"]
-            lines += _wrapped(", ".join(finding.functions[:_MOST_FUNCTIONS]), 12)
+            lines += [
+                f"        {finding.name}",
+                *_wrapped(finding.words, 12),
+                *_wrapped(_cut(finding.by), 12),
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -125,12 +180,19 @@ def _state(point: Checked) -> str:
 def _summary(point: Checked) -> str:
     if point.skipped:
         return point.skipped
-    lines = _numbered(len(point.findings), "shared line")
-    return f"{len(point.worse)} of {lines}" if point.worse else lines
+    return f"{f'{len(point.worse)} of ' if point.worse else ''}{_numbered(len(point.findings), 'count')}"
 
 
 def _numbered(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _cut(by: str) -> str:
+    """The first of them."""
+    names = by.split(", ")
+    return ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    )
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `bigiron growth` shows: which shared lines grow with the number of CPUs, the worst first."""
+"""What `bigiron growth` shows: which shared lines or functions grow with the number of CPUs, worst first."""
 
 import csv
 import io
@@ -12,12 +12,9 @@ import msgspec
 from bigiron.analysis import alike, compare, conflicts, growth
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
+from bigiron.report import work as work_report
 from bigiron.study.store import CellRecord, Study
 
-TOTAL = "all shared lines"
-
-_SHOWN = compare.TOLERANCE  # accesses per operation that a series must reach to be in text and Markdown
-_HEAVY = 0.5  # accesses per operation from which one that does not grow is named
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
 _WIDTH = 100
@@ -25,6 +22,24 @@ _NAME, _MEASURED, _LAW, _SURE = 26, 16, 22, 7  # widths of the text's columns
 _MOST_FUNCTIONS = 4
 _MOST_STANDING = 10
 _INDENT = " " * 6
+
+
+_Cells = dict[int, list[CellRecord]]  # by number of CPUs
+_Contexts = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is counted, in words, and how a study's cells become series: of each thing, and of their sum."""
+
+    thing: str
+    what: str
+    unit: str
+    total: str
+    shown: float  # that a series must reach to be in text and Markdown
+    heavy: float  # from which one that does not grow is named
+    lost: str  # the fact that tells how many no table had room for
+    series: Callable[[Study, _Cells, _Contexts], tuple[list[Series], Series]]
 
 
 @dataclass(frozen=True)
@@ -52,23 +67,24 @@ class Row:
 class Table:
     """One variant's series, with one task a CPU or always the same number of tasks."""
 
+    counted: Counted
     variant: str
     tasks: str  # "one task a CPU", "8 tasks"
     cpus: list[int]
     at: int
     rows: list[Row]  # the worst first; the total is not among them
     total: Row
-    lost: int  # accesses that no table had room for
+    lost: int  # counts that no table had room for
 
     @property
     def growing(self) -> list[Row]:
         """The rows worth a line that grow."""
-        return [row for row in self.rows if row.growth.grows and row.most >= _SHOWN]
+        return [row for row in self.rows if row.growth.grows and row.most >= self.counted.shown]
 
     @property
     def standing(self) -> list[Row]:
         """The heaviest rows that do not grow, then those of them of which it cannot be told."""
-        rows = [row for row in self.rows if not row.growth.grows and row.most >= _HEAVY]
+        rows = [row for row in self.rows if not row.growth.grows and row.most >= self.counted.heavy]
         rows = sorted(rows, key=lambda row: -row.most)[:_MOST_STANDING]
         return sorted(rows, key=lambda row: not row.growth.law)
 
@@ -79,65 +95,126 @@ class Report:
 
     study: str
     workload: str
+    contexts: _Contexts
+    counted: Counted
     tables: list[Table]
 
 
-def growth_study(study: Study, variant: str | None = None, at: int | None = None) -> Report:
-    """Fit the growth of each shared line of a study, and of their sum. One variant, or all."""
+def growth_study(
+    study: Study,
+    variant: str | None = None,
+    at: int | None = None,
+    probe: str = "conflicts",
+    contexts: _Contexts = conflicts.CONTEXTS[:1],
+) -> Report:
+    """Fit the growth of each shared line or function of a study, and of their sum. One variant, or all."""
     variants = [one.name for one in study.spec.variant]
     if variant is not None and variant not in variants:
         raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")
-    records = [record for record in study.records() if record.measured and "conflicts" in record.tables]
+    records = [record for record in study.records() if record.measured and probe in record.tables]
     tables = [
         table
         for name in ([variant] if variant else variants)
         for tasks in ([None] if study.spec.tasks == "all" else study.spec.tasks)
-        if (table := _table(study, [r for r in records if r.variant == name], name, tasks, at))
+        if (
+            table := _table(
+                study, [r for r in records if r.variant == name], name, tasks, at, probe, contexts
+            )
+        )
     ]
     if not tables:
         raise UserError(
-            f"{study.folder} has no variant measured at {growth.FEWEST} numbers of CPUs, 2 and more: "
-            "growth needs that many, and 5 are better (--cpus 2,3,4,6,8)"
+            f"{study.folder} has no variant measured with the probe {probe} at {growth.FEWEST} numbers of "
+            "CPUs, 2 and more: growth needs that many, and 5 are better (--cpus 2,3,4,6,8)"
         )
-    return Report(study.name, study.spec.workload, tables)
+    return Report(study.name, study.spec.workload, contexts, COUNTED[probe], tables)
 
 
 def _table(
-    study: Study, records: list[CellRecord], variant: str, tasks: int | None, at: int | None
+    study: Study,
+    records: list[CellRecord],
+    variant: str,
+    tasks: int | None,
+    at: int | None,
+    probe: str,
+    contexts: _Contexts,
 ) -> Table | None:
     """None if there are too few CPU counts. One CPU alone shares nothing, and says nothing of growth."""
-    cells: dict[int, list[CellRecord]] = {}
-    for record in records:
+    cells: _Cells = {}
+    for record in sorted(records, key=lambda record: record.cpus):
         if record.cpus > 1 and tasks in (None, record.tasks):
             cells.setdefault(record.cpus, []).append(record)
     if len(cells) < growth.FEWEST:
         return None
-    lines = {cpus: _lines(study, cells[cpus]) for cpus in sorted(cells)}
+    counted = COUNTED[probe]
+    series, total = counted.series(study, cells, contexts)
     at = at or _FURTHER * max(cells)
-    rows = sorted((_row(series, at) for series in series_of(lines)), key=lambda row: row.rank)
     return Table(
+        counted,
         variant,
         f"{tasks} tasks" if tasks else "one task a CPU",
-        list(lines),
+        list(cells),
         at,
-        rows,
-        _row(_series(TOTAL, "", lines), at),
-        sum(record.facts["conflicts"]["lost_accesses"] for here in cells.values() for record in here),
+        sorted((_row(one, at) for one in series), key=lambda row: row.rank),
+        _row(total, at),
+        sum(record.facts[probe][counted.lost] for here in cells.values() for record in here),
     )
 
 
-def _lines(study: Study, records: list[CellRecord]) -> list[compare.Line]:
+def _line_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
+    lines = {cpus: _lines(study, records, contexts) for cpus, records in cells.items()}
+    return series_of(lines), _series(COUNTED["conflicts"].total, "", lines)
+
+
+def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list[compare.Line]:
     """The mean of a cell's repetitions."""
-    return compare.mean(
-        [
-            compare.lines_of(
-                conflicts.profile(
-                    study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"])
-                )
-            )
-            for record in records
-        ]
-    )
+    repetitions = [
+        conflicts.profile(
+            study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"]), contexts
+        )
+        for record in records
+    ]
+    return compare.mean([compare.lines_of(profile) for profile in repetitions])
+
+
+def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
+    """The own instructions of each function: their sum is the total."""
+    own = {
+        cpus: {function: count for function, count, _ in work_report.mean(study, records, contexts)}
+        for cpus, records in cells.items()
+    }
+    functions = sorted(set().union(*own.values()))
+    series = [
+        Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
+        for function in functions
+    ]
+    total = {cpus: round(sum(here.values()), 6) for cpus, here in own.items()}
+    return series, Series(COUNTED["work"].total, "", total)
+
+
+COUNTED = {
+    "conflicts": Counted(
+        thing="shared line",
+        what="accesses per operation to shared cache lines",
+        unit="accesses per operation",
+        total="all shared lines",
+        shown=compare.TOLERANCE,
+        heavy=0.5,
+        lost="lost_accesses",
+        series=_line_series,
+    ),
+    "work": Counted(
+        thing="function",
+        what="own instructions per operation of the kernel's functions",
+        unit="instructions per operation",
+        total="all functions",
+        shown=1.0,
+        heavy=10.0,
+        lost="lost_instructions",
+        series=_work_series,
+    ),
+}
+"""By probe."""
 
 
 def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
@@ -176,16 +253,16 @@ def _text_of(report: Report, table: Table) -> str:
     measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
     lines = [*textwrap.wrap(_heading(report, table), _WIDTH), ""]
     lines.append(
-        f"{'shared line':{_NAME}}{measured:>{_MEASURED}}  {'law':{_LAW}}{'sure':>{_SURE}}"
+        f"{table.counted.thing:{_NAME}}{measured:>{_MEASURED}}  {'law':{_LAW}}{'sure':>{_SURE}}"
         f"  predicted at {table.at}"
     )
     for row in (*table.growing, table.total):
         name, what = row.series.name, _touched_by(row)
         if len(name) >= _NAME:
-            name, what = f"..{name[3 - _NAME :]}", f"{name}: {what}"
+            name, what = f"..{name[3 - _NAME :]}", f"{name}: {what}" if what else name
         law, sure, predicted = _cells(row)
         lines.append(f"{name:{_NAME}}{_measured(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}")
-        if row.series.what:
+        if what:
             lines += textwrap.wrap(what, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for note in _notes(table):
         lines += ["", *textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
@@ -197,16 +274,16 @@ def _text_of(report: Report, table: Table) -> str:
 def _heading(report: Report, table: Table) -> str:
     counts = ", ".join(map(str, table.cpus))
     return (
-        f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the accesses per "
-        "operation to shared cache lines grow with the number N of CPUs (operation context; counts, not "
-        "times)"
+        f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the "
+        f"{table.counted.what} grow with the number N of CPUs ({' and '.join(report.contexts)} context; "
+        "counts, not times)"
     )
 
 
 def _notes(table: Table) -> list[str]:
     notes = []
     if not table.growing:
-        notes.append("No shared line grows.")
+        notes.append(f"No {table.counted.thing} grows.")
     if table.growing or table.total.growth.grows:
         notes.append("predicted: by the law, and in brackets what holds 95 % of all laws' predictions")
     if table.at > _FAR * table.cpus[-1]:
@@ -215,12 +292,12 @@ def _notes(table: Table) -> list[str]:
             "interval knows of what changes on the way"
         )
     if table.total.growth.refusal:
-        notes.append(f"{TOTAL}: no law: {table.total.growth.refusal}")
+        notes.append(f"{table.counted.total}: no law: {table.total.growth.refusal}")
     if table.lost:
-        notes.append(f"the recorder had no room for {table.lost} accesses: the counts are too low")
+        notes.append(f"the recorder had no room for {table.lost} of them: the counts are too low")
     hidden = len(table.rows) - len(table.growing) - len(table.standing)
     if hidden:
-        notes.append(f"{hidden} more lines are small, or do not grow (--format csv has all)")
+        notes.append(f"{hidden} more {table.counted.thing}s are small, or do not grow (--format csv has all)")
     if table.standing:
         notes.append("Large, and not growing or without a law:")
     return notes
@@ -228,7 +305,8 @@ def _notes(table: Table) -> list[str]:
 
 def _standing(row: Row) -> str:
     said = f"constant, {formula(row.growth.best)}" if row.growth.law else row.growth.refusal
-    return f"- {row.series.name} ({_touched_by(row)}): {said}"
+    by = f" ({_touched_by(row)})" if row.series.what else ""
+    return f"- {row.series.name}{by}: {said}"
 
 
 def _cells(row: Row) -> tuple[str, str, str]:
@@ -285,7 +363,7 @@ def markdown(report: Report) -> str:
 def _markdown_of(report: Report, table: Table) -> str:
     lines = [_heading(report, table), ""]
     lines.append(
-        f"| shared line | at {table.cpus[0]} - {table.cpus[-1]} CPUs | law | sure "
+        f"| {table.counted.thing} | at {table.cpus[0]} - {table.cpus[-1]} CPUs | law | sure "
         f"| predicted at {table.at} | touched by |"
     )
     lines.append("|---|--:|---|--:|--:|---|")
@@ -317,7 +395,8 @@ def as_json(report: Report) -> str:
     document = {
         "study": report.study,
         "workload": report.workload,
-        "unit": "accesses per operation",
+        "unit": report.counted.unit,
+        "contexts": report.contexts,
         "series": [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

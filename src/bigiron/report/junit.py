@@ -10,20 +10,20 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(workload: str, checked: list[Checked]) -> str:
-    """A suite for each point, in it a case for each shared line."""
+    """A suite for each point, in it a case for each finding."""
     root = ElementTree.Element("testsuites", {"name": "bigiron check"} | _totals(checked))
     for point in checked:
         name = _written(f"{workload}, {point.place}")
         group = name.replace(".", "_")  # readers take what stands before a dot for a package
         suite = ElementTree.SubElement(root, "testsuite", {"name": name} | _totals([point]))
         if point.skipped:
-            case = ElementTree.SubElement(suite, "testcase", classname=group, name="all shared lines")
+            case = ElementTree.SubElement(suite, "testcase", classname=group, name="all of it")
             ElementTree.SubElement(case, "skipped", message=_written(point.skipped))
         for finding in point.findings:
             case = ElementTree.SubElement(suite, "testcase", classname=group, name=_written(finding.name))
             if finding.worse:
                 failure = ElementTree.SubElement(case, "failure", message=_written(finding.words))
-                failure.text = _written("touched by " + ", ".join(finding.functions))
+                failure.text = _written(finding.by)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

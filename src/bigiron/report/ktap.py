@@ -4,7 +4,7 @@ from bigiron.analysis.check import Checked, Finding
 
 
 def text(workload: str, checked: list[Checked]) -> str:
-    """A test for each point, in it one for each shared line; diagnostics stand before what they are about."""
+    """A test for each point, in it one for each finding; diagnostics stand before what they are about."""
     lines = ["KTAP version 1", f"1..{len(checked)}"]
     for number, point in enumerate(checked, 1):
         if point.findings:
@@ -20,7 +20,7 @@ def _lines_of(findings: list[Finding]) -> list[str]:
     for number, finding in enumerate(findings, 1):
         if finding.worse:
             lines.append(f"# {_plain(finding.words)}")
-            lines.append(f"# touched by {_plain(', '.join(finding.functions))}")
+            lines.append(f"# {_plain(finding.by)}")
         lines.append(f"{'not ok' if finding.worse else 'ok'} {number} {_plain(finding.name)}")
     return lines
 

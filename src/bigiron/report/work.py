@@ -82,7 +82,7 @@ def _point(
     own: dict[str, dict[str, float]] = {}
     inclusive: dict[str, dict[str, float]] = {}
     for variant in variants:
-        for function, its_own, with_callees in _mean(
+        for function, its_own, with_callees in mean(
             study, [r for r in records if r.variant == variant], contexts
         ):
             own.setdefault(function, {})[variant] = its_own
@@ -99,7 +99,7 @@ def _point(
     return Point(cpus, tasks, variants, base, rows)
 
 
-def _mean(
+def mean(
     study: Study, records: list[CellRecord], contexts: tuple[str, ...]
 ) -> list[tuple[str, float, float]]:
     """Function, own and inclusive instructions per operation, over all repetitions."""

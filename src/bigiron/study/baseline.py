@@ -1,4 +1,4 @@
-"""A baseline on disk (docs/gate.md): a TOML file with one line for each shared line, to be kept in git."""
+"""A baseline on disk (docs/gate.md): a TOML file with one line for each count, to be kept in git."""
 
 import json
 import re
@@ -7,15 +7,17 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis.check import Known, Point, Tolerance
+from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
 FORMAT = 1
+WORK_TOLERANCE = Tolerance(20.0, 0.01)
+"""Instructions per operation."""
 
 _HEADER = """\
-# A baseline of `bigiron check`: cache lines that CPUs share, with writes and accesses per operation.
-# `bigiron check STUDY --record FILE` renews what has changed. A line can have a tolerance of its own.
+# A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
+# `bigiron check STUDY --record FILE` renews what has changed. A line or work can have a tolerance of its own.
 """
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -30,12 +32,21 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     arch: str
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
+    work_tolerance: float = WORK_TOLERANCE.absolute
+    relative_work_tolerance: float = WORK_TOLERANCE.relative
+    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
+    """Whose counts it has."""
     point: list[Point] = []
 
     @property
     def tolerances(self) -> Tolerance:
-        """By how much counts may exceed it."""
+        """By how much writes and accesses may exceed it."""
         return Tolerance(self.tolerance, self.relative_tolerance)
+
+    @property
+    def work_tolerances(self) -> Tolerance:
+        """By how much instructions may exceed it."""
+        return Tolerance(self.work_tolerance, self.relative_work_tolerance)
 
 
 def read(path: Path) -> Baseline:
@@ -62,22 +73,25 @@ def write(path: Path, baseline: Baseline) -> None:
 
 def text(baseline: Baseline) -> str:
     """The file: each shared line on one line, so that git shows a change as that line's."""
-    scalars = [
-        (name, value)
-        for name in baseline.__struct_fields__
-        if not isinstance(value := getattr(baseline, name), list)
-    ]
+    scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name != "point"]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
         head = [f"{name} = {_value(getattr(point, name))}" for name in ("variant", "kernel", "cpus", "tasks")]
-        lines = [f"    {_value(_fields(line))}," for line in point.lines]
-        parts.append("\n".join(["[[point]]", *head, "lines = [", *lines, "]", ""]))
+        if point.work:
+            head.append(f"work = {_value(_fields(point.work))}")
+        tables = [
+            line
+            for name in ("lines", "functions")
+            if (rows := getattr(point, name))
+            for line in (f"{name} = [", *(f"    {_value(_fields(row))}," for row in rows), "]")
+        ]
+        parts.append("\n".join(["[[point]]", *head, *tables, ""]))
     return "\n".join(parts)
 
 
-def _fields(line: Known) -> dict[str, object]:
+def _fields(line: Known | Work | Function) -> dict[str, object]:
     """A line's fields without those that have their default."""
-    default = {"most_writes": 0.0, "most_accesses": 0.0, "tolerance": None}
+    default = {"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None}
     fields = msgspec.structs.asdict(line)
     return {name: value for name, value in fields.items() if name not in default or value != default[name]}
 
@@ -90,6 +104,8 @@ def _value(value: object) -> str:
         case Mapping():
             pairs = (f"{_key(str(name))} = {_value(item)}" for name, item in value.items())
             return "{ " + ", ".join(pairs) + " }"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
         case float():
             return f"{value:.3f}" if round(value, 3) == value else repr(value)
         case _:

@@ -8,6 +8,7 @@ RULE = Rule(
     why="callbacks ask for grace periods, and quiescent states are reported up to the root",
     experiment="see what is freed through call_rcu per operation (bigiron compare --probe work)",
     source="kernel/rcu/tree.c",
+    object=("page or slab object*", "kernel image*", "kmalloc*"),
     actors=("rcu_*", "__rcu_*", "call_rcu", "note_gp_changes", "__note_gp_changes", "__call_rcu*"),
     least_share=0.6,
     rank=55,
