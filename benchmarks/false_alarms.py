@@ -27,7 +27,7 @@ Repetitions = Sequence[Any]  # of one cell: its lines, or its functions' work
 
 def lines_fail(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
     """Whether shared lines fail a check."""
-    point = Point(variant="", cpus=CPUS, tasks=CPUS, lines=check.known(base, tolerance))
+    point = Point(variant="", cpus=CPUS, tasks=CPUS, lines=check.known(base))
     return any(finding.worse for finding in check.check(point, other, tolerance))
 
 
@@ -61,9 +61,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for workload in sys.argv[1:] or WORKLOADS:
             output = Path(folder) / workload
-            ask = ["--cpus", str(CPUS), "--reps", str(REPETITIONS), "--probe", "conflicts,work", "-o", output]
+            ask = ["--cpus", str(CPUS), "--reps", str(REPETITIONS), "--probe", "conflicts,work"]
             subprocess.run(
-                [BIGIRON, "run", workload, "--kernel", KERNEL, *ask], check=True, capture_output=True
+                [BIGIRON, "run", workload, "--kernel", KERNEL, *ask, "-o", output],
+                check=True,
+                capture_output=True,
             )
             study = bigiron.open_study(output)
             lines, functions = [], []

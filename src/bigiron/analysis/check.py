@@ -64,14 +64,15 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
         return f"{self.variant}, {self.cpus} CPUs, {self.tasks} {'task' if self.tasks == 1 else 'tasks'}"
 
 
+LEAST = compare.TOLERANCE
+"""Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
+
+
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much a count per operation may exceed the baseline's: by the sum of both.
+    """By how much a count per operation may exceed the baseline's: by the sum of both."""
 
-    What is not in a baseline may have been there as often as `absolute`: less is not recorded.
-    """
-
-    absolute: float = compare.TOLERANCE
+    absolute: float = 0.5
     relative: float = compare.RELATIVE_TOLERANCE
 
     def allows(self, count: float) -> float:
@@ -146,10 +147,10 @@ _MOST_FUNCTIONS = 8
 _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorded
 
 
-def known(repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Known]:
-    """What a baseline records of a cell: the lines with more than the tolerance, in a fixed order."""
+def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:
+    """What a baseline records of a cell, in a fixed order."""
     columns = {str(number): alike.added_up(lines) for number, lines in enumerate(repetitions)}
-    rows = [row for row in compare.match(columns) if max(map(row.accesses, columns)) > tolerance.absolute]
+    rows = [row for row in compare.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
 
@@ -181,7 +182,7 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
     for row in compare.match({_BASE: [line for _, line in before], **columns}):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
         after = min(map(row.writes, columns)), min(map(row.accesses, columns))
-        if recorded or after[1] > tolerance.absolute:
+        if recorded or after[1] > LEAST:
             findings.append(_finding(row, recorded, after, tolerance))
     return worst_first(findings)
 
@@ -196,7 +197,7 @@ def _finding(
     name = f"{row.object}: {row.functions[0]}" if row.functions else row.object
     by = f"touched by {', '.join(row.functions)}"
     if recorded is None:
-        allowed = tolerance.allows(tolerance.absolute)
+        allowed = tolerance.allows(LEAST)
         return Finding(name, _UNITS, None, (allowed, allowed), after, by)
     tolerance = tolerance.or_own(recorded.tolerance)
     most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
@@ -216,9 +217,9 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
     for row in compare.match(lines):
         was, now = (known.get(id(row.lines.get(column))) for column in (_BASE, "new"))
         if was and (now is None or not _differs(was, now, tolerance)):
-            if now or tolerance.takes_for_same(was.accesses, tolerance.absolute):
+            if now or tolerance.takes_for_same(was.accesses, LEAST):
                 renewed.append(was)
-        elif now and (was or not tolerance.takes_for_same(now.accesses, tolerance.absolute)):
+        elif now and (was or not tolerance.takes_for_same(now.accesses, LEAST)):
             renewed.append(msgspec.structs.replace(now, tolerance=was.tolerance if was else None))
     return sorted(renewed, key=_order)
 

@@ -2,6 +2,7 @@
 
 import textwrap
 
+from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
 from bigiron.report.comparison import Comparison, Point
 
@@ -23,6 +24,8 @@ def text(comparison: Comparison) -> str:
 
 def _heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
     where = f"{comparison.workload} with {point.cpus} CPUs and {point.tasks} tasks"
+    if comparison.contexts != conflicts.CONTEXTS[:1]:
+        where += f" ({', '.join(comparison.contexts)} context)"
     if point.others:
         against = f"{', '.join(point.others)} against {point.base}"
         if not found:

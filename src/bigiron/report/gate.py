@@ -99,18 +99,17 @@ def _point(
     variant, cpus, tasks = place
     kernel = str(records[0].environment.get("kernel_release", ""))
     point = Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks)
-    was = was or point
     if "conflicts" in baseline.probes:
-        lines = check.known(_lines(study, records), baseline.tolerances)
-        lines = check.kept(was.lines, lines, baseline.tolerances) if was.lines else lines
+        lines = check.known(_lines(study, records))
+        lines = check.kept(was.lines, lines, baseline.tolerances) if was else lines
         point = msgspec.structs.replace(point, lines=lines)
     if "work" in baseline.probes:
         now = _functions(study, records)
         work = check_work.known(now)
-        if was.work:
+        functions = check_work.functions(now)
+        if was and was.work:
             work = check_work.kept(was.work, work, baseline.work_tolerances)
-        # The functions are those of what was recorded: they stay if it does.
-        functions = was.functions if work is was.work else check_work.functions(now)
+            functions = was.functions if work is was.work else functions  # both of one measurement
         point = msgspec.structs.replace(point, work=work, functions=functions)
     return point
 

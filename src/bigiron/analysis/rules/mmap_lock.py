@@ -7,7 +7,7 @@ RULE = Rule(
     what="the mmap_lock of one address space",
     why="page faults, mmap, munmap and brk of all threads of a process take it",
     experiment="run it with processes instead of threads (--mode process): the line must go",
-    source="include/linux/mmap_lock.h",
+    source="include/linux/mmap_lock.h: mmap_read_lock(), mmap_write_lock()",
     named=("*mmap_lock*", "*mmap_sem*"),
     actors=(
         "do_user_addr_fault",
