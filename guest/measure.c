@@ -150,7 +150,8 @@ static int record(const struct job *job)
 		.slot_bytes = TASK_SLOT_BYTES,
 		.nr_slots = job->tasks,
 		.operations = job->operations,
-		.what = job->record,
+		/* Other CPUs do much of a round's operation: one that goes offline, for instance, takes itself apart. */
+		.what = job->record | (workload_has_rounds() ? RECORD_EVERYWHERE : 0),
 	};
 
 	if (!job->record)

@@ -31,6 +31,7 @@ struct recorder_arm {
 enum recorder_what {
 	RECORD_CONFLICTS = 1, /* accesses to shared lines */
 	RECORD_WORK = 2,      /* instructions of every function */
+	RECORD_EVERYWHERE = 4, /* on all CPUs while a task does its operations, not on its own alone */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

@@ -553,6 +553,14 @@ static uint64_t stored_value(qemu_plugin_meminfo_t info)
 	return value.type == 3 ? value.data.u64 : value.data.u32;
 }
 
+/* A task has begun its recorded operations, or ended them. */
+static void change_recording(const struct slot *slot, int by)
+{
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		if (&cpus[nr] == slot->cpu || arm.what & RECORD_EVERYWHERE)
+			cpus[nr].recording += by;
+}
+
 /* A task counts its operations in user memory: that is where its recording begins and ends. */
 static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address,
 			  void *userdata UNUSED)
@@ -568,14 +576,14 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 		slot->first = value;
 		slot->cpu = this_cpu();
 		slot->state = SLOT_RECORDS;
-		slot->cpu->recording++;
+		change_recording(slot, 1);
 	} else if (slot->cpu->recording) {
 		slot->operations += value - slot->last;
 	}
 	slot->last = value;
 	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
 		slot->state = SLOT_DONE;
-		slot->cpu->recording--;
+		change_recording(slot, -1);
 		slot->cpu->string[0] = slot->cpu->string[1] = NULL;
 	}
 }
