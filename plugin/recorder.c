@@ -99,6 +99,7 @@ static FILE *symbols;
 static uint64_t per_cpu_offset; /* the kernel's array of where each CPU's variables lie; 0: unknown */
 static bool armed;
 static struct sites *sites;
+static struct block *blocks;
 
 static struct recorder_arm arm;
 static struct slot *slots;
@@ -351,18 +352,6 @@ static void empty_sites(void)
 		cpus[nr].string[0] = cpus[nr].string[1] = NULL;
 }
 
-/* All translated code was thrown away, and its sites with it. */
-static void on_flush(qemu_plugin_id_t id UNUSED)
-{
-	empty_sites();
-	while (sites) {
-		struct sites *next = sites->next;
-
-		free(sites);
-		sites = next;
-	}
-}
-
 /* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
 static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
 {
@@ -588,20 +577,57 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	}
 }
 
-/* Instructions that are executed together, and their function. */
+/*
+ * Instructions that are executed together, and their function; and, as for a site, how often they were since their
+ * CPU, context or chain last changed, which the CPU's table does not know yet. They live until code is thrown away.
+ */
 struct block {
-	uint64_t function;
-	uint32_t instructions;
+	struct work work; /* of one execution */
+	struct cpu *cpu;
+	uint32_t executions;
+	struct block *next;
 };
+
+static void empty_block(struct block *block)
+{
+	if (block->executions)
+		work_count(&block->cpu->work, &block->work, block->executions);
+	block->executions = 0;
+}
 
 static void on_block(unsigned int nr UNUSED, void *userdata)
 {
-	const struct block *block = userdata;
+	struct block *block = userdata;
 	struct cpu *cpu = this_cpu();
-	const struct work work = { block->function, cpu->stack->calls.chain, cpu->context, block->instructions };
 
-	if (cpu->recording && cpu->context != CONTEXT_HARNESS)
-		work_count(&cpu->work, &work);
+	if (!cpu->recording || cpu->context == CONTEXT_HARNESS)
+		return;
+	if (block->cpu != cpu || block->work.chain != cpu->stack->calls.chain || block->work.context != cpu->context) {
+		empty_block(block);
+		block->cpu = cpu;
+		block->work.chain = cpu->stack->calls.chain;
+		block->work.context = cpu->context;
+	}
+	block->executions++;
+}
+
+/* All translated code was thrown away, and its sites and blocks with it. */
+static void on_flush(qemu_plugin_id_t id UNUSED)
+{
+	empty_sites();
+	while (sites) {
+		struct sites *next = sites->next;
+
+		free(sites);
+		sites = next;
+	}
+	while (blocks) {
+		struct block *next = blocks->next;
+
+		empty_block(blocks);
+		free(blocks);
+		blocks = next;
+	}
 }
 
 static uint64_t function_of(uint64_t pc)
@@ -621,11 +647,14 @@ static uint64_t function_of(uint64_t pc)
 
 static struct block *new_block(const struct qemu_plugin_tb *tb)
 {
-	struct block *block = malloc(sizeof(*block));
+	struct block *block = calloc(1, sizeof(*block));
 
-	if (block)
-		*block = (struct block){ function_of(qemu_plugin_tb_vaddr(tb)), qemu_plugin_tb_n_insns(tb) };
-	return block;
+	if (!block)
+		abort();
+	block->work.function = function_of(qemu_plugin_tb_vaddr(tb));
+	block->work.instructions = qemu_plugin_tb_n_insns(tb);
+	block->next = blocks;
+	return blocks = block;
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -668,6 +697,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		struct entry *entry = bsearch(&key, entries, nr_entries, sizeof(key), compare_entries);
 		uint8_t bytes[16];
 		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+		enum insn_kind kind;
 
 		if (entry && is_allocator(entry->kind))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
@@ -676,7 +706,11 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && block)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
-		switch (arch->classify(bytes, size)) {
+		kind = arch->classify(bytes, size);
+		/* Call chains need calls and returns; all else is only for conflicts. */
+		if (!(arm.what & RECORD_CONFLICTS) && (kind == INSN_OTHER || kind == INSN_FILL || kind == INSN_STRING))
+			continue;
+		switch (kind) {
 		case INSN_STACK:
 			break;
 		case INSN_INTERRUPT_RETURN:
@@ -846,6 +880,8 @@ static void write_results(void)
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		cpus[nr].recording = 0;
 	empty_sites();
+	for (struct block *block = blocks; block; block = block->next)
+		empty_block(block);
 	struct line_table tables[nr_cpus];
 	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
 		lines_settle(&cpus[nr].lines);
