@@ -37,18 +37,52 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     two for each of theirs, that access and the owner's next. A recycled line is shared only in that several
     CPUs had objects there, one after the other.
     """
+    touched = _weighted(counts, operations, contexts)
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    lines = _shared_lines(touched)
+    return (
+        lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
+        .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
+        .join(_false_sharing(touched), on="line")
+        .sort("accesses_per_op", "line", descending=[True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )
+
+
+def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+    """By which paths the shared lines are reached, without recycled ones: a row a context, path and object.
+
+    The columns `accesses_per_op` and `writes_per_op` have the sums that `profile` has. `object` is what
+    `profile` calls the line.
+    """
+    touched = _weighted(counts, operations, contexts)
+    lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
+    return (
+        touched.drop("object")
+        .join(lines, on="line")
+        .group_by("context", "path", "object")
+        .agg(pl.col("accesses_per_op", "writes_per_op").sum())
+        .sort("context", "path", "object")
+    )
+
+
+def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
+    """The counts with what each is per operation, and with whole paths."""
     touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
         accesses=pl.max_horizontal("reads", "writes")
     )
-    if touched.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
-    touched = touched.join(_disturbed(touched), on="line").with_columns(
+    return touched.join(_disturbed(touched), on="line").with_columns(
         pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path"),
         (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
         (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
         (pl.col("accesses") / operations).alias("all_per_op"),
     )
-    lines = (
+
+
+def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
+    """One row a line that several CPUs touched and one wrote."""
+    return (
         touched.group_by("line")
         .agg(
             pl.col("object").sort_by("accesses", "pc", descending=True).first(),
@@ -59,13 +93,6 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
             pl.col("function").filter(pl.col("writes") > 0).str.contains(_ALLOCATORS).any().alias("recycled"),
         )
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
-    )
-    return (
-        lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
-        .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(_false_sharing(touched), on="line")
-        .sort("accesses_per_op", "line", descending=[True, False])
-        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Row
 from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
@@ -341,7 +341,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 def _cells(row: Row) -> dict[str, dict[str, Any]]:
