@@ -106,6 +106,13 @@ class Weight(StrEnum):
     instructions = "instructions"
 
 
+class Scope(StrEnum):
+    """Whose memory is recorded."""
+
+    kernel = "kernel"
+    user = "user"
+
+
 class Mode(StrEnum):
     """What tasks are."""
 
@@ -228,6 +235,9 @@ def run(
     probe: Annotated[
         str, typer.Option(help="what to record: conflicts,work,functions,operations,throughput")
     ] = ("conflicts"),
+    scope: Annotated[
+        Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
+    ] = Scope.kernel,
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
     depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
@@ -274,6 +284,7 @@ def run(
             topology=str(shape),
             repetitions=reps,
             operations=operations,
+            scope=scope.value,
             cpus_to_cycle=cpus_to_cycle,
             functions=_words(functions),
             depth=depth,

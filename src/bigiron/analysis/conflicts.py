@@ -21,6 +21,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "writers": pl.UInt32(),  # CPUs
     "readers": pl.UInt32(),  # CPUs
     "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
+    "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
     "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
 }
 
@@ -117,7 +118,10 @@ def _hottest(touched: pl.DataFrame, what: str, names: str, weights: str) -> pl.D
 
 
 def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
-    """Whether the sets of bytes that the CPUs touch are disjoint, for lines in which any were touched."""
+    """Whether the sets of bytes that the CPUs touch are disjoint, for lines in which any were touched.
+
+    And if so, which bytes of the line each CPU touched.
+    """
     block = pl.col("address") - pl.col("address") % 64
     masks = (
         touched.with_columns(block=block)
@@ -125,9 +129,35 @@ def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
         .agg(mask=pl.col("bytes").bitwise_or())
         .with_columns(bits=pl.col("mask").bitwise_count_ones())
     )
-    return (
+    lines = (
         masks.group_by("line", "block")
         .agg(apart=pl.col("bits").sum() == pl.col("mask").bitwise_or().bitwise_count_ones())
         .group_by("line")
         .agg(false_sharing=pl.col("apart").all())
     )
+    offsets: dict[int, dict[int, int]] = {}
+    apart = masks.join(lines.filter("false_sharing"), on="line")
+    for line, block_at, cpu, mask in apart.select("line", "block", "cpu", "mask").sort("cpu").iter_rows():
+        of_cpu = offsets.setdefault(line, {})
+        of_cpu[cpu] = of_cpu.get(cpu, 0) | mask << (block_at - line)
+    named = [
+        [{"cpu": cpu, "bytes": ranges(mask)} for cpu, mask in offsets.get(line, {}).items()]
+        for line in lines["line"]
+    ]
+    return lines.with_columns(offsets=pl.Series(named, dtype=SCHEMA["offsets"]))
+
+
+def ranges(mask: int) -> str:
+    """The bits of a mask as ranges of their numbers.
+
+    >>> ranges(0b11110001)
+    '0,4-7'
+    """
+    found = []
+    while mask:
+        first = (mask & -mask).bit_length() - 1
+        rest = mask >> first
+        length = (rest ^ rest + 1).bit_length() - 1
+        found.append(f"{first}-{first + length - 1}" if length > 1 else str(first))
+        mask &= ~((1 << length) - 1 << first)
+    return ",".join(found)

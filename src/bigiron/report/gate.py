@@ -67,6 +67,7 @@ def record(study: Study, path: Path) -> str:
         workload=study.spec.workload,
         workload_sha256=study.spec.workload_sha256,
         mode=study.spec.mode,
+        scope=study.spec.scope,
         arch=study.spec.arch,
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )

@@ -25,7 +25,7 @@ def text(study: Study) -> str:
     lines = [
         f"study       {study.folder}",
         f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
-        f"probes      {', '.join(spec.probes)}",
+        f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
     ]
     for variant in spec.variant:
         details = "".join(
