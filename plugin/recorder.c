@@ -372,7 +372,7 @@ static inline bool is_slot(uint64_t address)
 }
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
-static uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
 {
 	struct qemu_plugin_hwaddr *hwaddr;
 	uint64_t place;

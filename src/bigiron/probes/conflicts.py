@@ -4,6 +4,8 @@ Recorded by the QEMU plugin in plugin/, only between the agent's marks and only 
 task's operations: counts have no noise of the host's.
 """
 
+from functools import cache
+
 import polars as pl
 
 from bigiron import compiled
@@ -45,6 +47,11 @@ def _collect(raw: Raw) -> Table:
     symbols = SymbolTable.read(raw.results / "kallsyms")
     user = _user_memory(raw)
     chains = Chains(raw.results, symbols)
+
+    @cache
+    def lookup(pc: int) -> tuple[str, int]:
+        return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
+
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
     rows = []
     places: list[tuple[int, int]] = []
@@ -52,13 +59,14 @@ def _collect(raw: Raw) -> Table:
         block, pc, mask = int(block_hex, 16), int(pc_hex, 16), int(mask_hex, 16)
         line = block - block % raw.architecture.line_bytes
         places.append(_touched(block, mask))
-        function, offset = (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
+        function, offset = lookup(pc)
         where = (line, places[-1][0], mask, "")
         rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     objects = _objects(raw, symbols, recording, chains)
-    names = objects.names(place for place in places if place[0] not in user)
-    names |= {place: _user_name(place[0], raw.ask, user, objects) for place in places if place[0] in user}
+    in_user = {place for place in set(places) if place[0] in user}
+    names = objects.names(set(places) - in_user)
+    names |= {place: _user_name(place[0], raw.ask, user, objects) for place in in_user}
     frame = frame.with_columns(object=pl.Series([names[place] for place in places], dtype=pl.String))
     private = pl.col("object") == _PRIVATE
     facts = _facts(recording) | {
