@@ -190,7 +190,7 @@ def _text_of(comparison: Comparison, point: Point) -> str:
         mark = "* " if point.others and row.differs(point.base, point.others) else "  "
         figures = "".join(f"{group.figures(variant):>{width}}" for variant in point.variants)
         lines += _beside(f"{mark}{group.name}", figures)
-        for words in filter(None, (_touched_by(row), _offsets(row))):
+        for words in filter(None, (_touched_by(row), bytes_by_cpu(row))):
             lines += textwrap.wrap(words, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
         lines += [line for path in group.paths[: comparison.most_paths] for line in _path(point, group, path)]
     lines.append(
@@ -224,7 +224,7 @@ def _touched_by(row: Row) -> str:
     return kind + ", ".join(functions[:_MOST_FUNCTIONS]) + more
 
 
-def _offsets(row: Row) -> str:
+def bytes_by_cpu(row: Row) -> str:
     """Which bytes of a falsely shared line each CPU touches."""
     found = [f"CPU {cpu} bytes {bytes}" for cpu, bytes in row.offsets.items()]
     more = f" and {len(found) - _MOST_CPUS} more" if len(found) > _MOST_CPUS else ""

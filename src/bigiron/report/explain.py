@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.report.comparison import Comparison, Point
+from bigiron.report.comparison import Comparison, Point, bytes_by_cpu
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -84,6 +84,8 @@ def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
         ("line", ", ".join(objects[:3]) + more),
         ("functions", ", ".join(finding.functions[:6])),
     ]
+    if finding.rows[0].offsets:
+        evidence.append(("bytes", bytes_by_cpu(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         evidence.append((name[:10], f"{figures} (accesses per operation)"))
