@@ -5,8 +5,8 @@
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away; from then on kernel code is translated with a callback at each access, user
- * code with one at each store, to see the tasks count their operations. MARK_DISARM writes the result and throws the
- * instrumented code away again.
+ * code with one at each store, to see the tasks count their operations, and if user memory is to be recorded too, at
+ * each access. MARK_DISARM writes the result and throws the instrumented code away again.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "arch.h"
 #include "chains.h"
 #include "lines.h"
+#include "pages.h"
 #include "qemu_api.h"
 #include "work.h"
 
@@ -204,9 +205,18 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	cpu->context = context_of(cpu->stack);
 }
 
+/* The stack is the one from which the task returned to user mode: nothing is on it. */
 static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	this_cpu()->in_user = true;
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->in_user)
+		return;
+	cpu->in_user = true;
+	cpu->stack->interrupts = cpu->stack->nesting = 0;
+	cpu->stack->preempted = false;
+	chain_reset(&cpu->stack->calls);
+	cpu->context = cpu->stack->harness ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
 static void leave_user_mode(struct cpu *cpu)
@@ -215,9 +225,6 @@ static void leave_user_mode(struct cpu *cpu)
 		return;
 	cpu->in_user = false;
 	cpu->entering = true;
-	cpu->stack->interrupts = cpu->stack->nesting = 0;
-	cpu->stack->preempted = false;
-	chain_reset(&cpu->stack->calls);
 }
 
 static void on_entry(unsigned int nr UNUSED, void *userdata)
@@ -359,6 +366,28 @@ static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
 	       address >= arch->kernel_start && (address & ~(arch->stack_bytes - 1)) != cpu->stack->base;
 }
 
+static inline bool is_slot(uint64_t address)
+{
+	return address - arm.slots < arm.nr_slots * arm.slot_bytes;
+}
+
+/* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
+static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct qemu_plugin_hwaddr *hwaddr;
+	uint64_t place;
+
+	if (!(arm.what & RECORD_USER) || !(arm.what & RECORD_CONFLICTS) || address >= arch->kernel_start ||
+	    !cpu->recording || cpu->context == CONTEXT_HARNESS || is_slot(address))
+		return 0;
+	hwaddr = qemu_plugin_get_hwaddr(info, address);
+	if (!hwaddr || qemu_plugin_hwaddr_is_io(hwaddr))
+		return 0;
+	place = qemu_plugin_hwaddr_phys_addr(hwaddr);
+	pages_note(place, address);
+	return place;
+}
+
 static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
 {
 	struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
@@ -413,25 +442,27 @@ static void go_to(struct site *site, struct cpu *cpu, uint64_t address)
 	site->cpu = cpu;
 }
 
-static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t address)
+/* `place` is the address by which the line is known. */
+static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
-	if (!is_at(site, cpu, address)) {
+	if (!is_at(site, cpu, place)) {
 		/* A device register, such as a clock's, is the emulator's, and no cache line. */
-		if (is_device(info, address))
+		if (place >= arch->kernel_start && is_device(info, place))
 			return;
-		go_to(site, cpu, address);
+		go_to(site, cpu, place);
 	}
-	count(site, address, find_kind(info));
+	count(site, place, find_kind(info));
 }
 
 static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t address, struct site *site)
 {
 	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
 
-	if (!is_recorded(cpu, address))
+	if (!place)
 		return;
 	cpu->string[0] = cpu->string[1] = NULL;
-	count_access(cpu, site, info, address);
+	count_access(cpu, site, info, place);
 }
 
 static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -453,14 +484,15 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
 
-	if (!is_recorded(cpu, address))
+	if (!place)
 		return;
-	if (cpu->string[store] == site && is_at(site, cpu, address)) {
-		site->count.bytes |= find_kind(info)->bytes << (address & (LINE_BYTES - 1));
+	if (cpu->string[store] == site && is_at(site, cpu, place)) {
+		site->count.bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
 		return;
 	}
-	count_access(cpu, site, info, address);
+	count_access(cpu, site, info, place);
 	cpu->string[store] = site;
 }
 
@@ -557,7 +589,7 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	struct slot *slot;
 	uint64_t value;
 
-	if (address - arm.slots >= arm.nr_slots * arm.slot_bytes)
+	if (!is_slot(address))
 		return;
 	slot = &slots[(address - arm.slots) / arm.slot_bytes];
 	value = stored_value(info);
@@ -575,6 +607,13 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 		change_recording(slot, -1);
 		slot->cpu->string[0] = slot->cpu->string[1] = NULL;
 	}
+}
+
+static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	if (qemu_plugin_mem_is_store(info))
+		on_user_store(nr, info, address, NULL);
+	on_other_access(info, address, userdata);
 }
 
 /*
@@ -749,6 +788,21 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 
 static void on_mark(unsigned int nr, void *userdata);
 
+/* All memory, the stack too: others may have a pointer to what lies there. */
+static void translate_user_access(struct qemu_plugin_insn *insn, enum insn_kind kind)
+{
+	struct site *site = new_site(qemu_plugin_insn_vaddr(insn));
+
+	/* A page fault may end a fill early in user memory: it is counted as it goes on. */
+	if (kind == INSN_STRING || kind == INSN_FILL) {
+		qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, site);
+		qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+						 new_site(qemu_plugin_insn_vaddr(insn)));
+	} else {
+		qemu_plugin_register_vcpu_mem_cb(insn, on_user_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, site);
+	}
+}
+
 static void translate_user(struct qemu_plugin_tb *tb)
 {
 	if (armed)
@@ -760,6 +814,8 @@ static void translate_user(struct qemu_plugin_tb *tb)
 
 		if (arch->is_mark(bytes, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
+		else if (armed && arm.what & RECORD_USER)
+			translate_user_access(insn, arch->classify(bytes, size));
 		else if (armed)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_user_store, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_W, NULL);
@@ -889,7 +945,7 @@ static void write_results(void)
 	}
 	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) ||
 		 write_table("chains.csv", chains_write) || write_table("work.csv", write_work) ||
-		 write_table("allocations.csv", allocations_write);
+		 write_table("allocations.csv", allocations_write) || write_table("pages.csv", pages_write);
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from bigiron.analysis import alike, compare, conflicts, growth
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.report import work as work_report
 from bigiron.study.store import CellRecord, Study
 
@@ -399,7 +398,7 @@ def as_json(report: Report) -> str:
         "contexts": report.contexts,
         "series": [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 def _flat(table: Table, row: Row) -> dict[str, Any]:
