@@ -93,7 +93,7 @@ def test_what_allocators_keep_of_pages_is_one_line_and_may_double() -> None:
     (recorded,) = check.known([was])
     assert (recorded.object, recorded.writes, recorded.accesses) == (check.ALLOCATORS, 3, 12)
     for accesses, fails in (24.0, False), (26.0, True):
-        now = [line("struct kmem_cache_node.partial (filp)", 3.0, accesses, h=accesses)]
+        now = [line("struct kmem_cache_node.partial (filp)", 3.0, accesses)]
         assert bool(worse(point(recorded), now)) is fails
     cache = [line("struct folio._refcount (page cache)", 2.0, 2.0)]
     assert check.known([cache])[0].object == "struct folio._refcount (page cache)"
