@@ -323,7 +323,9 @@ def _sure(share: float) -> str:
 
 def _measured(row: Row) -> str:
     counts = sorted(row.series.points)
-    return f"{row.series.points[counts[0]]:.3f} - {row.series.points[counts[-1]]:.3f}"
+    first, last = row.series.points[counts[0]], row.series.points[counts[-1]]
+    exact = f"{first:.3f} - {last:.3f}"
+    return exact if len(exact) <= _MEASURED else f"{first:.1f} - {last:.1f}"
 
 
 def _touched_by(row: Row) -> str:
