@@ -132,6 +132,10 @@ class Objects:
         except (UnreadableError, BtfError):
             return Use.KERNEL
 
+    def size(self, type: str) -> int:
+        """How many bytes a value of that type has; 1 where the kernel does not tell."""
+        return self._btf.size(self._btf.find(type)) or 1
+
     def _name(self, address: int, length: int) -> Named:
         if variable := self._symbols.lookup_per_cpu(address, self._offsets):
             symbol, offset, cpu = variable

@@ -9,13 +9,11 @@ from functools import cache
 import polars as pl
 
 from bigiron import compiled
-from bigiron.errors import MachineError
 from bigiron.kernels.mm.pages import Use
 from bigiron.kernels.objects import Named, Objects
 from bigiron.kernels.symbols import SymbolTable
-from bigiron.machines.memory import KernelMemory
 from bigiron.probes.probe import Ask, Probe, Raw, Table
-from bigiron.probes.recording import Chains, Recording, read_allocations, read_recording
+from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -64,7 +62,7 @@ def _collect(raw: Raw) -> Table:
         where = (line, places[-1][0], mask, "", "")
         rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    objects = _objects(raw, symbols, recording, chains)
+    objects = read_objects(raw, symbols, recording, chains)
     in_user = {place for place in set(places) if place[0] in user}
     names = objects.names(set(places) - in_user)
     names |= {place: Named(_user_name(place[0], raw.ask, user, objects)) for place in in_user}
@@ -120,15 +118,6 @@ def _touched(block: int, mask: int) -> tuple[int, int]:
     first = (mask & -mask).bit_length() - 1
     rest = ~(mask >> first)
     return block + first, (rest & -rest).bit_length() - 1
-
-
-def _objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: Chains) -> Objects:
-    if raw.ram is None:
-        raise MachineError("the machine's memory was not kept")
-    root = symbols.address(raw.architecture.page_tables.root) or 0
-    memory = KernelMemory(raw.ram, raw.architecture, root)
-    allocations = read_allocations(raw.results, chains)
-    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture, allocations)
 
 
 PROBE = Probe(
