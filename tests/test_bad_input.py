@@ -42,9 +42,9 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         (
             "run open1 {k} --probe conflict",
-            "no probe 'conflict': there are conflicts, locks, work, throughput",
+            "no probe 'conflict': there are conflicts, locks, work, ",
         ),
-        ("run open1 {k} --probe ,", "no probe: use conflicts, locks, work, throughput"),
+        ("run open1 {k} --probe ,", "no probe: use conflicts, locks, work, "),
         ("run open1 {k} --probe work --scope user", "scope user is for the probe conflicts: record it too"),
         ("run open1 {k} --set rcu=1", "setting 'rcu=1': use PATH=VALUE, for instance /sys/"),
         ("run open1 {k} --cpus 0", "cpus = 0: use whole numbers from 1 to 1024"),

@@ -143,6 +143,11 @@ def test_the_formats_say_the_same(pipe1: Path) -> None:
     assert "`pipe_read`, `pipe_write`" in said["markdown"]
 
 
+def test_growth_is_not_told_of_locks(pipe1: Path) -> None:
+    answer = command("growth", pipe1, "--probe", "locks")
+    assert (answer.status, answer.complaint) == (2, "growth is told of conflicts and work, not of locks")
+
+
 def test_the_table_is_as_documented(pipe1: Path) -> None:
     identity = ["cell", "variant", "cpus", "tasks", "repetition"]
     assert bigiron.open_study(pipe1).tables("locks").columns == [*identity, *documented("`locks.parquet`")]
