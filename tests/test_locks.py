@@ -180,6 +180,8 @@ def test_a_lock_is_held_while_what_it_protects_is_done(tmp_path: Path) -> None:
     assert held < inclusive["vm_mmap_pgoff"] + inclusive["__vm_munmap"]
 
 
+# Task, and function and caller, unless the flags say that it was an interrupt (h, H) or a softirq (s).
+TRACED_CALL = r"-(\d+) +\[\d+\] [^hHs ]+ +[\d.]+: (\S+) <-(\S+)$"
 TRACED = ("_raw_spin_lock*", "mutex_lock", "down_write*", "down_read*", "do_unlinkat")
 
 
@@ -217,7 +219,7 @@ def traced(
     ):
         ours[function, path.rpartition(";")[2]] += acquisitions
     (trace,) = [message.content["lines"] for message in outcome.messages if message.type == "file"]
-    events = [found.groups() for line in trace if (found := re.search(r"-(\d+) .*: (\S+) <-(\S+)$", line))]
+    events = [found.groups() for line in trace if (found := re.search(TRACED_CALL, line))]
     ((task, unlinks),) = Counter(
         task for task, function, _ in events if function == "do_unlinkat"
     ).most_common(1)
