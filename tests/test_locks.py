@@ -23,7 +23,7 @@ from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.memory import GuestRam
 from bigiron.machines.topology import Topology
-from bigiron.probes import Raw, probe
+from bigiron.probes import Ask, Raw, probe
 from bigiron.probes.locks import SCHEMA
 
 TRACING = "/sys/kernel/tracing"
@@ -212,7 +212,8 @@ def traced(
             ram=ram,
         )
         outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-        table = probe("locks").collect(Raw(outcome.messages, results, X86_64, ram)).rows
+        ask = Ask(1, 1, OPERATIONS, "process", "kernel")
+        table = probe("locks").collect(Raw(outcome.messages, results, X86_64, machine.agent, ask, ram)).rows
     ours: Counter[tuple[str, str]] = Counter()
     for function, path, acquisitions in (
         table.filter(pl.col("context") == "operation").select("function", "path", "acquisitions").iter_rows()
