@@ -44,6 +44,8 @@ struct arch {
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	/* How many bytes an element of an INSN_FILL has. */
 	unsigned int (*fill_element)(const uint8_t *bytes, size_t size);
+	/* Whether an instruction may be all there is of a function that releases a spinning lock. */
+	bool (*may_unlock)(const uint8_t *bytes, size_t size);
 	enum entry_kind (*entry_kind)(const char *symbol);
 	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */
 	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,

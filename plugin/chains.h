@@ -58,6 +58,12 @@ void chain_continue(struct call_stack *stack, chain_id chain);
 /* Back in user mode: nothing is left. */
 void chain_reset(struct call_stack *stack);
 
+/* Where the return address of the function that runs lies; 0 where that is not known. */
+static inline uint64_t chain_sp(const struct call_stack *stack)
+{
+	return stack->nr_frames ? stack->frames[stack->nr_frames - 1].sp : 0;
+}
+
 /* Write the tree as CSV: chain, parent, pc of the call. Returns 0 or -1. */
 int chains_write(FILE *out);
 

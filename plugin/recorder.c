@@ -18,6 +18,7 @@
 #include "arch.h"
 #include "chains.h"
 #include "lines.h"
+#include "locks.h"
 #include "pages.h"
 #include "qemu_api.h"
 #include "work.h"
@@ -28,6 +29,7 @@
 #define MAX_ENTRIES 1024
 #define NR_STACKS 1024
 #define MAX_NESTING 32
+#define MAX_LOCK_FUNCTIONS 64
 #define NR_SITES 4096
 #define MAX_ERRNO 4095 /* errors are the last addresses: include/linux/err.h */
 #define MOST_AT_ONCE 4096 /* objects that one call allocates */
@@ -48,6 +50,8 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool harness; /* the agent's */
 	bool preempted; /* is in the scheduler because its time is up */
+	struct lock_holder locks; /* for which others sleep */
+	struct lock_list taking;
 	struct call_stack calls;
 };
 
@@ -62,6 +66,8 @@ struct cpu {
 	struct site *string[2];	 /* what loads and stores for the string instruction that runs and is recorded, or NULL */
 	struct line_table lines;
 	struct work_table work;
+	struct lock_holder locks; /* for which others spin: whatever task runs, no other CPU releases them */
+	struct lock_table lock_table;
 	struct stack stacks[NR_STACKS];
 };
 
@@ -111,6 +117,13 @@ static struct entry {
 	enum entry_kind kind;
 } entries[MAX_ENTRIES];
 static unsigned int nr_entries;
+
+/* The same of functions that take or release locks. */
+static struct lock_entry {
+	uint64_t address;
+	const struct lock_function *function;
+} lock_entries[MAX_LOCK_FUNCTIONS];
+static unsigned int nr_lock_entries;
 
 /* Addresses of all the kernel's functions, sorted. */
 static uint64_t *functions;
@@ -216,6 +229,9 @@ static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
 	cpu->stack->preempted = false;
 	chain_reset(&cpu->stack->calls);
+	cpu->stack->taking.nr = 0;
+	locks_forget(&cpu->lock_table, &cpu->stack->locks);
+	locks_forget(&cpu->lock_table, &cpu->locks);
 	cpu->context = cpu->stack->harness ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
@@ -314,6 +330,46 @@ static NOINLINE void on_allocated(struct cpu *cpu, uint64_t sp)
 	}
 }
 
+static struct lock_holder *holder(struct cpu *cpu, const struct lock_function *function)
+{
+	return function->sleeps ? &cpu->stack->locks : &cpu->locks;
+}
+
+static void on_lock_function(unsigned int nr UNUSED, void *userdata)
+{
+	const struct lock_function *function = userdata;
+	struct cpu *cpu = this_cpu();
+	struct lock_hold hold = { .by = function, .chain = cpu->stack->calls.chain, .context = cpu->context };
+
+	if (function->action == LOCK_RELEASE) {
+		if (holder(cpu, function)->held.nr)
+			locks_release(&cpu->lock_table, holder(cpu, function), read_register(call_registers[1]), 0);
+		return;
+	}
+	hold.sp = chain_sp(&cpu->stack->calls);
+	if (!cpu->recording || cpu->context == CONTEXT_HARNESS || !hold.sp)
+		return;
+	hold.lock = read_register(call_registers[1]);
+	locks_begin(&cpu->stack->taking, &hold);
+}
+
+static NOINLINE void end_taking(struct cpu *cpu, uint64_t sp)
+{
+	struct lock_hold hold;
+
+	if (locks_end(&cpu->stack->taking, sp, &hold) && locks_taken(hold.by, read_register(call_registers[0])))
+		locks_hold(holder(cpu, hold.by), hold);
+}
+
+/* A function that releases a lock is no call where the compiler or the kernel has put its one store in place of it. */
+static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->locks.held.nr && qemu_plugin_mem_is_store(info))
+		locks_release(&cpu->lock_table, &cpu->locks, address, (uint64_t)userdata);
+}
+
 static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
 		      void *userdata UNUSED)
 {
@@ -321,6 +377,8 @@ static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED,
 
 	leave_user_mode(cpu);
 	on_stack_at(cpu, address, false);
+	if (cpu->stack->taking.nr)
+		end_taking(cpu, address);
 	chain_return(&cpu->stack->calls, address);
 	if (cpu->stack->calls.nr_allocations)
 		on_allocated(cpu, address);
@@ -650,6 +708,15 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 	block->executions++;
 }
 
+/* So many instructions, which are executed together, begin. */
+static void on_instructions(unsigned int nr UNUSED, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+
+	locks_execute(&cpu->locks, cpu->context, (uint64_t)userdata);
+	locks_execute(&cpu->stack->locks, cpu->context, (uint64_t)userdata);
+}
+
 /* All translated code was thrown away, and its sites and blocks with it. */
 static void on_flush(qemu_plugin_id_t id UNUSED)
 {
@@ -725,11 +792,36 @@ static int compare_entries(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
+static int compare_lock_entries(const void *a, const void *b)
+{
+	const struct lock_entry *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Where locks are taken and released; `left` instructions of the block are not executed before this one. */
+static void translate_lock(struct qemu_plugin_insn *insn, uint64_t left)
+{
+	const struct lock_entry key = { .address = qemu_plugin_insn_vaddr(insn) };
+	const struct lock_entry *entry =
+		bsearch(&key, lock_entries, nr_lock_entries, sizeof(key), compare_lock_entries);
+	uint8_t bytes[16];
+	size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+
+	if (entry)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_lock_function, QEMU_PLUGIN_CB_R_REGS,
+						       (void *)entry->function);
+	if (arch->may_unlock(bytes, size))
+		qemu_plugin_register_vcpu_mem_cb(insn, on_unlocking_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+						 (void *)left);
+}
+
 static void translate_kernel(struct qemu_plugin_tb *tb)
 {
 	struct block *block = arm.what & RECORD_WORK ? new_block(tb) : NULL;
+	size_t nr_insns = qemu_plugin_tb_n_insns(tb);
 
-	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+	for (size_t i = 0; i < nr_insns; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint64_t pc = qemu_plugin_insn_vaddr(insn);
 		const struct entry key = { .address = pc };
@@ -742,9 +834,14 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
 		else if (entry)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
+		if (arm.what & RECORD_LOCKS)
+			translate_lock(insn, nr_insns - i);
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && block)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+		if (i == 0 && arm.what & RECORD_LOCKS)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instructions, QEMU_PLUGIN_CB_NO_REGS,
+							       (void *)nr_insns);
 		kind = arch->classify(bytes, size);
 		/* Call chains need calls and returns; all else is only for conflicts. */
 		if (!(arm.what & RECORD_CONFLICTS) && (kind == INSN_OTHER || kind == INSN_FILL || kind == INSN_STRING))
@@ -873,6 +970,7 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	FILE *out = open_result("recording.json", "w");
 	uint64_t accesses[NR_CONTEXTS] = { 0 }, instructions[NR_CONTEXTS] = { 0 }, lost = 0, lost_work = 0;
 	unsigned int nr_interrupts = 0;
+	uint64_t lost_acquisitions = 0, unreleased = 0;
 	int failed;
 
 	if (!out)
@@ -884,6 +982,8 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 		lost_work += cpus[nr].work.lost;
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			instructions[context] += cpus[nr].work.instructions[context];
+		lost_acquisitions += cpus[nr].lock_table.lost;
+		unreleased += cpus[nr].lock_table.unreleased;
 	}
 	fprintf(out, "{\"operations\":[");
 	for (uint64_t i = 0; i < arm.nr_slots; i++)
@@ -900,6 +1000,7 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 	write_array(out, "stack_accesses", stack_accesses);
 	write_array(out, "instructions", instructions);
 	fprintf(out, ",\"lost_instructions\":%lu", lost_work);
+	fprintf(out, ",\"lost_acquisitions\":%lu,\"unreleased\":%lu", lost_acquisitions, unreleased);
 	fprintf(out, "}\n");
 	failed = ferror(out);
 	return fclose(out) || failed ? -1 : 0;
@@ -925,6 +1026,15 @@ static int write_work(FILE *out)
 	return work_write(out, tables, nr_cpus);
 }
 
+static int write_locks(FILE *out)
+{
+	struct lock_table *tables[nr_cpus];
+
+	for (unsigned int nr = 0; nr < nr_cpus; nr++)
+		tables[nr] = &cpus[nr].lock_table;
+	return locks_write(out, tables, nr_cpus);
+}
+
 static void write_results(void)
 {
 	uint64_t stack_accesses[NR_CONTEXTS] = { 0 };
@@ -945,7 +1055,8 @@ static void write_results(void)
 	}
 	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) ||
 		 write_table("chains.csv", chains_write) || write_table("work.csv", write_work) ||
-		 write_table("allocations.csv", allocations_write) || write_table("pages.csv", pages_write);
+		 write_table("locks.csv", write_locks) || write_table("allocations.csv", allocations_write) ||
+		 write_table("pages.csv", pages_write);
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);
@@ -1044,6 +1155,7 @@ static void find_entries(void)
 		return;
 	rewind(symbols);
 	while (fgets(line, sizeof(line), symbols)) {
+		const struct lock_function *lock;
 		enum entry_kind kind;
 
 		if (sscanf(line, "%lx %c %511s", &address, &type, name) != 3)
@@ -1053,6 +1165,9 @@ static void find_entries(void)
 		if (!strcmp(name, "__per_cpu_offset"))
 			per_cpu_offset = address;
 		note_preemption(name, address);
+		lock = lock_function(name);
+		if (lock && nr_lock_entries < MAX_LOCK_FUNCTIONS)
+			lock_entries[nr_lock_entries++] = (struct lock_entry){ address, lock };
 		kind = arch->entry_kind(name);
 		if (kind == ENTRY_NONE && strchr("tT", type))
 			kind = allocator_kind(name);
@@ -1062,6 +1177,7 @@ static void find_entries(void)
 	fflush(symbols);
 	add_preemptions();
 	qsort(entries, nr_entries, sizeof(*entries), compare_entries);
+	qsort(lock_entries, nr_lock_entries, sizeof(*lock_entries), compare_lock_entries);
 	qsort(functions, nr_functions, sizeof(*functions), compare_addresses);
 }
 

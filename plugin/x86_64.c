@@ -120,6 +120,19 @@ static unsigned int fill_element(const uint8_t *bytes, size_t size)
 	return insn.rex & 8 ? 8 : insn.word ? 2 : 4;
 }
 
+/* movb $0, memory: queued_spin_unlock(), queued_write_unlock(); lock xadd and sub: queued_read_unlock() */
+static bool may_unlock(const uint8_t *bytes, size_t size)
+{
+	struct insn insn;
+
+	if (!decode(&insn, bytes, size) || insn.modrm >= insn.end || *insn.modrm >> 6 == 3)
+		return false;
+	if (insn.map == 1 && insn.opcode == 0xc6)
+		return !(*insn.modrm >> 3 & 7) && !insn.end[-1];
+	return bytes[0] == 0xf0 && ((insn.map == 2 && insn.opcode == 0xc1) ||
+				    (insn.map == 1 && insn.opcode == 0x81 && (*insn.modrm >> 3 & 7) == 5));
+}
+
 static bool starts_with(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
@@ -167,6 +180,7 @@ const struct arch arch_x86_64 = {
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill_element = fill_element,
+	.may_unlock = may_unlock,
 	.entry_kind = entry_kind,
 	.find_call = find_call,
 };

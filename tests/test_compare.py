@@ -30,13 +30,13 @@ HEAP = "page or slab object"
 
 def count(
     cpu: int, function: str, reads: int, writes: int, *, line: int = LINE, context: str = "operation",
-    object: str = HEAP, byte: int = 0, pc: int = 0,
+    object: str = HEAP, types: str = "", byte: int = 0, pc: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """One row of the probe's table: one instruction of a function on one CPU, which touches one byte."""
     return {
         "cpu": cpu, "context": context, "line": line, "address": line + byte, "bytes": 1 << byte % 64,
-        "object": object, "pc": pc or sum(function.encode()), "function": function, "offset": 0,
-        "path": "read", "reads": reads, "writes": writes,
+        "object": object, "types": types, "pc": pc or sum(function.encode()), "function": function,
+        "offset": 0, "path": "read", "reads": reads, "writes": writes,
     }  # fmt: skip
 
 
@@ -315,20 +315,22 @@ def study_of(folder: Path, cells: dict[str, list[pl.DataFrame | None]], lost: in
     return study
 
 
-def both(function: str, times: int, *, line: int, object: str = HEAP) -> list[dict[str, Any]]:
+def both(
+    function: str, times: int, *, line: int, object: str = HEAP, types: str = ""
+) -> list[dict[str, Any]]:
     """Both CPUs write the line so many times each."""
-    return [count(cpu, function, times, times, line=line, object=object) for cpu in (0, 1)]
+    return [count(cpu, function, times, times, line=line, object=object, types=types) for cpu in (0, 1)]
 
 
 OLD = counts(
-    *both("fput", 30, line=LINE),
+    *both("fput", 30, line=LINE, types="aa_label;kref"),
     *both("iput", 10, line=LINE + 64),
     *both("d_alloc", 8, line=LINE + 128),
     *both("vm_stat_add", 20, line=0xFFFFFFFF82000000, object="vm_stat+0x0"),
     *both("memset", 5, line=LINE + 192),
 )
 NEW = counts(
-    *both("fput", 10, line=LINE + 640),
+    *both("fput", 10, line=LINE + 640, types="aa_label;kref"),
     *both("d_alloc", 8, line=LINE),
     *both("vm_stat_add", 20, line=0xFFFFFFFF83000040, object="vm_stat+0x0"),
     *both("memcg_charge", 5, line=LINE + 6400),
@@ -403,6 +405,7 @@ def test_text(compared: comparison.Comparison) -> None:
     fput, *_, statistics, dentry, total = re.findall(r"^(?:[* ] (?:page|vm)|  all).*", text, re.MULTILINE)
     assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2"]
     assert statistics.startswith("  vm_stat+0x0") and dentry.startswith("  page")
+    assert "\n      reference count: fput\n" in text
     assert total.split() == ["all", "shared", "lines", "13.600", "13.600", "8.600", "8.600"]
     assert "* differs from old by more than 0.05 per operation and 1 %; -: not shared there" in text
     assert "old: not counted above: 1 lines of memory that one CPU freed" in " ".join(text.split())
@@ -435,10 +438,10 @@ def test_text_fits_a_mail(tmp_path: Path) -> None:
 
 def test_markdown(compared: comparison.Comparison) -> None:
     table = [line for line in comparison.markdown(compared).splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in table} == {table[0].count("|")} == {6}
-    assert table[0] == "|  | shared line | old | new | touched by |"
-    assert table[2] == f"| * | {HEAP} | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
-    assert table[3] == f"| * | {HEAP} | 2.000 2.000 2/2 | - | `iput` |"
+    assert {line.count("|") for line in table} == {table[0].count("|")} == {7}
+    assert table[0] == "|  | shared line | sharing | old | new | touched by |"
+    assert table[2] == f"| * | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
+    assert table[3] == f"| * | {HEAP} |  | 2.000 2.000 2/2 | - | `iput` |"
 
 
 def test_csv_has_what_json_has(compared: comparison.Comparison) -> None:
@@ -448,6 +451,7 @@ def test_csv_has_what_json_has(compared: comparison.Comparison) -> None:
         assert set(cells) == set(row["cells"])
         for variant, line in cells.items():
             assert (line["object"], line["functions"].split()) == (row["object"], row["functions"])
+            assert line["sharing"] == ", ".join(sharing["kind"] for sharing in row["sharing"])
             assert bool(int(line["differs"])) is row["differs"]
             assert {name: float(line[name]) for name in row["cells"][variant]} == row["cells"][variant]
 

@@ -9,6 +9,7 @@ from conftest import WORKLOADS, compared, measured
 
 import bigiron
 from bigiron.analysis import conflicts
+from bigiron.analysis.sharing import FALSE_SHARING
 
 KERNELS = ("debian/6.1", "debian/6.12")
 ON_BOTH = [word for kernel in KERNELS for word in ("--kernel", kernel)]
@@ -95,13 +96,14 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str,
 
 def test_the_same_bytes_are_no_false_sharing(copied: dict[int, list[dict[str, Any]]]) -> None:
     (line,) = copied[0]
-    assert not line["false_sharing"]
+    assert not line["false_sharing"] and line["offsets"] == []
     assert (line["writers"], line["writes_per_op"]) == (2, 1)
 
 
 def test_different_bytes_of_a_line_are_false_sharing(copied: dict[int, list[dict[str, Any]]]) -> None:
     (line,) = copied[8]
-    assert line["false_sharing"]
+    assert line["false_sharing"] and line["sharing"] == [FALSE_SHARING]
+    assert sorted(touched["bytes"] for touched in line["offsets"]) == ["0-7", "8-15"]
     assert (line["writers"], line["writes_per_op"]) == (2, 1)
 
 

@@ -105,12 +105,12 @@ def test_nothing_to_say_is_said(tmp_path: Path) -> None:
 def test_a_rule_is_whole(rule: Rule) -> None:
     assert rule.what and rule.why and rule.experiment and not rule.why.endswith(".")
     assert re.search(r"^\w[\w/-]+\.[ch]: \w+\(\)|^Documentation/", rule.source), "a function of the kernel's"
-    assert rule.functions or rule.actors or rule.false_sharing or rule.named
+    assert rule.functions or rule.actors or rule.sharing or rule.named
 
 
 def test_a_primitive_is_known_by_its_caller() -> None:
-    lock = Evidence("page or slab object", {"close;__fput;call_rcu;_raw_spin_lock": 1.0}, False)
-    bucket = Evidence("page or slab object", {"futex;futex_wait;futex_q_lock;_raw_spin_lock": 1.0}, False)
+    lock = Evidence("page or slab object", {"close;__fput;call_rcu;_raw_spin_lock": 1.0})
+    bucket = Evidence("page or slab object", {"futex;futex_wait;futex_q_lock;_raw_spin_lock": 1.0})
     found = [rules.first_match(line) for line in (lock, bucket)]
     assert [rule.name for rule in found if rule] == ["rcu_state", "futex_hash_bucket"]
 

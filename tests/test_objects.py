@@ -23,13 +23,13 @@ from bigiron.machines.architecture import X86_64
 from bigiron.machines.memory import GuestRam, KernelMemory
 
 EVERYWHERE = {
-    r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": "lockref_get_not_dead",
-    r"struct inode\.i_rwsem\.count \(tmpfs directory\)": "down_write",
-    r"struct super_block\.s_inode_list_lock \(tmpfs\)": "_raw_spin_lock",
-    r"struct shmem_sb_info\.stat_lock": "_raw_spin_lock",
-    r"struct aa_label\.count\.count": "apparmor_file_free_security",
+    r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": ("lockref_get_not_dead", "reference count"),
+    r"struct inode\.i_rwsem\.count \(tmpfs directory\)": ("down_write", "lock word"),
+    r"struct super_block\.s_inode_list_lock \(tmpfs\)": ("_raw_spin_lock", "lock word"),
+    r"struct shmem_sb_info\.stat_lock": ("_raw_spin_lock", "lock word"),
+    r"struct aa_label\.count\.count": ("apparmor_file_free_security", "reference count"),
 }
-"""What every unlink() and its open() contend for, and a function that touches it."""
+"""What every unlink() and its open() contend for, a function that touches it, the kind of sharing."""
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +43,14 @@ def unlink1(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str) -> None:
-    for name, function in EVERYWHERE.items():
+    for name, (function, kind_of_sharing) in EVERYWHERE.items():
         found = [
             row
             for row in unlink1
             if re.fullmatch(name, row["object"]) and function in row["functions"] and kernel in row["cells"]
         ]
         assert found, name
+        assert kind_of_sharing in [sharing["kind"] for row in found for sharing in row["sharing"]]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -87,7 +88,25 @@ def test_structs_that_symbols_lead_to(kernel: str) -> None:
     }
     names_of = guest.objects.names(accesses)
     for access, name in accesses.items():
-        assert names_of[access] == name or re.fullmatch(name, names_of[access]), names_of[access]
+        found = names_of[access].name
+        assert found == name or re.fullmatch(name, found), found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_types_tell_what_a_field_is_for(kernel: str) -> None:
+    guest = left_by(kernel)
+    counter = guest.address("vm_committed_as")
+    node = guest.number(guest.address("node_data"))
+    zones = offset_of(guest, "pglist_data", "node_zones")
+    accesses = {
+        (counter, 4): "percpu_counter;raw_spinlock_t",
+        (counter + offset_of(guest, "percpu_counter", "count"), 8): "percpu_counter;s64",
+        (node + zones + offset_of(guest, "zone", "lock"), 4): "zone;spinlock_t",
+        (node + zones + offset_of(guest, "zone", "zone_pgdat"), 8): "zone;*",
+        (guest.address("jiffies"), 8): "",
+    }
+    found = guest.objects.names(accesses)
+    assert {access: named.types for access, named in found.items()} == accesses
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -98,7 +117,7 @@ def test_a_percpu_counter_s_part_is_known_by_its_counter_and_cpu(kernel: str) ->
     pointer = guest.number(guest.address("vm_committed_as") + counters.start)
     for cpu, offset in enumerate(guest.per_cpu_offsets):
         access = ((pointer + offset) % (1 << 64), 4)
-        assert guest.objects.names([access])[access] == f"vm_committed_as.counters of CPU {cpu}"
+        assert guest.objects.names([access])[access].name == f"vm_committed_as.counters of CPU {cpu}"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -111,8 +130,8 @@ def test_a_page_and_its_struct(kernel: str) -> None:
     page = struct_page + (task - X86_64.start_of("page or slab object")) // 4096 * 64
     accesses = [(task + offset_of(guest, "task_struct", "comm"), 1), (page + 52, 4)]
     names = guest.objects.names(accesses)
-    assert names[accesses[0]] == "struct task_struct.comm[0] (init)"
-    assert re.fullmatch(r"struct (page|slab)\.\w+ \((task_struct|slab)\)", names[accesses[1]])
+    assert names[accesses[0]].name == "struct task_struct.comm[0] (init)"
+    assert re.fullmatch(r"struct (page|slab)\.\w+ \((task_struct|slab)\)", names[accesses[1]].name)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -192,7 +211,10 @@ def offset_of(guest: Guest, type: str, member: str) -> int:
 def test_memory_above_4_gib_and_of_a_second_node() -> None:
     guest = left_by("debian/6.12", nodes=2, memory_mib=4096)
     names = guest.objects.names((guest.number(guest.address("node_data") + 8 * node), 8) for node in range(2))
-    assert sorted(name.rpartition(" (")[2] for name in names.values()) == ["DMA, node 0)", "DMA, node 1)"]
+    assert sorted(found.name.rpartition(" (")[2] for found in names.values()) == [
+        "DMA, node 0)",
+        "DMA, node 1)",
+    ]
     assert guest.memory.physical(X86_64.start_of("page or slab object") + (4 << 30)) == 4 << 30
     assert X86_64.ram_offset(4 << 30, guest.ram.bytes) == 2 << 30
 
@@ -206,8 +228,8 @@ def test_a_kernel_without_types_has_symbols() -> None:
     objects = Objects(guest.memory, SymbolTable(text), guest.per_cpu_offsets, X86_64)
     in_memory, variable = X86_64.start_of("page or slab object") + (1 << 20), guest.address("vm_committed_as")
     names = objects.names([(in_memory, 8), (variable, 8)])
-    assert names[variable, 8] == "vm_committed_as+0x0"
-    assert names[in_memory, 8] == "page or slab object: the kernel has no CONFIG_DEBUG_INFO_BTF"
+    assert names[variable, 8].name == "vm_committed_as+0x0"
+    assert names[in_memory, 8].name == "page or slab object: the kernel has no CONFIG_DEBUG_INFO_BTF"
 
 
 def test_page_tables_that_are_not_there_lead_nowhere() -> None:
@@ -259,7 +281,8 @@ def test_memory_that_makes_no_sense(seed: int, share: float) -> None:
     ]
     names = objects.names(accesses)
     assert set(names) == set(accesses)
-    assert all(name and name.isprintable() and len(name) < 600 for name in names.values())
+    for found in names.values():
+        assert found.name and len(found.name) < 600 and (found.name + found.types).isprintable()
 
 
 def line(object: str, accesses: float, **weights: float) -> Line:

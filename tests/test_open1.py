@@ -24,6 +24,7 @@ def test_the_label_s_reference_count(rows: list[dict[str, Any]]) -> None:
     assert label["object"].startswith("struct aa_label.count")
     assert {"apparmor_file_alloc_security", "apparmor_file_free_security"} <= set(label["functions"])
     assert label["differs"] and not label["false_sharing"]
+    assert [sharing["kind"] for sharing in label["sharing"]] == ["reference count"]
     assert label["cells"][OLD]["writes_per_op"] == pytest.approx(6, abs=0.01)
     assert label["cells"][NEW]["writes_per_op"] == pytest.approx(2, abs=0.01)
     for cell in label["cells"].values():

@@ -146,6 +146,26 @@ def test_what_an_instruction_is_taken_for(kind: str, x86_64: Path, tmp_path: Pat
     assert dict(zip(code, found, strict=True)) == dict.fromkeys(code, kind)
 
 
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        ("movb $0, (%rdi); movb $0, 8(%rbx); movb $0, 64(%r12); movb $0, some(%rip)", "yes"),
+        ("lock xaddl %eax, (%rdi); lock subl $0x200, (%rdi); lock subl $0x200, 8(%r13)", "yes"),
+        ("movb $1, (%rdi); movl $0, (%rdi); movb $0, %al; movb %al, (%rdi); xchgb %al, (%rdi)", "no"),
+        (
+            "xaddl %eax, (%rdi); lock addl $0x200, (%rdi); lock cmpxchgl %edx, (%rdi); subl $0x200, (%rdi)",
+            "no",
+        ),
+    ],
+)
+def test_what_may_be_an_inlined_unlock(code: str, answer: str, x86_64: Path, tmp_path: Path) -> None:
+    (tmp_path / "code.s").write_text(code + "\n")
+    subprocess.run(["gcc", "-c", tmp_path / "code.s", "-o", tmp_path / "code.o"], check=True)
+    found = disassembled(tmp_path / "code.o")
+    said = answers(x86_64, "unlocks", (hex for hex, _ in found))
+    assert len(said) == len(code.split(";")) and set(said) == {answer}, found
+
+
 PREFIX = r"(lock|notrack|bnd|addr32|data16|[c-gs]s|rex\S*|rep[nz]*)"
 
 

@@ -23,17 +23,31 @@ static const char *const entry_kinds[] = {
 	[ENTRY_SWITCH] = "switch",
 };
 
+static size_t read_hex(const char *hex, uint8_t bytes[16])
+{
+	size_t size = 0;
+
+	while (size < 16 && sscanf(hex, " %2hhx", &bytes[size]) == 1) {
+		size++;
+		hex += 2 + (hex[2] == ' ');
+	}
+	return size;
+}
+
+static const char *may_unlock(const char *hex)
+{
+	uint8_t bytes[16];
+
+	return arch_x86_64.may_unlock(bytes, read_hex(hex, bytes)) ? "yes" : "no";
+}
+
 static const char *kind_of_insn(const char *hex)
 {
 	static char text[32];
 	enum insn_kind kind;
 	uint8_t bytes[16];
-	size_t size = 0;
+	size_t size = read_hex(hex, bytes);
 
-	while (size < sizeof(bytes) && sscanf(hex, " %2hhx", &bytes[size]) == 1) {
-		size++;
-		hex += 2 + (hex[2] == ' ');
-	}
 	if (arch_x86_64.is_mark(bytes, size))
 		return "mark";
 	kind = arch_x86_64.classify(bytes, size);
@@ -45,12 +59,17 @@ static const char *kind_of_insn(const char *hex)
 
 int main(int argc, char **argv)
 {
-	int insns = argc == 2 && !strcmp(argv[1], "insns");
+	const char *what = argc == 2 ? argv[1] : "";
 	char line[256];
 
 	while (fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = 0;
-		puts(insns ? kind_of_insn(line) : entry_kinds[arch_x86_64.entry_kind(line)]);
+		if (!strcmp(what, "insns"))
+			puts(kind_of_insn(line));
+		else if (!strcmp(what, "unlocks"))
+			puts(may_unlock(line));
+		else
+			puts(entry_kinds[arch_x86_64.entry_kind(line)]);
 	}
 	return 0;
 }

@@ -18,6 +18,7 @@ from bigiron.report import comparison, folded, gate, listing, overview, pprof, s
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
+from bigiron.report import locks as locks_report
 from bigiron.report import operations as operations_report
 from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
@@ -86,6 +87,7 @@ class Compared(StrEnum):
     """A probe whose counts can be compared."""
 
     conflicts = "conflicts"
+    locks = "locks"
     work = "work"
     operations = "operations"
     functions = "functions"
@@ -233,7 +235,7 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
     probe: Annotated[
-        str, typer.Option(help="what to record: conflicts,work,functions,operations,throughput")
+        str, typer.Option(help="what to record: conflicts,locks,work,functions,operations,throughput")
     ] = ("conflicts"),
     scope: Annotated[
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
@@ -327,14 +329,18 @@ def compare(
     probe: Annotated[Compared, typer.Option(help="what to compare")] = Compared.conflicts,
     paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
 ) -> None:
-    """Compare a study's variants: one row a shared cache line, or a function; counts per operation.
+    """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     contexts = _contexts(context)
     if probe is Compared.work:
-        found = work_report.compare_study(store.open_study(study), base, contexts)
-        print(work_report.FORMATS[format.value](found), end="")
+        work = work_report.compare_study(store.open_study(study), base, contexts)
+        print(work_report.FORMATS[format.value](work), end="")
+        return
+    if probe is Compared.locks:
+        locks = locks_report.compare_study(store.open_study(study), base, contexts)
+        print(locks_report.FORMATS[format.value](locks), end="")
         return
     if probe is Compared.functions:
         traced = functions_report.compare_study(store.open_study(study))

@@ -35,6 +35,7 @@ class Line:
     writers: int
     readers: int
     false_sharing: bool
+    sharing: dict[str, str] = field(default_factory=dict)  # what kind it is, and what told it
     paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
@@ -61,6 +62,11 @@ class Row:
         """Which bytes each CPU touched, in the hottest of the columns in which it is falsely shared."""
         lines = [line for line in self.lines.values() if line.offsets]
         return max(lines, key=lambda line: line.accesses_per_op).offsets if lines else {}
+
+    @property
+    def sharing(self) -> dict[str, str]:
+        """What kind of sharing it is in the column where it is hottest, and what told it."""
+        return self._hottest.sharing
 
     @property
     def functions(self) -> list[str]:
@@ -121,6 +127,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             writers=row["writers"],
             readers=row["readers"],
             false_sharing=row["false_sharing"],
+            sharing=dict(zip(row["sharing"], row["because"], strict=True)),
             all_per_op=row["all_per_op"],
             offsets={touched["cpu"]: touched["bytes"] for touched in row["offsets"]},
         )
@@ -147,6 +154,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         writers=max(line.writers for line in lines),
         readers=max(line.readers for line in lines),
         false_sharing=row.false_sharing,
+        sharing=row.sharing,
         all_per_op=sum(line.all_per_op for line in lines) / repetitions,
         offsets=row.offsets,
     )

@@ -6,6 +6,8 @@ of them wrote it.
 
 import polars as pl
 
+from bigiron.analysis.sharing import Touched, sharing
+
 CONTEXTS = ("operation", "interrupt", "kthread")
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -22,6 +24,8 @@ SCHEMA: dict[str, pl.DataType] = {
     "readers": pl.UInt32(),  # CPUs
     "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
     "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
+    "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
+    "because": pl.List(pl.String()),  # what told each of them
     "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
 }
 
@@ -42,10 +46,13 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     lines = _shared_lines(touched)
+    touched = touched.join(lines, on="line", how="semi")
+    false_sharing = _false_sharing(touched)
     return (
         lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
         .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(_false_sharing(touched), on="line")
+        .join(false_sharing, on="line")
+        .join(_kinds(touched, false_sharing), on="line")
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
@@ -161,3 +168,15 @@ def ranges(mask: int) -> str:
         found.append(f"{first}-{first + length - 1}" if length > 1 else str(first))
         mask &= ~((1 << length) - 1 << first)
     return ",".join(found)
+
+
+def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame) -> pl.DataFrame:
+    """What kind of sharing each line is, and what told it."""
+    rows = []
+    apart = set(false_sharing.filter("false_sharing")["line"])
+    for (line,), of_line in touched.group_by("line", maintain_order=True):
+        touches = of_line.select("object", "types", "function", "reads", "writes").iter_rows()
+        kinds = sharing([Touched(*touch) for touch in touches], line in apart)
+        rows.append((line, list(kinds), list(kinds.values())))
+    names = ("line", "sharing", "because")
+    return pl.DataFrame(rows, schema={name: SCHEMA[name] for name in names}, orient="row")

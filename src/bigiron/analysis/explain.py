@@ -74,7 +74,7 @@ def _evidence(row: Row) -> Evidence:
         for path, weight in line.paths.items():
             short = paths.short(path)
             known[short] = known.get(short, 0.0) + weight
-    return Evidence(row.object, known, row.false_sharing)
+    return Evidence(row.object, known, row.sharing)
 
 
 def _finding(rows: list[Row]) -> Finding:

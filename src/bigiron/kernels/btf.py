@@ -49,6 +49,7 @@ class Place:
     start: int
     size: int
     type: int
+    within: tuple[int, ...] = ()  # the types that hold it, outermost first
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,10 @@ class Btf:
         """Whether it is a struct or union."""
         return self._head(self.resolve(type))[0] in (_STRUCT, _UNION)
 
+    def is_pointer(self, type: int) -> bool:
+        """Whether it is a pointer."""
+        return self._head(self.resolve(type))[0] == _PTR
+
     def is_open_ended(self, type: int) -> bool:
         """Whether it is a struct that ends in an array of no given length."""
         members = self._members(self.resolve(type)) if self.is_struct(type) else ()
@@ -231,12 +236,13 @@ class Btf:
         """The members of a struct or union, or an array's element at `offset`."""
         type = self.resolve(whole.type)
         kind = self._head(type)[0]
+        within = (*whole.within, whole.type)
         if kind == _ARRAY:
             element, _ = self._array(type)
             size = self.size(element)
             if size:
                 number = (offset - whole.start) // size
-                yield Place(f"{whole.path}[{number}]", whole.start + number * size, size, element)
+                yield Place(f"{whole.path}[{number}]", whole.start + number * size, size, element, within)
         elif kind in (_STRUCT, _UNION):
             for member in self._members(type):
                 if member.bits:
@@ -247,7 +253,7 @@ class Btf:
                 # An array of no length at the end of a struct goes on after it.
                 if not size and self._head(self.resolve(member.type))[0] == _ARRAY and offset >= start:
                     size = offset - start + 64
-                yield Place(path, start, size, member.type)
+                yield Place(path, start, size, member.type, within)
             yield from self._bit_fields(whole, type, offset)
 
     def _bit_fields(self, whole: Place, type: int, offset: int) -> Iterator[Place]:
@@ -262,9 +268,9 @@ class Btf:
             start, end = min(member.bit for member in here) // 8, -(-max(member.end for member in here) // 8)
             names = [member.name for member in here if member.name]
             name = "|".join(names[:_MOST_BIT_FIELDS] + ["…"] * (len(names) > _MOST_BIT_FIELDS))
-            yield Place(
-                ".".join(filter(None, (whole.path, name))), whole.start + start, end - start, here[0].type
-            )
+            path = ".".join(filter(None, (whole.path, name)))
+            within = (*whole.within, whole.type)
+            yield Place(path, whole.start + start, end - start, here[0].type, within)
 
     def _is_atom(self, type: int, atoms: frozenset[str]) -> bool:
         for _ in range(_DEEPEST):

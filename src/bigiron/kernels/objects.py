@@ -8,6 +8,7 @@ import stat
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
@@ -36,6 +37,23 @@ _FILE_KINDS = {
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
 }
+
+
+@dataclass(frozen=True)
+class Named:
+    """What lies at an address.
+
+    ```
+    Named(name='struct dentry.d_lockref.lock (tmpfs directory)', types='dentry;lockref;spinlock_t')
+    ```
+    """
+
+    name: str
+    types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
+
+    def of_cpu(self, cpu: int) -> "Named":
+        """The same, of memory that each CPU has."""
+        return replace(self, name=f"{self.name} of CPU {cpu}")
 
 
 class AddressMap(Protocol):
@@ -97,8 +115,8 @@ class Objects:
             ),
         }
 
-    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
-        """What lies at each address and how many bytes from there were accessed: the name of it."""
+    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Named]:
+        """For each address and how many bytes from there were accessed: what lies there."""
         wanted = set(accesses)
         addresses = {address for address, _ in wanted}
         found = {address: self._slab_object_at(address) for address in addresses}
@@ -114,10 +132,14 @@ class Objects:
         except (UnreadableError, BtfError):
             return Use.KERNEL
 
-    def _name(self, address: int, length: int) -> str:
+    def size(self, type: str) -> int:
+        """How many bytes a value of that type has; 1 where the kernel does not tell."""
+        return self._btf.size(self._btf.find(type)) or 1
+
+    def _name(self, address: int, length: int) -> Named:
         if variable := self._symbols.lookup_per_cpu(address, self._offsets):
             symbol, offset, cpu = variable
-            return f"{self._variable(symbol, offset, length)} of CPU {cpu}"
+            return self._variable(symbol, offset, length).of_cpu(cpu)
         kind = self._map.class_of(address)
         namer = {
             "page or slab object": self._in_page,
@@ -127,21 +149,20 @@ class Objects:
             "module": self._symbol,
         }.get(kind)
         try:
-            name = namer(address, length) if namer else ""
-            return name or kind
+            found = namer(address, length) if namer else None
+            return found or Named(kind)
         except (UnreadableError, BtfError) as error:
-            return f"{kind}: {error}"
+            return Named(f"{kind}: {error}")
 
-    def _symbol(self, address: int, length: int) -> str:
+    def _symbol(self, address: int, length: int) -> Named | None:
         symbol, offset = self._symbols.lookup(address)
-        return symbol and self._variable(symbol, offset, length)
+        return self._variable(symbol, offset, length) if symbol else None
 
-    def _variable(self, symbol: str, offset: int, length: int) -> str:
+    def _variable(self, symbol: str, offset: int, length: int) -> Named:
         type = self._btf.variable(symbol) or self._btf.find(known.VARIABLES.get(symbol, ""))
-        path = self._path(type, offset, length)
-        return f"{symbol}.{path}" if path else f"{symbol}+{offset:#x}"
+        return self._part(symbol, type, offset, length)
 
-    def _in_page(self, address: int, length: int) -> str:
+    def _in_page(self, address: int, length: int) -> Named:
         for node in self._nodes:
             if node.address <= address < node.address + node.size:
                 return self._field(node.address, node.type, address, length)
@@ -154,25 +175,25 @@ class Objects:
             return freed
         if page.use is Use.CACHE:
             host = self._value("address_space", page.mapping, "host")
-            return f"page cache+{address % PAGE:#x} ({self._file(host)})"
+            return Named(f"page cache+{address % PAGE:#x} ({self._file(host)})")
         if holder := self._holders.get(page.start):
-            return f"*{holder}+{address - page.start:#x}"
+            return Named(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
-        return use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}"
+        return Named(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}")
 
-    def _slab_object(self, page: Page, address: int, length: int) -> str:
+    def _slab_object(self, page: Page, address: int, length: int) -> Named:
         cache = self._slabs.cache_of(page.head)
         if cache is None:
-            return "page or slab object: slab of an unknown cache"
+            return Named("page or slab object: slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
         if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
-            return f"{cache.name}: between its objects"
+            return Named(f"{cache.name}: between its objects")
         if holder := self._holders.get(found.start):
-            return f"*{holder}+{offset:#x}"
-        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})"
+            return Named(f"*{holder}+{offset:#x}")
+        return Named(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
 
     def _allocated_in(self, object: Object) -> str:
         """Who allocated an object of no type, as far as that says more than the cache's name."""
@@ -180,32 +201,33 @@ class Objects:
             return f", allocated in {seen.site}"
         return ", allocated before the recording" if object.cache.is_kmalloc else ""
 
-    def _freed(self, address: int, length: int) -> str:
-        """What was there before its page was freed; empty where that was not seen."""
+    def _freed(self, address: int, length: int) -> Named | None:
+        """What was there before its page was freed; None where that was not seen."""
         seen = self._allocated.before(address)
         if seen is None:
-            return ""
+            return None
         offset, cache = address - seen.address, self._slabs.caches.get(seen.asked)
         if offset >= (cache.object_size if cache else seen.asked):
-            return ""
+            return None
         if cache is None:
-            return f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})"
+            return Named(f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})")
         if not cache.is_kmalloc and (type := self._own_type(Object(cache, seen.address))):
-            return f"{self._innermost(seen.address, type, address, length)[0]} (freed)"
-        return f"{cache.name}+{offset:#x} ({cache.object_size} bytes, freed, allocated in {seen.site})"
+            return self._field(seen.address, type, address, length, freed=True)
+        size = cache.object_size
+        return Named(f"{cache.name}+{offset:#x} ({size} bytes, freed, allocated in {seen.site})")
 
-    def _in_vmalloc(self, address: int, length: int) -> str:
+    def _in_vmalloc(self, address: int, length: int) -> Named | None:
         if copy := self._per_cpu_copy(address, length):
             return copy
         area = self._areas.at(address)
         if area is None:
-            return ""
+            return None
         if holder := self._holders.get(area.start):
-            return f"*{holder}+{address - area.start:#x}"
+            return Named(f"*{holder}+{address - area.start:#x}")
         caller, _ = self._symbols.lookup(area.caller)
-        return f"vmalloc memory of {caller}+{address - area.start:#x}" if caller else ""
+        return Named(f"vmalloc memory of {caller}+{address - area.start:#x}") if caller else None
 
-    def _page_struct(self, address: int, length: int) -> str:
+    def _page_struct(self, address: int, length: int) -> Named:
         page = self._pages.of_struct(address)
         size = self._pages.struct_size
         type, detail = "page", page.use.value
@@ -220,37 +242,34 @@ class Objects:
         start = page.head
         if address - start >= self._btf.size(self._structs.type(type)):
             type, start = "page", address - (address - page.head) % size
-        path = self._path(self._structs.type(type), address - start, length)
-        return f"struct {type}{'.' + path if path else f'+{address - start:#x}'} ({detail})"
+        return self._part(f"struct {type}", self._structs.type(type), address - start, length, f" ({detail})")
 
-    def _per_cpu_copy(self, address: int, length: int) -> str:
+    def _per_cpu_copy(self, address: int, length: int) -> Named | None:
         found = self._per_cpu.locate(address)
         if not found:
-            return ""
+            return None
         pointer, cpu = found
         place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
         struct = self._per_cpu_structs[place] if place >= 0 else None
         if struct is None or pointer >= struct.address + max(struct.size, 1):
-            return f"per-CPU memory of CPU {cpu}"
+            return Named("per-CPU memory").of_cpu(cpu)
         if not self._btf.is_struct(struct.type):
-            return f"{struct.label} of CPU {cpu}"
-        return f"{self._field(struct.address, struct.type, pointer, length)} of CPU {cpu}"
+            return Named(struct.label).of_cpu(cpu)
+        return self._field(struct.address, struct.type, pointer, length).of_cpu(cpu)
 
-    def _field(self, start: int, type: int, address: int, length: int) -> str:
-        """The field of a struct, and what tells the struct from others of its type."""
-        text, name, start = self._innermost(start, type, address, length)
-        return text + self._detail(name, start)
+    def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Named:
+        """The field of a struct, or of a struct in it that has a name of its own.
 
-    def _innermost(self, start: int, type: int, address: int, length: int) -> tuple[str, str, int]:
-        """The field of a struct, or of one in it that has its own name; that name, and where it starts."""
+        Of what is `freed` nothing but its type is known.
+        """
         for _ in range(_DEEPEST):
             inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
             if not inner.path or self._btf.name(inner.type) not in known.EMBEDDED:
                 break
             start, type = start + inner.start, inner.type
         name = self._btf.name(type)
-        path = self._path(type, address - start, length)
-        return f"struct {name}{f'.{path}' if path else f'+{address - start:#x}'}", name, start
+        detail = " (freed)" if freed else self._detail(name, start)
+        return self._part(f"struct {name}", type, address - start, length, detail)
 
     def _detail(self, type: str, address: int) -> str:
         """What tells one struct of a type from others, in parentheses."""
@@ -262,12 +281,17 @@ class Objects:
             return ""
         return f" ({text})" if text else ""
 
-    def _path(self, type: int, offset: int, length: int) -> str:
+    def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Named:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
-        if not type:
-            return ""
-        path = self._btf.place(type, offset, length, known.ATOMS).path
-        return path or (length <= 2 * WORD and self._btf.place(type, offset, 1, known.ATOMS).path) or ""
+        place = self._btf.place(type, offset, length, known.ATOMS)
+        if not place.path and length <= 2 * WORD:
+            place = self._btf.place(type, offset, 1, known.ATOMS)
+        if not place.path:
+            return Named(f"{whole}+{offset:#x}{detail}")
+        types = [self._btf.name(type) for type in (*place.within, place.type)]
+        if self._btf.is_pointer(place.type):
+            types[-1] = "*"
+        return Named(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
 
     def _own_type(self, found: Object) -> int:
         """The type of an object that its cache tells; 0 where it has none, or several."""
@@ -367,7 +391,7 @@ class Objects:
                 if self._per_cpu.locate(counter):
                     continue
                 pointer = self._structs.number(counter + counters.start)
-                owner = self._name(counter, 1).partition(" (")[0].rpartition(".")[0]
+                owner = self._name(counter, 1).name.partition(" (")[0].rpartition(".")[0]
                 yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
         except UnreadableError:
             return

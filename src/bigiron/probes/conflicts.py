@@ -9,13 +9,11 @@ from functools import cache
 import polars as pl
 
 from bigiron import compiled
-from bigiron.errors import MachineError
 from bigiron.kernels.mm.pages import Use
-from bigiron.kernels.objects import Objects
+from bigiron.kernels.objects import Named, Objects
 from bigiron.kernels.symbols import SymbolTable
-from bigiron.machines.memory import KernelMemory
 from bigiron.probes.probe import Ask, Probe, Raw, Table
-from bigiron.probes.recording import Chains, Recording, read_allocations, read_recording
+from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -28,6 +26,7 @@ SCHEMA = {
     "address": pl.UInt64,  # lowest byte in it that this instruction touched
     "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
     "object": pl.String,  # what lies at `address` (docs/schema.md)
+    "types": pl.String,  # of the structs that hold it, outermost first, and its own: "dentry;lockref;int"
     "pc": pl.UInt64,  # address of the instruction
     "function": pl.String,
     "offset": pl.UInt32,  # of the instruction in the function
@@ -60,14 +59,18 @@ def _collect(raw: Raw) -> Table:
         line = block - block % raw.architecture.line_bytes
         places.append(_touched(block, mask))
         function, offset = lookup(pc)
-        where = (line, places[-1][0], mask, "")
+        where = (line, places[-1][0], mask, "", "")
         rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    objects = _objects(raw, symbols, recording, chains)
+    objects = read_objects(raw, symbols, recording, chains)
     in_user = {place for place in set(places) if place[0] in user}
     names = objects.names(set(places) - in_user)
-    names |= {place: _user_name(place[0], raw.ask, user, objects) for place in in_user}
-    frame = frame.with_columns(object=pl.Series([names[place] for place in places], dtype=pl.String))
+    names |= {place: Named(_user_name(place[0], raw.ask, user, objects)) for place in in_user}
+    found = [names[place] for place in places]
+    frame = frame.with_columns(
+        object=pl.Series([named.name for named in found], dtype=pl.String),
+        types=pl.Series([named.types for named in found], dtype=pl.String),
+    )
     private = pl.col("object") == _PRIVATE
     facts = _facts(recording) | {
         "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
@@ -115,15 +118,6 @@ def _touched(block: int, mask: int) -> tuple[int, int]:
     first = (mask & -mask).bit_length() - 1
     rest = ~(mask >> first)
     return block + first, (rest & -rest).bit_length() - 1
-
-
-def _objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: Chains) -> Objects:
-    if raw.ram is None:
-        raise MachineError("the machine's memory was not kept")
-    root = symbols.address(raw.architecture.page_tables.root) or 0
-    memory = KernelMemory(raw.ram, raw.architecture, root)
-    allocations = read_allocations(raw.results, chains)
-    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture, allocations)
 
 
 PROBE = Probe(

@@ -10,7 +10,10 @@ import polars as pl
 
 from bigiron.errors import MachineError
 from bigiron.kernels.allocated import Allocation
+from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
+from bigiron.machines.memory import KernelMemory
+from bigiron.probes.probe import Raw
 
 
 class Recording(msgspec.Struct):
@@ -24,6 +27,8 @@ class Recording(msgspec.Struct):
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
     instructions: dict[str, int]  # by context
     lost_instructions: int
+    lost_acquisitions: int  # of locks
+    unreleased: int  # locks whose release was not seen
 
 
 def read_recording(results: Path) -> Recording:
@@ -35,6 +40,16 @@ def read_recording(results: Path) -> Recording:
     if not recording.entries:
         raise MachineError("the kernel has no symbols of its entry points: is it older than 5.8?")
     return recording
+
+
+def read_objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: "Chains") -> Objects:
+    """What lies in the memory that the machine left."""
+    if raw.ram is None:
+        raise MachineError("the machine's memory was not kept")
+    root = symbols.address(raw.architecture.page_tables.root) or 0
+    memory = KernelMemory(raw.ram, raw.architecture, root)
+    allocations = read_allocations(raw.results, chains)
+    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture, allocations)
 
 
 class Chains:

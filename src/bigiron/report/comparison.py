@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from bigiron.analysis import compare, conflicts, paths
-from bigiron.analysis.compare import Row
+from bigiron.analysis.compare import Line, Row
 from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
@@ -220,8 +220,8 @@ def _path(point: Point, group: Group, path: str) -> list[str]:
 def _touched_by(row: Row) -> str:
     functions = row.functions
     more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
-    kind = "false sharing: " if row.false_sharing else ""
-    return kind + ", ".join(functions[:_MOST_FUNCTIONS]) + more
+    sharing = f"{', '.join(row.sharing)}: " if row.sharing else ""
+    return sharing + ", ".join(functions[:_MOST_FUNCTIONS]) + more
 
 
 def bytes_by_cpu(row: Row) -> str:
@@ -272,18 +272,20 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _markdown_of(comparison: Comparison, point: Point) -> str:
-    columns = ["", "shared line", *point.variants, "touched by"]
+    columns = ["", "shared line", "sharing", *point.variants, "touched by"]
     lines = [_heading(comparison, point), ""]
-    lines += ["| " + " | ".join(columns) + " |", "|---|---|" + "--:|" * len(point.variants) + "---|"]
+    lines += ["| " + " | ".join(columns) + " |", "|---|---|---|" + "--:|" * len(point.variants) + "---|"]
     shown, hidden = _shown(point)
     for group in shown:
         row = group.rows[0]
         mark = "*" if point.others and row.differs(point.base, point.others) else ""
         figures = [" ".join(group.figures(variant).split()) for variant in point.variants]
         functions = ", ".join(f"`{function}`" for function in row.functions[:_MOST_FUNCTIONS])
-        lines.append("| " + " | ".join([mark, group.name, *figures, functions]) + " |")
+        lines.append(
+            "| " + " | ".join([mark, group.name, ", ".join(row.sharing), *figures, functions]) + " |"
+        )
     totals = ["{:.3f} {:.3f}".format(*point.total(variant)) for variant in point.variants]
-    lines.append("| " + " | ".join(["", "all shared lines", *totals, ""]) + " |")
+    lines.append("| " + " | ".join(["", "all shared lines", "", *totals, ""]) + " |")
     return "\n".join([*lines, "", *_notes(point, hidden)])
 
 
@@ -292,15 +294,17 @@ def as_csv(comparison: Comparison) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        ["cpus", "tasks", "row", "object", "functions", "false_sharing", "differs", "variant",
+        ["cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs",
+         "variant",
          "writes_per_op", "accesses_per_op", "writers", "readers"]
     )  # fmt: skip
     for point in comparison.points:
         for number, row in enumerate(point.rows):
             marks = (int(row.false_sharing), int(row.differs(point.base, point.others)))
-            what = (point.cpus, point.tasks, number, row.object, " ".join(row.functions), *marks)
-            for variant, cell in _cells(row).items():
-                writer.writerow([*what, variant, *cell.values()])
+            texts = (row.object, " ".join(row.functions), ", ".join(row.sharing))
+            what = (point.cpus, point.tasks, number, *texts, *marks)
+            for variant, line in row.lines.items():
+                writer.writerow([*what, variant, *_figures(line).values()])
     return out.getvalue()
 
 
@@ -329,10 +333,11 @@ def as_json(comparison: Comparison) -> str:
                     }
                     for path in row.paths
                 ],
+                "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
                 "false_sharing": row.false_sharing,
                 "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
                 "differs": row.differs(point.base, point.others),
-                "cells": _cells(row),
+                "cells": {variant: _figures(line) for variant, line in row.lines.items()},
             }
             for point in comparison.points
             for row in point.rows
@@ -359,15 +364,12 @@ def as_json(comparison: Comparison) -> str:
     return listing.as_json(document)
 
 
-def _cells(row: Row) -> dict[str, dict[str, Any]]:
+def _figures(line: Line) -> dict[str, Any]:
     return {
-        variant: {
-            "writes_per_op": round(line.writes_per_op, 6),
-            "accesses_per_op": round(line.accesses_per_op, 6),
-            "writers": line.writers,
-            "readers": line.readers,
-        }
-        for variant, line in row.lines.items()
+        "writes_per_op": round(line.writes_per_op, 6),
+        "accesses_per_op": round(line.accesses_per_op, 6),
+        "writers": line.writers,
+        "readers": line.readers,
     }
 
 

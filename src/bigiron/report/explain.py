@@ -84,6 +84,8 @@ def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
         ("line", ", ".join(objects[:3]) + more),
         ("functions", ", ".join(finding.functions[:6])),
     ]
+    if sharing := finding.rows[0].sharing:
+        evidence.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
     if finding.rows[0].offsets:
         evidence.append(("bytes", bytes_by_cpu(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:

@@ -23,7 +23,7 @@ def rules() -> tuple[Rule, ...]:
 def first_match(evidence: Evidence) -> Rule | None:
     """The most specific rule that knows a line.
 
-    >>> line = Evidence("page or slab object", {"openat;apparmor_file_alloc_security": 1.0}, False)
+    >>> line = Evidence("page or slab object", {"openat;apparmor_file_alloc_security": 1.0})
     >>> first_match(line).name
     'apparmor_label'
     """

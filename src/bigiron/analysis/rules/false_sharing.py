@@ -1,6 +1,7 @@
 """Different data of different CPUs in one line."""
 
 from bigiron.analysis.rules.rule import Rule
+from bigiron.analysis.sharing import FALSE_SHARING
 
 RULE = Rule(
     name="false_sharing",
@@ -8,6 +9,6 @@ RULE = Rule(
     why="data of several CPUs lies in one cache line by accident",
     experiment="pad each CPU's data to a line of its own: the line must go",
     source="Documentation/kernel-hacking/false-sharing.rst",
-    false_sharing=True,
+    sharing=FALSE_SHARING,
     rank=70,
 )

@@ -1,6 +1,6 @@
 """What a rule is: a signature of a shared line, and what a maintainer would say of it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -21,14 +21,14 @@ class Evidence:
 
     object: str
     paths: dict[str, float]
-    false_sharing: bool
+    sharing: Collection[str] = ()  # what kinds of it, where that is known
 
     def share(self, functions: Iterable[str], actors: Iterable[str]) -> float:
         """Which share of the accesses is by such functions, or on behalf of such actors: 0 to 1.
 
         The actor is the nearest function on the path that is no mere primitive.
 
-        >>> line = Evidence("", {"d_alloc;_raw_spin_lock": 3.0, "dput": 1.0}, False)
+        >>> line = Evidence("", {"d_alloc;_raw_spin_lock": 3.0, "dput": 1.0})
         >>> line.share(["_raw_spin_*"], []), line.share([], ["d_alloc"]), line.share([], ["d_*", "dput"])
         (0.75, 0.75, 1.0)
         """
@@ -54,7 +54,7 @@ class Rule:
     functions: tuple[str, ...] = ()  # ... and these functions ...
     actors: tuple[str, ...] = ()  # ... or functions on behalf of these ...
     least_share: float = 0.0  # ... do at least this share of the accesses
-    false_sharing: bool = False  # no byte may be touched by two CPUs
+    sharing: str = ""  # the line must be shared in this way
     rank: int = 50  # lower ranks are asked first
 
     def matches(self, evidence: Evidence) -> bool:
@@ -63,8 +63,8 @@ class Rule:
             return True
         touched = self.functions or self.actors
         return (
-            bool(touched or self.false_sharing)
-            and (evidence.false_sharing or not self.false_sharing)
+            bool(touched or self.sharing)
+            and (self.sharing in evidence.sharing or not self.sharing)
             and _matches(evidence.object, self.object)
             and evidence.share(self.functions, self.actors) >= self.least_share
         )

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which locks are taken, from where, and how many instructions they are held: from the return of the function that
+ * takes a lock to the call of the one that releases it.
+ */
+#ifndef LOCKS_H
+#define LOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "chains.h"
+#include "lines.h"
+
+/* A function of the kernel's whose first argument is a lock. */
+struct lock_function {
+	const char *name;
+	enum {
+		LOCK_TAKE,
+		LOCK_TRY,	    /* takes it if the result is true */
+		LOCK_INTERRUPTIBLE, /* takes it if the result is 0 */
+		LOCK_RELEASE,
+	} action;
+	bool sleeps; /* who waits for it may sleep: a task holds it; else a CPU */
+};
+
+/* A lock that is being taken, or is held. */
+struct lock_hold {
+	uint64_t lock;
+	uint64_t sp;	/* where the return address of the function that takes it lies */
+	uint64_t since; /* the holder's instructions when it had it */
+	const struct lock_function *by;
+	chain_id chain; /* that led to `by` */
+	enum context context;
+};
+
+#define MAX_HOLDS 16
+
+/* Invariant: the last taken is the last. */
+struct lock_list {
+	unsigned int nr;
+	struct lock_hold holds[MAX_HOLDS];
+};
+
+/*
+ * A task or a CPU. Its instructions in interrupts and outside are apart: how often an interrupt comes while a lock is
+ * held is the emulator's doing, and not counted as held.
+ */
+struct lock_holder {
+	uint64_t instructions[2];
+	struct lock_list held;
+};
+
+/* One table a CPU. */
+struct lock_table {
+	struct lock_count *counts;
+	uint64_t capacity, used;
+	uint64_t lost;	     /* acquisitions for which there was no room */
+	uint64_t unreleased; /* holds of which no release was seen */
+};
+
+/* The lock function of that name, or NULL. */
+const struct lock_function *lock_function(const char *symbol);
+
+/* A function begins to take a lock. */
+void locks_begin(struct lock_list *taking, const struct lock_hold *hold);
+/* A function returned by the address at `sp`: what it was taking, if it was one that takes a lock. */
+bool locks_end(struct lock_list *taking, uint64_t sp, struct lock_hold *hold);
+/* Whether a function's result says that it has taken the lock. */
+bool locks_taken(const struct lock_function *by, uint64_t result);
+
+void locks_hold(struct lock_holder *holder, struct lock_hold hold);
+/* Its holder gives up a lock, and `early` of its instructions are counted already that it has not executed yet. */
+void locks_release(struct lock_table *table, struct lock_holder *holder, uint64_t lock, uint64_t early);
+/* The holder can hold nothing any more. */
+void locks_forget(struct lock_table *table, struct lock_holder *holder);
+
+/* Write, as CSV, a line for each CPU, context, lock, function and chain. Returns 0 or -1. */
+int locks_write(FILE *out, struct lock_table *const *tables, unsigned int nr_tables);
+
+static inline void locks_execute(struct lock_holder *holder, enum context context, uint64_t instructions)
+{
+	holder->instructions[context == CONTEXT_INTERRUPT] += instructions;
+}
+
+#endif

@@ -1,0 +1,78 @@
+"""locks: which locks are taken, in which functions, how often, and how many instructions they are held.
+
+Counted by the QEMU plugin in plugin/, for the same operations as conflicts: an acquisition is a call of one
+of the kernel's lock functions, and held is from its return to the call that releases the lock.
+"""
+
+import polars as pl
+
+from bigiron.kernels.symbols import SymbolTable
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.recording import Chains, read_objects, read_recording
+
+SCHEMA = {
+    "cpu": pl.UInt32,  # that took it
+    "context": pl.String,  # operation, interrupt or kthread, in which it was taken
+    "lock": pl.UInt64,  # its address
+    "object": pl.String,  # what it is (docs/schema.md)
+    "function": pl.String,  # of the kernel, that took it: _raw_spin_lock, down_read
+    "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
+    "acquisitions": pl.UInt64,  # over all recorded operations
+    "instructions": pl.UInt64,  # executed while it was held, outside of interrupts that came meanwhile
+    "longest": pl.UInt64,  # instructions of the acquisition that held it longest
+}
+
+_LOCKS = {"_raw_spin": "spinlock_t", "_raw_": "rwlock_t", "mutex_": "mutex", "down_": "rw_semaphore"}
+"""The type of the lock that a function takes, by how its name starts."""
+
+
+def _job(ask: Ask) -> list[str]:
+    return ["symbols", "stay", f"operations {ask.operations}", "record locks"]
+
+
+def _collect(raw: Raw) -> Table:
+    recording = read_recording(raw.results)
+    symbols = SymbolTable.read(raw.results / "kallsyms")
+    chains = Chains(raw.results, symbols)
+    counts = pl.read_csv(raw.results / "locks.csv", schema_overrides={"lock": pl.String})
+    rows = []
+    for cpu, context, chain, lock, function, *figures in counts.iter_rows():
+        rows.append((cpu, context, int(lock, 16), "", function, chains.path(chain), *figures))
+    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    objects = read_objects(raw, symbols, recording, chains)
+    wholes = [(lock, objects.size(lock_type(function))) for lock, function in _locks(frame)]
+    names = objects.names(wholes)
+    frame = frame.with_columns(object=pl.Series([names[whole].name for whole in wholes], dtype=pl.String))
+    keys = ["cpu", "context", "lock", "object", "function", "path"]
+    # Several places of a call in one function are one path.
+    sums = frame.group_by(keys).agg(pl.col("acquisitions", "instructions").sum(), pl.col("longest").max())
+    return Table(
+        sums.sort(keys),
+        {
+            "operations": recording.operations,
+            "lost_acquisitions": recording.lost_acquisitions,
+            "unreleased": recording.unreleased,
+        },
+    )
+
+
+def _locks(frame: pl.DataFrame) -> list[tuple[int, str]]:
+    return list(frame.select("lock", "function").iter_rows())
+
+
+def lock_type(function: str) -> str:
+    """The type of the lock that a function takes.
+
+    >>> lock_type("_raw_spin_lock_irqsave"), lock_type("_raw_read_lock"), lock_type("down_write_trylock")
+    ('spinlock_t', 'rwlock_t', 'rw_semaphore')
+    """
+    return next(type for start, type in _LOCKS.items() if function.startswith(start))
+
+
+PROBE = Probe(
+    name="locks",
+    description="locks: how often an operation takes each, and how many instructions it holds it",
+    needs_recorder=True,
+    job=_job,
+    collect=_collect,
+)
