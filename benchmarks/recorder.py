@@ -6,7 +6,7 @@ Every figure is a ratio, with the recorder to without it, of medians; the machin
     warm-up    operations before the recording: neither here (goal for both: at most 1.1)
     recording  the same operations, recorded, without what it costs once
                (goal: at most 4 for conflicts, 8 for both probes together)
-    with once  the same, with what it costs once: all code is translated again, and the result written
+    in all     the same, with what it costs once: all code is translated again, and the result written
 
 Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
 on a busy one they leave out the work of others.
@@ -170,11 +170,11 @@ def main() -> None:
         f"The recorder's cost: {KERNEL}, {CPUS} CPUs, QEMU {require_qemu(X86_64.qemu)}, TCG with one thread, "
         f"median of {ROUNDS}; ratio of QEMU's CPU time with the recorder to without"
     )
-    table = Table("operations", "probes", "boot", "warm-up", "recording", "with once", "once")
-    for workload, operations in OPERATIONS.items():
+    table = Table("workload", "probes", "boot", "warm-up", "recording", "in all", "once")
+    for workload in OPERATIONS:
         for probes, (*ratios, once) in zip(PROBES, compare(workload), strict=True):
             cells = [f"{ratio:.2f}" for ratio in ratios]
-            table.add_row(f"{operations} {workload}", ",".join(probes), *cells, f"{once:.2f} s")
+            table.add_row(workload, ",".join(probes), *cells, f"{once:.2f} s")
     console.print(table)
     many = Job("open1", FEW_OPERATIONS, MANY_CPUS)
     without_it, *with_it = side_by_side([many, *(replace(many, probes=probes) for probes in PROBES)])

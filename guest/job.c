@@ -31,6 +31,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->record |= RECORD_CONFLICTS;
 	else if (!strcmp(key, "record") && !strcmp(value, "work"))
 		job->record |= RECORD_WORK;
+	else if (!strcmp(key, "record") && !strcmp(value, "user"))
+		job->record |= RECORD_USER;
 	else if (!strcmp(key, "watch"))
 		job->watch = 1;
 	else if (!strcmp(key, "allow_hotplug"))

@@ -32,6 +32,7 @@ enum recorder_what {
 	RECORD_CONFLICTS = 1, /* accesses to shared lines */
 	RECORD_WORK = 2,      /* instructions of every function */
 	RECORD_EVERYWHERE = 4, /* on all CPUs while a task does its operations, not on its own alone */
+	RECORD_USER = 8,      /* with conflicts: accesses to user memory too */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

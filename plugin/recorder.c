@@ -5,8 +5,8 @@
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away; from then on kernel code is translated with a callback at each access, user
- * code with one at each store, to see the tasks count their operations. MARK_DISARM writes the result and throws the
- * instrumented code away again.
+ * code with one at each store, to see the tasks count their operations, and if user memory is to be recorded too, at
+ * each access. MARK_DISARM writes the result and throws the instrumented code away again.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "arch.h"
 #include "chains.h"
 #include "lines.h"
+#include "pages.h"
 #include "qemu_api.h"
 #include "work.h"
 
@@ -99,6 +100,7 @@ static FILE *symbols;
 static uint64_t per_cpu_offset; /* the kernel's array of where each CPU's variables lie; 0: unknown */
 static bool armed;
 static struct sites *sites;
+static struct block *blocks;
 
 static struct recorder_arm arm;
 static struct slot *slots;
@@ -203,9 +205,18 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	cpu->context = context_of(cpu->stack);
 }
 
+/* The stack is the one from which the task returned to user mode: nothing is on it. */
 static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	this_cpu()->in_user = true;
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->in_user)
+		return;
+	cpu->in_user = true;
+	cpu->stack->interrupts = cpu->stack->nesting = 0;
+	cpu->stack->preempted = false;
+	chain_reset(&cpu->stack->calls);
+	cpu->context = cpu->stack->harness ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
 static void leave_user_mode(struct cpu *cpu)
@@ -214,9 +225,6 @@ static void leave_user_mode(struct cpu *cpu)
 		return;
 	cpu->in_user = false;
 	cpu->entering = true;
-	cpu->stack->interrupts = cpu->stack->nesting = 0;
-	cpu->stack->preempted = false;
-	chain_reset(&cpu->stack->calls);
 }
 
 static void on_entry(unsigned int nr UNUSED, void *userdata)
@@ -351,23 +359,33 @@ static void empty_sites(void)
 		cpus[nr].string[0] = cpus[nr].string[1] = NULL;
 }
 
-/* All translated code was thrown away, and its sites with it. */
-static void on_flush(qemu_plugin_id_t id UNUSED)
-{
-	empty_sites();
-	while (sites) {
-		struct sites *next = sites->next;
-
-		free(sites);
-		sites = next;
-	}
-}
-
 /* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
 static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
 {
 	return cpu->recording && arm.what & RECORD_CONFLICTS && cpu->context != CONTEXT_HARNESS &&
 	       address >= arch->kernel_start && (address & ~(arch->stack_bytes - 1)) != cpu->stack->base;
+}
+
+static inline bool is_slot(uint64_t address)
+{
+	return address - arm.slots < arm.nr_slots * arm.slot_bytes;
+}
+
+/* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
+static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct qemu_plugin_hwaddr *hwaddr;
+	uint64_t place;
+
+	if (!(arm.what & RECORD_USER) || !(arm.what & RECORD_CONFLICTS) || address >= arch->kernel_start ||
+	    !cpu->recording || cpu->context == CONTEXT_HARNESS || is_slot(address))
+		return 0;
+	hwaddr = qemu_plugin_get_hwaddr(info, address);
+	if (!hwaddr || qemu_plugin_hwaddr_is_io(hwaddr))
+		return 0;
+	place = qemu_plugin_hwaddr_phys_addr(hwaddr);
+	pages_note(place, address);
+	return place;
 }
 
 static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
@@ -424,25 +442,27 @@ static void go_to(struct site *site, struct cpu *cpu, uint64_t address)
 	site->cpu = cpu;
 }
 
-static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t address)
+/* `place` is the address by which the line is known. */
+static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
-	if (!is_at(site, cpu, address)) {
+	if (!is_at(site, cpu, place)) {
 		/* A device register, such as a clock's, is the emulator's, and no cache line. */
-		if (is_device(info, address))
+		if (place >= arch->kernel_start && is_device(info, place))
 			return;
-		go_to(site, cpu, address);
+		go_to(site, cpu, place);
 	}
-	count(site, address, find_kind(info));
+	count(site, place, find_kind(info));
 }
 
 static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t address, struct site *site)
 {
 	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
 
-	if (!is_recorded(cpu, address))
+	if (!place)
 		return;
 	cpu->string[0] = cpu->string[1] = NULL;
-	count_access(cpu, site, info, address);
+	count_access(cpu, site, info, place);
 }
 
 static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -464,14 +484,15 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
 
-	if (!is_recorded(cpu, address))
+	if (!place)
 		return;
-	if (cpu->string[store] == site && is_at(site, cpu, address)) {
-		site->count.bytes |= find_kind(info)->bytes << (address & (LINE_BYTES - 1));
+	if (cpu->string[store] == site && is_at(site, cpu, place)) {
+		site->count.bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
 		return;
 	}
-	count_access(cpu, site, info, address);
+	count_access(cpu, site, info, place);
 	cpu->string[store] = site;
 }
 
@@ -568,7 +589,7 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	struct slot *slot;
 	uint64_t value;
 
-	if (address - arm.slots >= arm.nr_slots * arm.slot_bytes)
+	if (!is_slot(address))
 		return;
 	slot = &slots[(address - arm.slots) / arm.slot_bytes];
 	value = stored_value(info);
@@ -588,20 +609,64 @@ static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, ui
 	}
 }
 
-/* Instructions that are executed together, and their function. */
+static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	if (qemu_plugin_mem_is_store(info))
+		on_user_store(nr, info, address, NULL);
+	on_other_access(info, address, userdata);
+}
+
+/*
+ * Instructions that are executed together, and their function; and, as for a site, how often they were since their
+ * CPU, context or chain last changed, which the CPU's table does not know yet. They live until code is thrown away.
+ */
 struct block {
-	uint64_t function;
-	uint32_t instructions;
+	struct work work; /* of one execution */
+	struct cpu *cpu;
+	uint32_t executions;
+	struct block *next;
 };
+
+static void empty_block(struct block *block)
+{
+	if (block->executions)
+		work_count(&block->cpu->work, &block->work, block->executions);
+	block->executions = 0;
+}
 
 static void on_block(unsigned int nr UNUSED, void *userdata)
 {
-	const struct block *block = userdata;
+	struct block *block = userdata;
 	struct cpu *cpu = this_cpu();
-	const struct work work = { block->function, cpu->stack->calls.chain, cpu->context, block->instructions };
 
-	if (cpu->recording && cpu->context != CONTEXT_HARNESS)
-		work_count(&cpu->work, &work);
+	if (!cpu->recording || cpu->context == CONTEXT_HARNESS)
+		return;
+	if (block->cpu != cpu || block->work.chain != cpu->stack->calls.chain || block->work.context != cpu->context) {
+		empty_block(block);
+		block->cpu = cpu;
+		block->work.chain = cpu->stack->calls.chain;
+		block->work.context = cpu->context;
+	}
+	block->executions++;
+}
+
+/* All translated code was thrown away, and its sites and blocks with it. */
+static void on_flush(qemu_plugin_id_t id UNUSED)
+{
+	empty_sites();
+	while (sites) {
+		struct sites *next = sites->next;
+
+		free(sites);
+		sites = next;
+	}
+	while (blocks) {
+		struct block *next = blocks->next;
+
+		empty_block(blocks);
+		free(blocks);
+		blocks = next;
+	}
 }
 
 static uint64_t function_of(uint64_t pc)
@@ -621,11 +686,14 @@ static uint64_t function_of(uint64_t pc)
 
 static struct block *new_block(const struct qemu_plugin_tb *tb)
 {
-	struct block *block = malloc(sizeof(*block));
+	struct block *block = calloc(1, sizeof(*block));
 
-	if (block)
-		*block = (struct block){ function_of(qemu_plugin_tb_vaddr(tb)), qemu_plugin_tb_n_insns(tb) };
-	return block;
+	if (!block)
+		abort();
+	block->work.function = function_of(qemu_plugin_tb_vaddr(tb));
+	block->work.instructions = qemu_plugin_tb_n_insns(tb);
+	block->next = blocks;
+	return blocks = block;
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -668,6 +736,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		struct entry *entry = bsearch(&key, entries, nr_entries, sizeof(key), compare_entries);
 		uint8_t bytes[16];
 		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+		enum insn_kind kind;
 
 		if (entry && is_allocator(entry->kind))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
@@ -676,7 +745,11 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && block)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
-		switch (arch->classify(bytes, size)) {
+		kind = arch->classify(bytes, size);
+		/* Call chains need calls and returns; all else is only for conflicts. */
+		if (!(arm.what & RECORD_CONFLICTS) && (kind == INSN_OTHER || kind == INSN_FILL || kind == INSN_STRING))
+			continue;
+		switch (kind) {
 		case INSN_STACK:
 			break;
 		case INSN_INTERRUPT_RETURN:
@@ -715,6 +788,21 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 
 static void on_mark(unsigned int nr, void *userdata);
 
+/* All memory, the stack too: others may have a pointer to what lies there. */
+static void translate_user_access(struct qemu_plugin_insn *insn, enum insn_kind kind)
+{
+	struct site *site = new_site(qemu_plugin_insn_vaddr(insn));
+
+	/* A page fault may end a fill early in user memory: it is counted as it goes on. */
+	if (kind == INSN_STRING || kind == INSN_FILL) {
+		qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, site);
+		qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+						 new_site(qemu_plugin_insn_vaddr(insn)));
+	} else {
+		qemu_plugin_register_vcpu_mem_cb(insn, on_user_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, site);
+	}
+}
+
 static void translate_user(struct qemu_plugin_tb *tb)
 {
 	if (armed)
@@ -726,6 +814,8 @@ static void translate_user(struct qemu_plugin_tb *tb)
 
 		if (arch->is_mark(bytes, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
+		else if (armed && arm.what & RECORD_USER)
+			translate_user_access(insn, arch->classify(bytes, size));
 		else if (armed)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_user_store, QEMU_PLUGIN_CB_NO_REGS,
 							 QEMU_PLUGIN_MEM_W, NULL);
@@ -846,6 +936,8 @@ static void write_results(void)
 	for (unsigned int nr = 0; nr < nr_cpus; nr++)
 		cpus[nr].recording = 0;
 	empty_sites();
+	for (struct block *block = blocks; block; block = block->next)
+		empty_block(block);
 	struct line_table tables[nr_cpus];
 	for (unsigned int nr = 0; nr < nr_cpus; nr++) {
 		lines_settle(&cpus[nr].lines);
@@ -853,7 +945,7 @@ static void write_results(void)
 	}
 	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) ||
 		 write_table("chains.csv", chains_write) || write_table("work.csv", write_work) ||
-		 write_table("allocations.csv", allocations_write);
+		 write_table("allocations.csv", allocations_write) || write_table("pages.csv", pages_write);
 	/* The summary comes last: it says that the rest is whole. */
 	if (!fclose(out) && !failed)
 		write_summary(stack_accesses);

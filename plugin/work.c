@@ -50,13 +50,14 @@ static bool grow(struct work_table *table)
 	return true;
 }
 
-void work_count(struct work_table *table, const struct work *work)
+void work_count(struct work_table *table, const struct work *work, uint32_t times)
 {
+	uint64_t instructions = (uint64_t)work->instructions * times;
 	struct work_count *count;
 
-	table->instructions[work->context] += work->instructions;
+	table->instructions[work->context] += instructions;
 	if (table->used * 2 >= table->capacity && !grow(table)) {
-		table->lost += work->instructions;
+		table->lost += instructions;
 		return;
 	}
 	count = find(table, work->function, work->chain, work->context);
@@ -64,7 +65,7 @@ void work_count(struct work_table *table, const struct work *work)
 		*count = (struct work_count){ work->function, 0, work->chain, work->context };
 		table->used++;
 	}
-	count->instructions += work->instructions;
+	count->instructions += instructions;
 }
 
 int work_write(FILE *out, struct work_table *const *tables, unsigned int nr_tables)

@@ -24,7 +24,7 @@ struct work {
 	uint32_t instructions;
 };
 
-void work_count(struct work_table *table, const struct work *work);
+void work_count(struct work_table *table, const struct work *work, uint32_t times);
 
 /* Write, as CSV, a line for each CPU, context, chain and function. Returns 0 or -1. */
 int work_write(FILE *out, struct work_table *const *tables, unsigned int nr_tables);

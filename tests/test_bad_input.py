@@ -42,6 +42,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         ("run open1 {k} --probe conflict", "no probe 'conflict': there are conflicts, work, throughput"),
         ("run open1 {k} --probe ,", "no probe: use conflicts, work, throughput"),
+        ("run open1 {k} --probe work --scope user", "scope user is for the probe conflicts: record it too"),
         ("run open1 {k} --set rcu=1", "setting 'rcu=1': use PATH=VALUE, for instance /sys/"),
         ("run open1 {k} --cpus 0", "cpus = 0: use whole numbers from 1 to 1024"),
         ("run open1 {k} --cpus 1025", "cpus = 1025: use whole numbers from 1 to 1024"),

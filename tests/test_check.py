@@ -85,6 +85,20 @@ def test_a_line_can_have_a_tolerance_of_its_own() -> None:
     assert worse(point(noisy), [line("struct page", 0.5, 1.3)])
 
 
+def test_what_allocators_keep_of_pages_is_one_line_and_may_double() -> None:
+    was = [
+        line("struct slab.counters (filp)", 2.0, 9.0),
+        line("struct page.lru (free page)", 1.0, 3.0, g=3.0),
+    ]
+    (recorded,) = check.known([was])
+    assert (recorded.object, recorded.writes, recorded.accesses) == (check.ALLOCATORS, 3, 12)
+    for accesses, fails in (24.0, False), (26.0, True):
+        now = [line("struct kmem_cache_node.partial (filp)", 3.0, accesses)]
+        assert bool(worse(point(recorded), now)) is fails
+    cache = [line("struct folio._refcount (page cache)", 2.0, 2.0)]
+    assert check.known([cache])[0].object == "struct folio._refcount (page cache)"
+
+
 def test_a_regression_is_in_every_repetition() -> None:
     usual, once = line("struct page", 0.1, 0.1), line("struct page", 0.9, 0.9)
     assert not worse(point(), [once], [], [once])

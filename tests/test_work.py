@@ -108,7 +108,8 @@ def traced(
         results=results,
     )
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-    raw = probes.Raw(outcome.messages, results, X86_64)
+    ask = probes.Ask(2, 2, 300, "process", "kernel")
+    raw = probes.Raw(outcome.messages, results, X86_64, machine.agent, ask)
     rows = probes.probe("work").collect(raw).rows
     ours = {
         paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()

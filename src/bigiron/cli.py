@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from typer.exceptions import TyperException
 
 import bigiron
@@ -18,12 +15,13 @@ from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
 from bigiron.report import case as case_report
-from bigiron.report import comparison, gate, overview
+from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
 from bigiron.report import operations as operations_report
 from bigiron.report import work as work_report
+from bigiron.report.listing import Listing
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
@@ -51,12 +49,29 @@ class Format(StrEnum):
     json = "json"
 
 
+class ListFormat(StrEnum):
+    """How a list is printed."""
+
+    text = "text"
+    csv = "csv"
+    json = "json"
+
+
 class CheckFormat(StrEnum):
     """How a check is printed."""
 
     text = "text"
     ktap = "ktap"
     junit = "junit"
+    csv = "csv"
+    json = "json"
+
+
+class StackFormat(StrEnum):
+    """How stacks are written."""
+
+    folded = "folded"
+    pprof = "pprof"
 
 
 class Context(StrEnum):
@@ -75,6 +90,28 @@ class Compared(StrEnum):
     work = "work"
     operations = "operations"
     functions = "functions"
+
+
+class Stacked(StrEnum):
+    """A probe that records stacks."""
+
+    conflicts = "conflicts"
+    work = "work"
+
+
+class Weight(StrEnum):
+    """What a stack weighs."""
+
+    accesses = "accesses"
+    writes = "writes"
+    instructions = "instructions"
+
+
+class Scope(StrEnum):
+    """Whose memory is recorded."""
+
+    kernel = "kernel"
+    user = "user"
 
 
 class Mode(StrEnum):
@@ -157,21 +194,21 @@ def kernel_add(
 
 
 @kernel_app.command("list")
-def kernel_list() -> None:
+def kernel_list(
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
     """List the kernels that are here."""
-    table = _table("kernel", "arch", "release", "version", "source")
-    for kernel in kernels.installed():
-        table.add_row(kernel.name, kernel.arch, kernel.release, kernel.version, kernel.source)
-    _print(table)
+    rows = [(k.name, k.arch, k.release, k.version, k.source) for k in kernels.installed()]
+    _print(Listing(("kernel", "arch", "release", "version", "source"), rows), format)
 
 
 @workload_app.command("list")
-def workload_list() -> None:
+def workload_list(
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
     """List the built-in workloads and what each exercises."""
-    table = _table("workload", "one operation")
-    for workload in workloads.builtin():
-        table.add_row(workload.name, workload.description)
-    _print(table)
+    rows = [(workload.name, workload.description) for workload in workloads.builtin()]
+    _print(Listing({"workload": "workload", "operation": "one operation"}, rows), format)
 
 
 @workload_app.command("show")
@@ -199,6 +236,9 @@ def run(
     probe: Annotated[
         str, typer.Option(help="what to record: conflicts,work,functions,operations,throughput")
     ] = ("conflicts"),
+    scope: Annotated[
+        Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
+    ] = Scope.kernel,
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
     depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
@@ -245,6 +285,7 @@ def run(
             topology=str(shape),
             repetitions=reps,
             operations=operations,
+            scope=scope.value,
             cpus_to_cycle=cpus_to_cycle,
             functions=_words(functions),
             depth=depth,
@@ -347,13 +388,14 @@ def explain(
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
 ) -> None:
     """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
 
     Example: `bigiron explain s`
     """
     result = comparison.compare_study(store.open_study(study), base, _contexts(context))
-    print(explanation.text(result), end="")
+    print(explanation.FORMATS[format.value](result), end="")
 
 
 @app.command()
@@ -402,37 +444,70 @@ def growth(
 
 
 @app.command()
-def show(study: Annotated[Path, typer.Argument(help="a study")]) -> None:
-    """Show what a study asks, and the identity and state of its cells."""
-    _print(*overview.show(store.open_study(study)))
+def export(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    probe: Annotated[Stacked, typer.Option(help="whose stacks")] = Stacked.conflicts,
+    format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
+    variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
+    cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
+    tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
+    weight: Annotated[
+        Weight | None, typer.Option(help="of a stack; accesses or instructions unless given")
+    ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+    ] = None,
+) -> None:
+    """Write call stacks for flame graphs (flamegraph.pl, inferno, speedscope) or for pprof.
+
+    Example: `bigiron export s --variant debian/6.1 | flamegraph.pl >s.svg`
+    """
+    chosen = stacks.stacks_of(
+        store.open_study(study),
+        probe.value,
+        _contexts(context),
+        variant=variant,
+        cpus=cpus,
+        tasks=tasks,
+        weight=weight.value if weight else None,
+    )
+    encoded = {StackFormat.folded: folded.encode, StackFormat.pprof: pprof.encode}[format](chosen)
+    if output:
+        output.write_bytes(encoded)
+    elif format is StackFormat.pprof and sys.stdout.isatty():
+        raise UserError("pprof's format is no text: give a file with -o FILE")
+    else:
+        sys.stdout.buffer.write(encoded)
+        sys.stdout.buffer.flush()
+    print(chosen.summary, file=sys.stderr)
 
 
 @app.command()
-def doctor() -> None:
+def show(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
+    """Show what a study asks, and the identity and state of its cells."""
+    print(overview.FORMATS[format.value](store.open_study(study)), end="")
+
+
+@app.command()
+def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
     """Say what this machine has and lacks, and how to get it."""
     from bigiron import doctor as diagnosis
 
     checks = diagnosis.examine()
-    table = _table("", "what", "found", "how to get it")
-    for check in checks:
-        table.add_row(check.state, check.name, check.found, check.advice)
-    _print(table)
+    columns = {"state": "", "name": "what", "found": "found", "advice": "how to get it"}
+    _print(
+        Listing(columns, [(check.state, check.name, check.found, check.advice) for check in checks]), format
+    )
     if not diagnosis.can_run(checks):
         raise UserError("this machine cannot run bigiron yet: see above")
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _print(*renderables: Table | str) -> None:
-    """On a terminal as wide as it is; in a pipe with no line cut or folded."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    for renderable in renderables:
-        console.print(escape(renderable) if isinstance(renderable, str) else renderable)
+def _print(list: Listing, format: ListFormat) -> None:
+    print(listing.FORMATS[format.value](list), end="")
 
 
 def _contexts(context: Context) -> tuple[str, ...]:

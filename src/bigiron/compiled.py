@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -31,6 +32,16 @@ def recorder() -> Path:
     sources = sorted(_source_folder("plugin").glob("*.c"))
     flags = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
     return _compile("recorder.so", "gcc", flags, sources, "the recorder")
+
+
+def symbols(program: Path, compiler: str) -> str:
+    """A program's symbols, a line each as /proc/kallsyms has them: address, type, name."""
+    tool = shutil.which(re.sub("gcc$", "nm", compiler))
+    if tool is None:
+        raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
+    return subprocess.run(
+        [tool, "--defined-only", program], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def _source_folder(name: str) -> Path:

@@ -28,7 +28,7 @@ def added_up(lines: Sequence[Line]) -> list[Line]:
             family.append(line)
         else:
             relatives.append([line])
-    sums = [_sum(family) for relatives in families.values() for family in relatives]
+    sums = [sum_of(family) for relatives in families.values() for family in relatives]
     return sorted(sums, key=lambda line: -line.accesses_per_op)
 
 
@@ -52,7 +52,8 @@ def _name(objects: list[str]) -> str:
     return kind(objects[0])
 
 
-def _sum(family: list[Line]) -> Line:
+def sum_of(family: Sequence[Line]) -> Line:
+    """One line for all of them."""
     row = Row({str(number): line for number, line in enumerate(family)})
     return replace(
         family[0],

@@ -4,6 +4,7 @@ Values in, values out. A line is found again as `compare` does it, by what it is
 its address. check_work.py does the same with instructions.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,11 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
         return f"{self.variant}, {self.cpus} CPUs, {self.tasks} {'task' if self.tasks == 1 else 'tasks'}"
 
 
+ALLOCATORS = "slab pages and free pages"
+"""One line in a baseline of all that allocators keep of pages: which page goes back to its node is chance."""
+
+_OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
+
 LEAST = compare.TOLERANCE
 """Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
 
@@ -86,6 +92,10 @@ class Tolerance:
     def takes_for_same(self, one: float, other: float) -> bool:
         """Whether two counts are no further apart."""
         return max(one, other) <= self.allows(min(one, other))
+
+
+_BY_CHANCE = Tolerance(1.0, 1.0)
+"""Of ALLOCATORS: the same kernel has up to twice as many as in another run."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +157,16 @@ _MOST_FUNCTIONS = 8
 _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorded
 
 
+def _added_up(lines: Sequence[Line]) -> list[Line]:
+    """Lines that are alike as one, and all that is the allocators'."""
+    theirs = [line for line in lines if _OF_ALLOCATORS.fullmatch(line.object)]
+    others = alike.added_up([line for line in lines if line not in theirs])
+    return [*others, replace(alike.sum_of(theirs), object=ALLOCATORS)] if theirs else others
+
+
 def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:
     """What a baseline records of a cell, in a fixed order."""
-    columns = {str(number): alike.added_up(lines) for number, lines in enumerate(repetitions)}
+    columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
     rows = [row for row in compare.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
@@ -177,7 +194,7 @@ def _known(row: compare.Row, columns: list[str]) -> Known:
 def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Finding]:
     """Each line that the baseline or the cell's repetitions have, the one with the largest increase first."""
     before = [(line, _as_line(line)) for line in baseline.lines]
-    columns = {str(number): alike.added_up(lines) for number, lines in enumerate(repetitions)}
+    columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
     findings = []
     for row in compare.match({_BASE: [line for _, line in before], **columns}):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
@@ -197,12 +214,16 @@ def _finding(
     name = f"{row.object}: {row.functions[0]}" if row.functions else row.object
     by = f"touched by {', '.join(row.functions)}"
     if recorded is None:
-        allowed = tolerance.allows(LEAST)
+        allowed = _of(row.object, None, tolerance).allows(LEAST)
         return Finding(name, _UNITS, None, (allowed, allowed), after, by)
-    tolerance = tolerance.or_own(recorded.tolerance)
+    tolerance = _of(recorded.object, recorded.tolerance, tolerance)
     most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
     allowed_both = (tolerance.allows(most[0]), tolerance.allows(most[1]))
     return Finding(name, _UNITS, (recorded.writes, recorded.accesses), allowed_both, after, by)
+
+
+def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:
+    return (_BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
 
 
 def _as_line(known: Known) -> Line:
@@ -225,7 +246,7 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
 
 
 def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
-    same = tolerance.or_own(was.tolerance).takes_for_same
+    same = _of(was.object, was.tolerance, tolerance).takes_for_same
     return not (
         same(was.writes, now.writes)
         and same(was.accesses, now.accesses)

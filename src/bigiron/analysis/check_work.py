@@ -13,6 +13,8 @@ from bigiron.analysis.check import Finding, Function, Tolerance, Work
 LEAST = 1.0
 """Instructions per operation of a function that is recorded, and more of them of one that is named."""
 
+_MOST_NAMED = 8
+
 Counts = Mapping[str, float]
 """Own instructions per operation of each function, in one repetition."""
 
@@ -48,7 +50,9 @@ def _grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
     grown = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
-    return f"more in {', '.join(f'{name} +{more[name]:.3f}' for name in grown)}" if grown else ""
+    named = ", ".join(f"{name} +{more[name]:.3f}" for name in grown[:_MOST_NAMED])
+    others = f" and {len(grown) - _MOST_NAMED} more" if len(grown) > _MOST_NAMED else ""
+    return f"more in {named}{others}" if grown else ""
 
 
 def kept(was: Work, now: Work, tolerance: Tolerance) -> Work:

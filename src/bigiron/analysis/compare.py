@@ -37,6 +37,7 @@ class Line:
     false_sharing: bool
     paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
+    offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
 
 
 @dataclass
@@ -54,6 +55,12 @@ class Row:
     def false_sharing(self) -> bool:
         """Whether in some column no byte of it is touched by two CPUs."""
         return any(line.false_sharing for line in self.lines.values())
+
+    @property
+    def offsets(self) -> dict[int, str]:
+        """Which bytes each CPU touched, in the hottest of the columns in which it is falsely shared."""
+        lines = [line for line in self.lines.values() if line.offsets]
+        return max(lines, key=lambda line: line.accesses_per_op).offsets if lines else {}
 
     @property
     def functions(self) -> list[str]:
@@ -115,6 +122,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             readers=row["readers"],
             false_sharing=row["false_sharing"],
             all_per_op=row["all_per_op"],
+            offsets={touched["cpu"]: touched["bytes"] for touched in row["offsets"]},
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
@@ -140,6 +148,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         readers=max(line.readers for line in lines),
         false_sharing=row.false_sharing,
         all_per_op=sum(line.all_per_op for line in lines) / repetitions,
+        offsets=row.offsets,
     )
 
 

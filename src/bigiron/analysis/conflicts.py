@@ -21,6 +21,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "writers": pl.UInt32(),  # CPUs
     "readers": pl.UInt32(),  # CPUs
     "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
+    "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
     "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
 }
 
@@ -37,18 +38,52 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     two for each of theirs, that access and the owner's next. A recycled line is shared only in that several
     CPUs had objects there, one after the other.
     """
+    touched = _weighted(counts, operations, contexts)
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    lines = _shared_lines(touched)
+    return (
+        lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
+        .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
+        .join(_false_sharing(touched), on="line")
+        .sort("accesses_per_op", "line", descending=[True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )
+
+
+def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+    """By which paths the shared lines are reached, without recycled ones: a row a context, path and object.
+
+    The columns `accesses_per_op` and `writes_per_op` have the sums that `profile` has. `object` is what
+    `profile` calls the line.
+    """
+    touched = _weighted(counts, operations, contexts)
+    lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
+    return (
+        touched.drop("object")
+        .join(lines, on="line")
+        .group_by("context", "path", "object")
+        .agg(pl.col("accesses_per_op", "writes_per_op").sum())
+        .sort("context", "path", "object")
+    )
+
+
+def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
+    """The counts with what each is per operation, and with whole paths."""
     touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
         accesses=pl.max_horizontal("reads", "writes")
     )
-    if touched.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
-    touched = touched.join(_disturbed(touched), on="line").with_columns(
+    return touched.join(_disturbed(touched), on="line").with_columns(
         pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path"),
         (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
         (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
         (pl.col("accesses") / operations).alias("all_per_op"),
     )
-    lines = (
+
+
+def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
+    """One row a line that several CPUs touched and one wrote."""
+    return (
         touched.group_by("line")
         .agg(
             pl.col("object").sort_by("accesses", "pc", descending=True).first(),
@@ -59,13 +94,6 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
             pl.col("function").filter(pl.col("writes") > 0).str.contains(_ALLOCATORS).any().alias("recycled"),
         )
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
-    )
-    return (
-        lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
-        .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(_false_sharing(touched), on="line")
-        .sort("accesses_per_op", "line", descending=[True, False])
-        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
 
 
@@ -90,7 +118,10 @@ def _hottest(touched: pl.DataFrame, what: str, names: str, weights: str) -> pl.D
 
 
 def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
-    """Whether the sets of bytes that the CPUs touch are disjoint, for lines in which any were touched."""
+    """Whether the sets of bytes that the CPUs touch are disjoint, for lines in which any were touched.
+
+    And if so, which bytes of the line each CPU touched.
+    """
     block = pl.col("address") - pl.col("address") % 64
     masks = (
         touched.with_columns(block=block)
@@ -98,9 +129,35 @@ def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
         .agg(mask=pl.col("bytes").bitwise_or())
         .with_columns(bits=pl.col("mask").bitwise_count_ones())
     )
-    return (
+    lines = (
         masks.group_by("line", "block")
         .agg(apart=pl.col("bits").sum() == pl.col("mask").bitwise_or().bitwise_count_ones())
         .group_by("line")
         .agg(false_sharing=pl.col("apart").all())
     )
+    offsets: dict[int, dict[int, int]] = {}
+    apart = masks.join(lines.filter("false_sharing"), on="line")
+    for line, block_at, cpu, mask in apart.select("line", "block", "cpu", "mask").sort("cpu").iter_rows():
+        of_cpu = offsets.setdefault(line, {})
+        of_cpu[cpu] = of_cpu.get(cpu, 0) | mask << (block_at - line)
+    named = [
+        [{"cpu": cpu, "bytes": ranges(mask)} for cpu, mask in offsets.get(line, {}).items()]
+        for line in lines["line"]
+    ]
+    return lines.with_columns(offsets=pl.Series(named, dtype=SCHEMA["offsets"]))
+
+
+def ranges(mask: int) -> str:
+    """The bits of a mask as ranges of their numbers.
+
+    >>> ranges(0b11110001)
+    '0,4-7'
+    """
+    found = []
+    while mask:
+        first = (mask & -mask).bit_length() - 1
+        rest = mask >> first
+        length = (rest ^ rest + 1).bit_length() - 1
+        found.append(f"{first}-{first + length - 1}" if length > 1 else str(first))
+        mask &= ~((1 << length) - 1 << first)
+    return ",".join(found)

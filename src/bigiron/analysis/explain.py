@@ -101,4 +101,6 @@ def way(short_path: str) -> str:
         return "close"  # put off until the way back to user mode, before 6.5
     if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode"):
         return "return to user mode"
+    if functions[0].startswith("user:"):
+        return "user code"
     return "page fault" if functions[0].endswith("exc_page_fault") else functions[0]

@@ -42,3 +42,19 @@ def profile(
         .sort("own_per_op", "inclusive_per_op", "function", descending=[True, True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
+
+
+def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)) -> pl.DataFrame:
+    """The work by whole call paths: a row a context and path.
+
+    The sum of `instructions_per_op` is that of `profile`'s `own_per_op`.
+    """
+    return (
+        counts.filter(pl.col("context").is_in(contexts))
+        .with_columns(
+            pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path")
+        )
+        .group_by("context", "path")
+        .agg(instructions_per_op=pl.col("instructions").sum() / operations)
+        .sort("context", "path")
+    )

@@ -107,6 +107,13 @@ class Objects:
         self._pointed.walk(self._starts(filter(None, found.values())), untyped, per_cpu)
         return {access: self._name(*access) for access in wanted}
 
+    def use_of(self, physical: int) -> Use:
+        """What the page at a physical address is used for."""
+        try:
+            return self._pages.at(self._map.start_of("page or slab object") + physical).use
+        except (UnreadableError, BtfError):
+            return Use.KERNEL
+
     def _name(self, address: int, length: int) -> str:
         if variable := self._symbols.lookup_per_cpu(address, self._offsets):
             symbol, offset, cpu = variable

@@ -33,6 +33,7 @@ class Architecture:
     compiler: str
     line_bytes: int
     # Where memory is, for those whose memory the recorder's findings are read in:
+    kernel_start: int = 0  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[
         tuple[int, int, str], ...
     ] = ()  # kernel addresses from, to (exclusive): what is there
@@ -90,6 +91,7 @@ X86_64 = Architecture(
     boot=("console=ttyS0",),
     compiler="gcc",
     line_bytes=64,
+    kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
     address_classes=(
         (0xFFFF888000000000, 0xFFFFC88000000000, "page or slab object"),

@@ -56,10 +56,10 @@ class VirtualMachine:
 
         nokaslr: an address means the same in every cell. norandmaps: where a task's memory lies decides how
         many page tables it needs, and so how much work it is to map and unmap. lpj: each CPU would take
-        0.15 s to find out how long its delay loop lasts, which means nothing here. notests: no 0.3 s for the
-        ciphers' self-tests.
+        0.15 s to find out how long its delay loop lasts; as on 4 GHz, so that no driver's delay is too short.
+        notests: no 0.3 s for the ciphers' self-tests.
         """
-        ours = "quiet panic=-1 oops=panic nokaslr norandmaps lpj=4000000 cryptomgr.notests"
+        ours = "quiet panic=-1 oops=panic nokaslr norandmaps lpj=16000000 cryptomgr.notests"
         return " ".join([*self.architecture.boot, ours, self.boot]).strip()
 
     @property

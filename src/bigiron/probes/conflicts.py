@@ -4,19 +4,27 @@ Recorded by the QEMU plugin in plugin/, only between the agent's marks and only 
 task's operations: counts have no noise of the host's.
 """
 
+from functools import cache
+
 import polars as pl
 
+from bigiron import compiled
 from bigiron.errors import MachineError
+from bigiron.kernels.mm.pages import Use
 from bigiron.kernels.objects import Objects
 from bigiron.kernels.symbols import SymbolTable
 from bigiron.machines.memory import KernelMemory
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 from bigiron.probes.recording import Chains, Recording, read_allocations, read_recording
+from bigiron.workloads.user_memory import UserMemory, read_pages
+
+_MAPS = "/proc/self/maps"
+_PRIVATE = ""
 
 SCHEMA = {
     "cpu": pl.UInt32,
     "context": pl.String,  # operation, interrupt or kthread: on whose behalf the kernel ran
-    "line": pl.UInt64,  # address of the cache line
+    "line": pl.UInt64,  # address of the cache line; of user memory the physical one
     "address": pl.UInt64,  # lowest byte in it that this instruction touched
     "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
     "object": pl.String,  # what lies at `address` (docs/schema.md)
@@ -30,13 +38,20 @@ SCHEMA = {
 
 
 def _job(ask: Ask) -> list[str]:
-    return ["symbols", "stay", f"operations {ask.operations}", "record conflicts"]
+    user = ["record user", f"read {_MAPS}"] if ask.scope == "user" else []
+    return ["symbols", "stay", f"operations {ask.operations}", "record conflicts", *user]
 
 
 def _collect(raw: Raw) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
+    user = _user_memory(raw)
     chains = Chains(raw.results, symbols)
+
+    @cache
+    def lookup(pc: int) -> tuple[str, int]:
+        return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
+
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
     rows = []
     places: list[tuple[int, int]] = []
@@ -44,13 +59,42 @@ def _collect(raw: Raw) -> Table:
         block, pc, mask = int(block_hex, 16), int(pc_hex, 16), int(mask_hex, 16)
         line = block - block % raw.architecture.line_bytes
         places.append(_touched(block, mask))
-        function, offset = symbols.lookup(pc)
+        function, offset = lookup(pc)
         where = (line, places[-1][0], mask, "")
         rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    objects = _objects(raw, symbols, recording, chains).names(places)
-    frame = frame.with_columns(object=pl.Series([objects[place] for place in places], dtype=pl.String))
-    return Table(frame.sort("line", "cpu", "context", "pc"), _facts(recording))
+    objects = _objects(raw, symbols, recording, chains)
+    in_user = {place for place in set(places) if place[0] in user}
+    names = objects.names(set(places) - in_user)
+    names |= {place: _user_name(place[0], raw.ask, user, objects) for place in in_user}
+    frame = frame.with_columns(object=pl.Series([names[place] for place in places], dtype=pl.String))
+    private = pl.col("object") == _PRIVATE
+    facts = _facts(recording) | {
+        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
+    }
+    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts)
+
+
+def _user_memory(raw: Raw) -> UserMemory:
+    """The tasks' own memory; without a page where only the kernel's is recorded."""
+    if raw.ask.scope == "kernel":
+        return UserMemory(SymbolTable(""), [], {})
+    files = (message.content for message in raw.messages if message.type == "file")
+    maps = [line for file in files if file["path"] == _MAPS for line in file["lines"]]
+    symbols = compiled.symbols(raw.agent, raw.architecture.compiler)
+    return UserMemory(SymbolTable(symbols), maps, read_pages(raw.results / "pages.csv"))
+
+
+def _user_name(physical: int, ask: Ask, user: UserMemory, objects: Objects) -> str:
+    """What lies at an address of user memory; _PRIVATE if only one task at a time had its page.
+
+    Such a page was freed by one and given to another. Anonymous memory is shared by threads only, and has one
+    address then; what a file or a shared mapping has is shared by whoever maps it.
+    """
+    use = objects.use_of(physical)
+    if use is Use.FREE or (use is Use.ANONYMOUS and (ask.mode == "process" or user.has_moved(physical))):
+        return _PRIVATE
+    return user.name(physical)
 
 
 def _facts(recording: Recording) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 
@@ -18,6 +19,8 @@ class Ask:
     cpus: int
     tasks: int
     operations: int
+    mode: Literal["process", "thread"]
+    scope: Literal["kernel", "user"]
     functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
     depth: int = 1
 
@@ -29,6 +32,8 @@ class Raw:
     messages: list[Message]
     results: Path
     architecture: Architecture
+    agent: Path  # the program that ran
+    ask: Ask
     ram: GuestRam | None = None
 
 

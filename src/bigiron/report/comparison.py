@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Row
 from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
@@ -20,6 +20,8 @@ _SMALL = 0.5  # accesses per operation below which rows are alike if their hotte
 _WIDTH = 100  # of the text: fits a mail's reader and a terminal
 _OBJECT_WIDTH = 34
 _MOST_FUNCTIONS = 8
+_MOST_CPUS = 8
+_OF = {"kernel": "", "user": "of the kernel and of user memory "}
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class Comparison:
     workload: str
     operations: int
     contexts: tuple[str, ...]
+    scope: str
     points: list[Point]
     most_paths: int = 0  # call paths to show for each line, in text
 
@@ -130,7 +133,8 @@ def compare_study(
         )
     places = sorted({(record.cpus, record.tasks) for record in records})
     points = [_point(study, records, cpus, tasks, base, contexts) for cpus, tasks in places]
-    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points, most_paths)
+    spec = study.spec
+    return Comparison(study.name, spec.workload, spec.operations, contexts, spec.scope, points, most_paths)
 
 
 def _point(
@@ -186,7 +190,8 @@ def _text_of(comparison: Comparison, point: Point) -> str:
         mark = "* " if point.others and row.differs(point.base, point.others) else "  "
         figures = "".join(f"{group.figures(variant):>{width}}" for variant in point.variants)
         lines += _beside(f"{mark}{group.name}", figures)
-        lines += textwrap.wrap(_touched_by(row), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        for words in filter(None, (_touched_by(row), bytes_by_cpu(row))):
+            lines += textwrap.wrap(words, _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
         lines += [line for path in group.paths[: comparison.most_paths] for line in _path(point, group, path)]
     lines.append(
         f"{'  all shared lines':{_OBJECT_WIDTH}}"
@@ -198,7 +203,8 @@ def _text_of(comparison: Comparison, point: Point) -> str:
 def _heading(comparison: Comparison, point: Point) -> str:
     return (
         f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: writes and accesses per operation "
-        f"to cache lines that several CPUs share, in {' and '.join(comparison.contexts)} context "
+        f"to cache lines {_OF[comparison.scope]}that several CPUs share, "
+        f"in {' and '.join(comparison.contexts)} context "
         f"({comparison.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
     )
 
@@ -216,6 +222,13 @@ def _touched_by(row: Row) -> str:
     more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
     kind = "false sharing: " if row.false_sharing else ""
     return kind + ", ".join(functions[:_MOST_FUNCTIONS]) + more
+
+
+def bytes_by_cpu(row: Row) -> str:
+    """Which bytes of a falsely shared line each CPU touches."""
+    found = [f"CPU {cpu} bytes {bytes}" for cpu, bytes in row.offsets.items()]
+    more = f" and {len(found) - _MOST_CPUS} more" if len(found) > _MOST_CPUS else ""
+    return ", ".join(found[:_MOST_CPUS]) + more
 
 
 def _shown(point: Point) -> tuple[list[Group], int]:
@@ -298,6 +311,7 @@ def as_json(comparison: Comparison) -> str:
         "workload": comparison.workload,
         "operations": comparison.operations,
         "contexts": comparison.contexts,
+        "scope": comparison.scope,
         "rows": [
             {
                 "cpus": point.cpus,
@@ -316,6 +330,7 @@ def as_json(comparison: Comparison) -> str:
                     for path in row.paths
                 ],
                 "false_sharing": row.false_sharing,
+                "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
                 "differs": row.differs(point.base, point.others),
                 "cells": _cells(row),
             }
@@ -341,7 +356,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 def _cells(row: Row) -> dict[str, dict[str, Any]]:

@@ -1,10 +1,12 @@
 """What `bigiron explain` prints: sentences, most important first, each with its evidence."""
 
 import textwrap
+from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.report.comparison import Comparison, Point
+from bigiron.report.comparison import Comparison, Point, bytes_by_cpu
+from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
 _MOST = 8
@@ -76,12 +78,14 @@ def _times(writes: float, accesses: float) -> str:
 
 
 def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
-    objects = list(dict.fromkeys(row.object for row in finding.rows))
+    objects = _objects(finding)
     more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
     evidence = [
         ("line", ", ".join(objects[:3]) + more),
         ("functions", ", ".join(finding.functions[:6])),
     ]
+    if finding.rows[0].offsets:
+        evidence.append(("bytes", bytes_by_cpu(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         evidence.append((name[:10], f"{figures} (accesses per operation)"))
@@ -92,3 +96,79 @@ def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
 
 def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line a finding and variant, all of them (docs/schema.md)."""
+    point = comparison.points[-1]
+    columns = (
+        "finding",
+        "sentence",
+        "what",
+        "rule",
+        "objects",
+        "functions",
+        "variant",
+        "writes_per_op",
+        "accesses_per_op",
+    )
+    rows = [
+        (
+            number,
+            _sentence(finding, point),
+            finding.what,
+            finding.rule.name if finding.rule else "",
+            "; ".join(_objects(finding)),
+            " ".join(finding.functions),
+            variant,
+            *_counts(finding, variant).values(),
+        )
+        for number, finding in enumerate(findings(point.rows, point.base, point.variants), start=1)
+        for variant in point.variants
+    ]
+    return Listing(columns, rows).as_csv()
+
+
+def as_document(comparison: Comparison) -> str:
+    """All findings (docs/schema.md)."""
+    point = comparison.points[-1]
+    document = {
+        "study": comparison.study,
+        "workload": comparison.workload,
+        "cpus": point.cpus,
+        "tasks": point.tasks,
+        "base": point.base,
+        "findings": [
+            {
+                "sentence": _sentence(finding, point),
+                "what": finding.what,
+                "rule": finding.rule.name if finding.rule else None,
+                "why": finding.rule.why if finding.rule else None,
+                "experiment": finding.rule.experiment if finding.rule else None,
+                "source": finding.rule.source if finding.rule else None,
+                "objects": _objects(finding),
+                "functions": finding.functions,
+                "ways": [
+                    {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
+                    for way, counts in finding.ways.items()
+                ],
+                "cells": {variant: _counts(finding, variant) for variant in point.variants},
+            }
+            for finding in findings(point.rows, point.base, point.variants)
+        ],
+    }
+    return as_json(document)
+
+
+def _objects(finding: Finding) -> list[str]:
+    return list(dict.fromkeys(row.object for row in finding.rows))
+
+
+def _counts(finding: Finding, variant: str) -> dict[str, float]:
+    return {
+        "writes_per_op": round(finding.writes(variant), 6),
+        "accesses_per_op": round(finding.accesses(variant), 6),
+    }
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {"text": text, "csv": as_csv, "json": as_document}

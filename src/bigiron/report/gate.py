@@ -11,6 +11,7 @@ from bigiron.analysis.check import Checked, Finding, Point
 from bigiron.analysis.compare import Line
 from bigiron.errors import UserError
 from bigiron.report import junit, ktap
+from bigiron.report.listing import Listing, as_json
 from bigiron.study import baseline as baselines
 from bigiron.study.baseline import Baseline
 from bigiron.study.store import CellRecord, Study
@@ -66,6 +67,7 @@ def record(study: Study, path: Path) -> str:
         workload=study.spec.workload,
         workload_sha256=study.spec.workload_sha256,
         mode=study.spec.mode,
+        scope=study.spec.scope,
         arch=study.spec.arch,
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )
@@ -198,8 +200,68 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
+def as_csv(workload: str, checked: list[Checked]) -> str:
+    """One line a finding and unit, of the points that were checked (docs/schema.md)."""
+    counts_of = ("unit", "found_per_op", "baseline_per_op", "allowed_per_op")
+    columns = ("workload", "point", "against", "name", "by", "state", *counts_of)
+    rows = [
+        (workload, point.place, point.against, finding.name, finding.by, _word(finding), *counts.values())
+        for point in checked
+        for finding in point.findings
+        for counts in _counts(finding)
+    ]
+    return Listing(columns, rows).as_csv()
+
+
+def as_document(workload: str, checked: list[Checked]) -> str:
+    """Every point and what was found there (docs/schema.md)."""
+    document = {
+        "workload": workload,
+        "points": [
+            {
+                "point": point.place,
+                "against": point.against,
+                "state": _state(point),
+                "why_skipped": point.skipped or None,
+                "findings": [
+                    {
+                        "name": finding.name,
+                        "by": finding.by,
+                        "state": _word(finding),
+                        "counts": _counts(finding),
+                    }
+                    for finding in point.findings
+                ],
+            }
+            for point in checked
+        ],
+    }
+    return as_json(document)
+
+
+def _word(finding: Finding) -> str:
+    return "worse" if finding.worse else "ok"
+
+
+def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
+    """What was found, what the baseline has and what it allows, in each unit."""
+    before = finding.before or (None,) * len(finding.units)
+    columns = zip(finding.units, finding.after, before, finding.allowed, strict=True)
+    return [
+        {
+            "unit": unit,
+            "found_per_op": round(after, 6),
+            "baseline_per_op": None if was is None else round(was, 6),
+            "allowed_per_op": round(allowed, 6),
+        }
+        for unit, after, was, allowed in columns
+    ]
+
+
 FORMATS: dict[str, Callable[[str, list[Checked]], str]] = {
     "text": text,
     "ktap": ktap.text,
     "junit": junit.text,
+    "csv": as_csv,
+    "json": as_document,
 }

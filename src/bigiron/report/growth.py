@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from bigiron.analysis import alike, compare, conflicts, growth
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.report import work as work_report
 from bigiron.study.store import CellRecord, Study
 
@@ -324,7 +323,9 @@ def _sure(share: float) -> str:
 
 def _measured(row: Row) -> str:
     counts = sorted(row.series.points)
-    return f"{row.series.points[counts[0]]:.3f} - {row.series.points[counts[-1]]:.3f}"
+    first, last = row.series.points[counts[0]], row.series.points[counts[-1]]
+    exact = f"{first:.3f} - {last:.3f}"
+    return exact if len(exact) <= _MEASURED else f"{first:.1f} - {last:.1f}"
 
 
 def _touched_by(row: Row) -> str:
@@ -399,7 +400,7 @@ def as_json(report: Report) -> str:
         "contexts": report.contexts,
         "series": [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 def _flat(table: Table, row: Row) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-import msgspec
 import polars as pl
 
+from bigiron.report import listing
 from bigiron.study.store import Study
 
 _WIDTH = 34  # of the first column
@@ -196,7 +196,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import work
 from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 40  # rows in text and Markdown
@@ -224,7 +224,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

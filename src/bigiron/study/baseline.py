@@ -29,6 +29,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     workload: str
     workload_sha256: str
     mode: str
+    scope: str = "kernel"
     arch: str
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
@@ -121,6 +122,7 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
     for what, old, new in (
         ("workload", baseline.workload, spec.workload),
         ("mode", baseline.mode, spec.mode),
+        ("scope", baseline.scope, spec.scope),
         ("architecture", baseline.arch, spec.arch),
     ):
         if old != new:

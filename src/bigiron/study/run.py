@@ -119,7 +119,9 @@ def _measure(
         try:
             outcome = vm.run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
-            raw = probes.Raw(outcome.messages, Path(results), machine.architecture, ram)
+            raw = probes.Raw(
+                outcome.messages, Path(results), machine.architecture, programs.agent, _ask(spec, cell), ram
+            )
             tables = {probe.name: probe.collect(raw) for probe in chosen}
         except UserError as error:
             record.failure = Failure("input", str(error))
@@ -154,9 +156,14 @@ def _machine(
     )
 
 
+def _ask(spec: Spec, cell: Cell) -> probes.Ask:
+    functions = tuple(spec.functions)
+    return probes.Ask(cell.cpus, cell.tasks, spec.operations, spec.mode, spec.scope, functions, spec.depth)
+
+
 def _job(spec: Spec, cell: Cell) -> str:
     """The agent's job (docs/protocol.md)."""
-    ask = probes.Ask(cell.cpus, cell.tasks, spec.operations, tuple(spec.functions), spec.depth)
+    ask = _ask(spec, cell)
     lines = [
         f"mode {spec.mode}",
         f"cpus {cell.cpus}",
@@ -195,6 +202,7 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "workload_sha256": spec.workload_sha256,
             "mode": spec.mode,
             "operations": spec.operations,
+            "scope": spec.scope,
             "cpus_to_cycle": spec.cpus_to_cycle,
             "functions": spec.functions,
             "depth": spec.depth,

@@ -50,6 +50,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     repetitions: int = 1
     operations: int = 500
     """That each task does while it is recorded."""
+    scope: Literal["kernel", "user"] = "kernel"
+    """Whose memory conflicts are recorded in: the kernel's, or that of the tasks too."""
     cpus_to_cycle: int = 0
     """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
     functions: list[str] = []
@@ -118,6 +120,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
         if probes.probe(name).needs_recorder and not target.has_recorder:
             raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
+    if spec.scope == "user" and "conflicts" not in spec.probes:
+        raise UserError("scope user is for the probe conflicts: record it too")
     names = [variant.name for variant in spec.variant]
     if not names or len({slug(name) for name in names}) < len(names):
         raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")

@@ -31,7 +31,7 @@ def builtin() -> list[Workload]:
     """All built-in workloads, by name.
 
     >>> [workload.name for workload in builtin()][:4]
-    ['brk1', 'context_switch1', 'dup1', 'eventfd1']
+    ['brk1', 'context_switch1', 'counters_packed', 'counters_padded']
     """
     return [from_file(source) for source in sorted(_BUILT_IN.glob("*.c"))]
 

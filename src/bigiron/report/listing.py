@@ -1,0 +1,51 @@
+"""A list as a table for people, as CSV and as JSON."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+class Listing:
+    """Rows of the same columns; a column has a name, which CSV and JSON have, and a heading."""
+
+    def __init__(self, columns: Mapping[str, str] | Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        self.columns = columns if isinstance(columns, Mapping) else {name: name for name in columns}
+        self.rows = [tuple(row) for row in rows]
+
+    def text(self) -> str:
+        """On a terminal as wide as it is; in a pipe with no line cut or folded."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in self.columns.values():
+            table.add_column(heading, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+        with console.capture() as text:
+            console.print(table)
+        return "".join(f"{line.rstrip()}\n" for line in text.get().splitlines())
+
+    def as_csv(self) -> str:
+        """One line a row."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+    def as_json(self) -> str:
+        """One object a row."""
+        return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+
+
+def as_json(document: object) -> str:
+    """A document as JSON that people can read too."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+FORMATS = {"text": Listing.text, "csv": Listing.as_csv, "json": Listing.as_json}

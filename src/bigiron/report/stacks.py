@@ -1,0 +1,133 @@
+"""What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from bigiron.analysis import conflicts, work
+from bigiron.errors import UserError
+from bigiron.study.store import CellRecord, Study
+
+SCALE = 1_000_000
+"""Other tools count in whole numbers: a stack's weight is per so many operations."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How a probe's counts become stacks, and what those can weigh; the first unless another is named."""
+
+    stacks: Callable[[pl.DataFrame, int, tuple[str, ...]], pl.DataFrame]
+    weights: tuple[str, ...]
+    frames: tuple[str, ...]  # columns of a stack, outermost first
+
+
+PROBES = {
+    "conflicts": Probe(conflicts.stacks, ("accesses", "writes"), ("path", "object")),
+    "work": Probe(work.stacks, ("instructions",), ("path",)),
+}
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The stacks of one variant at one number of CPUs and tasks; the mean of its repetitions."""
+
+    title: str
+    started: str  # when the first repetition was, UTC, ISO 8601
+    weights: tuple[str, ...]  # the first is what is asked for
+    frames: list[tuple[str, ...]]  # of each stack, outermost first
+    values: dict[str, list[int]]  # for each weight one of each stack, per SCALE operations
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+        """Frames and weights of each stack."""
+        columns = [self.values[weight] for weight in self.weights]
+        return zip(self.frames, zip(*columns, strict=True), strict=True)
+
+    @property
+    def summary(self) -> str:
+        """What was written, and what a weight means."""
+        total = sum(self.values[self.weights[0]]) / SCALE
+        return (
+            f"{self.title}: {len(self.frames)} stacks, {total:.3f} {self.weights[0]} per operation in all; "
+            f"a weight of {SCALE} is one per operation"
+        )
+
+
+def stacks_of(
+    study: Study,
+    probe: str,
+    contexts: tuple[str, ...],
+    *,
+    variant: str | None = None,
+    cpus: int | None = None,
+    tasks: int | None = None,
+    weight: str | None = None,
+) -> Stacks:
+    """The stacks of a study's only variant, or the one named, with the most CPUs and tasks unless told.
+
+    The weights add up to what `compare` prints in total. Where several contexts are asked for, the outermost
+    frame is the context.
+    """
+    known = PROBES[probe]
+    if weight is not None and weight not in known.weights:
+        raise UserError(f"stacks of {probe} weigh {' or '.join(known.weights)}, not {weight}")
+    records = _chosen(study, probe, variant, cpus, tasks)
+    means = _mean([_stacks(study, record, probe, contexts) for record in records], known)
+    columns = (("context",) if len(contexts) > 1 else ()) + known.frames
+    last = records[0]
+    return Stacks(
+        title=f"{study.spec.workload}, {last.variant}, {last.cpus} CPUs, {last.tasks} tasks, {probe}",
+        started=last.started,
+        weights=tuple(sorted(known.weights, key=lambda name: name != (weight or known.weights[0]))),
+        frames=[_frames(row) for row in means.select(columns).iter_rows()],
+        values={name: means[name].to_list() for name in known.weights},
+    )
+
+
+def _chosen(
+    study: Study, probe: str, variant: str | None, cpus: int | None, tasks: int | None
+) -> list[CellRecord]:
+    """The repetitions of one variant at one number of CPUs and tasks."""
+    if variant is None and len(study.spec.variant) > 1:
+        names = ", ".join(variant.name for variant in study.spec.variant)
+        raise UserError(f"{study.name} has several variants: give --variant, one of {names}")
+    variant = study.base(variant)
+    records = [r for r in study.records() if r.measured and r.variant == variant and probe in r.tables]
+    if not records:
+        raise UserError(f"{study.folder} has no measured cell of {variant} with the probe {probe}")
+    for name, wanted in (("cpus", cpus), ("tasks", tasks)):
+        there = sorted({getattr(record, name) for record in records})
+        if wanted is not None and wanted not in there:
+            words = ", ".join(map(str, there))
+            raise UserError(f"{study.name} has no cell of {variant} with {name} = {wanted}: it has {words}")
+        records = [r for r in records if getattr(r, name) == (wanted if wanted is not None else there[-1])]
+    return records
+
+
+def _stacks(study: Study, record: CellRecord, probe: str, contexts: tuple[str, ...]) -> pl.DataFrame:
+    operations = sum(record.facts[probe]["operations"])
+    return PROBES[probe].stacks(study.table(record, probe), operations, contexts)
+
+
+def _mean(repetitions: Sequence[pl.DataFrame], probe: Probe) -> pl.DataFrame:
+    """The mean of each stack's weights, in whole numbers, each weight in a column of its name."""
+    keys = ["context", *probe.frames]
+    weights = {name: pl.col(f"{name}_per_op") for name in probe.weights}
+    sums = pl.concat(repetitions).group_by(keys).agg(weight.sum() for weight in weights.values()).sort(keys)
+    scale = SCALE / len(repetitions)
+    return sums.select(*keys, *(_whole(weight * scale).alias(name) for name, weight in weights.items()))
+
+
+def _whole(weights: pl.Expr) -> pl.Expr:
+    """Weights rounded so that their sum is the rounded sum: each takes over what was cut off before it."""
+    sums = weights.cum_sum().round().cast(pl.Int64)
+    return sums.diff().fill_null(sums.first())
+
+
+def _frames(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """A stack's frames: a path is several of them, other columns one each.
+
+    >>> _frames(("operation", "openat;path_openat", "vm_committed_as.lock"))
+    ('operation', 'openat', 'path_openat', 'vm_committed_as.lock')
+    """
+    return tuple(frame for column in columns for frame in column.split(";"))

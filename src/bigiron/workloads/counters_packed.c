@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * No system call: user memory only (--scope user). Counters of eight tasks lie in one cache line: false sharing, which
+ * counters_padded has not.
+ */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_TASKS 4096
+
+char *testcase_description = "count in user memory, eight tasks' counters in one cache line";
+
+static struct counter {
+	unsigned long count;
+} counters[MAX_TASKS] __attribute__((aligned(4096)));
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	/* One memory for all tasks, be they threads or processes. */
+	if (nr_tasks > MAX_TASKS || mmap(counters, sizeof(counters), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+		perror("counters_packed: mmap");
+		_exit(1);
+	}
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	while (1) {
+		counters[nr].count++;
+		(*iterations)++;
+		asm volatile("" : : : "memory"); /* no system call makes the compiler write either to memory */
+	}
+}
