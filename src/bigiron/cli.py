@@ -10,10 +10,11 @@ import typer
 from typer.exceptions import TyperException
 
 import bigiron
-from bigiron import kernels, workloads
+from bigiron import cases, kernels, workloads
 from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
+from bigiron.report import case as case_report
 from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
@@ -297,6 +298,32 @@ def run(
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     _run(spec, output, jobs)
+
+
+@app.command()
+def case(
+    name: Annotated[str, typer.Argument(help="a published regression: hotplug-debugfs")],
+    quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
+    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the study's folder  [default: case-NAME]")
+    ] = None,
+) -> None:
+    """Reproduce a published regression: run its study, and put the figures beside the published ones.
+
+    Example: `bigiron case hotplug-debugfs --quick`
+    """
+    chosen = cases.find(name)
+    spec = specs.read(chosen.spec_file(quick))
+    for variant in spec.variant:
+        kernels.fetch(variant.kernel, spec.arch, lambda step: print(f"{name}: {step}", file=sys.stderr))
+    folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
+    _run(spec, folder, jobs)
+    study = store.open_study(folder)
+    report = chosen.measure_up(study)
+    (folder / "report.md").write_text(case_report.markdown(chosen, study, report), encoding="utf-8")
+    print(case_report.text(chosen, study, report), end="")
+    print(f"\nThe report is {folder / 'report.md'}")
 
 
 def _run(spec: Spec, output: Path, jobs: int) -> None:

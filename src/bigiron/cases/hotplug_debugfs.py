@@ -1,0 +1,256 @@
+"""hotplug-debugfs: smt=off on 1920 CPUs takes twice as long since the scheduler's domains are in debugfs.
+
+Since 3b87f136f8fc (v5.13) every change of the scheduler's domains removes and makes anew their files in
+debugfs, a folder a CPU. Since v6.3 they are made only when somebody asks for them.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from bigiron.analysis.growth import Growth, fit
+from bigiron.cases.case import Case, Claim, Figure, Published, Report
+from bigiron.study.store import Study
+
+# Kernel functions.
+REBUILD = "partition_sched_domains_locked"
+DOMAINS = "build_sched_domains"
+DEBUGFS = "update_sched_domain_debugfs"
+SYSCTL = ("unregister_sched_domain_sysctl", "register_sched_domain_sysctl")
+_BIG, _SMALL = 1920, 240  # CPUs of the published machines
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a part of the rebuild costs when one CPU goes: instructions and VM time, by the number of CPUs."""
+
+    instructions: dict[int, float]
+    seconds: dict[int, float]
+
+    @property
+    def growth(self) -> Growth:
+        """Of the instructions."""
+        return fit(self.instructions)
+
+    def at(self, cpus: int) -> float:
+        """Predicted instructions."""
+        return self.growth.predict(cpus).value
+
+
+def _part(study: Study, variant: str, functions: tuple[str, ...]) -> Part:
+    """Functions with what they call: the outermost of them on each path."""
+    work = study.tables("work").filter(variant=variant)
+    called = pl.concat_list(pl.col("path").str.split(";"), pl.col("function"))
+    inside = work.filter(called.list.set_intersection(list(functions)).list.len() > 0)
+    calls = study.tables("functions").filter(pl.col("function").is_in(functions), variant=variant)
+    operations = study.spec.cpus_to_cycle
+    return Part(
+        _by_cpus(study, inside.group_by("cpus").agg(pl.col("instructions").sum() / operations)),
+        _by_cpus(study, calls.group_by("cpus").agg(pl.col("nanoseconds").sum() / 1e9 / operations)),
+    )
+
+
+def _by_cpus(study: Study, sums: pl.DataFrame) -> dict[int, float]:
+    found = dict(sums.iter_rows())
+    return {cpus: float(found.get(cpus, 0.0)) for cpus in study.spec.cpus}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the study measured of each part."""
+
+    most: int  # CPUs
+    whole_before: Part  # the rebuild with sysctl's tables
+    whole_after: Part  # with debugfs's files
+    files_before: Part
+    files_after: Part
+    on_demand: Part
+    verbose: Part
+
+
+def _parts(study: Study) -> Parts:
+    sysctl, debugfs, on_demand, verbose = (variant.name for variant in study.spec.variant)
+    return Parts(
+        most=max(study.spec.cpus),
+        # The last thing that the rebuild does is a tail call, so what is below it is not below the rebuild.
+        whole_before=_part(study, sysctl, (REBUILD, DOMAINS, *SYSCTL)),
+        whole_after=_part(study, debugfs, (REBUILD, DOMAINS, DEBUGFS)),
+        files_before=_part(study, sysctl, SYSCTL),
+        files_after=_part(study, debugfs, (DEBUGFS,)),
+        on_demand=_part(study, on_demand, (DEBUGFS,)),
+        verbose=_part(study, verbose, (DEBUGFS,)),
+    )
+
+
+def report(study: Study, published: Published) -> Report:
+    """Instructions, which do not depend on the emulator, beside the published seconds."""
+    parts = _parts(study)
+    return Report(
+        [*_costs(parts, published), *_ratios(study, parts, published)],
+        _claims(study, parts, published),
+        _notes(),
+    )
+
+
+def _costs(parts: Parts, published: Published) -> list[Figure]:
+    def seconds(function: str, column: str) -> float:
+        return published.value("offline_one_of_1920_cpus", function, column)
+
+    tables = seconds("unregister_sysctl_table", "sysctl") + seconds(SYSCTL[1], "sysctl")
+    return [
+        Figure(
+            f"{DEBUGFS}, one CPU of {_BIG} goes",
+            f"{seconds(DEBUGFS, 'debugfs'):.2f} s",
+            _in_words(parts.files_after),
+        ),
+        Figure(
+            f"the sysctl tables instead ({', '.join(SYSCTL)})",
+            f"{tables:.4f} s",
+            _in_words(parts.files_before),
+        ),
+        Figure(
+            f"{REBUILD} with debugfs",
+            f"{seconds(REBUILD, 'debugfs'):.2f} s",
+            _in_words(parts.whole_after),
+        ),
+        Figure(
+            f"{REBUILD} with sysctl",
+            f"{seconds(REBUILD, 'sysctl'):.2f} s",
+            _in_words(parts.whole_before),
+        ),
+    ]
+
+
+def _ratios(study: Study, parts: Parts, published: Published) -> list[Figure]:
+    sysctl, debugfs = (variant.name for variant in study.spec.variant[:2])
+    most, after, whole = parts.most, parts.files_after, parts.whole_after
+    one, off = "offline_one_of_1920_cpus", "smt_off_1920_cpus"
+    share = published.value(one, DEBUGFS, "debugfs") / published.value(one, REBUILD, "debugfs")
+    slower = published.value(one, REBUILD, "debugfs") / published.value(one, REBUILD, "sysctl")
+    real = published.value(off, "v5.14", "real") / published.value(off, "v5.11", "real")
+    return [
+        Figure(
+            f"share of {DEBUGFS} in {REBUILD}",
+            f"{share:.0%} of the time at {_BIG}",
+            f"{after.instructions[most] / whole.instructions[most]:.0%} of the instructions at {most}; "
+            f"{_share_of_time(study, debugfs, most)} of the VM time",
+        ),
+        Figure(
+            f"debugfs against sysctl, files only, {_SMALL} CPUs",
+            f"{_published_ratio(published):.1f} times",
+            _ratio(after, parts.files_before, _SMALL, most),
+        ),
+        Figure(
+            f"{REBUILD}, debugfs against sysctl",
+            f"{slower:.2f} times at {_BIG}",
+            _ratio(whole, parts.whole_before, _BIG, most),
+        ),
+        Figure(
+            f"a CPU goes, debugfs against sysctl: real time (smt=off, {_BIG} CPUs)",
+            f"{real:.2f} times",
+            f"{_wall(study, debugfs, most) / _wall(study, sysctl, most):.2f} times the VM time at {most}",
+        ),
+    ]
+
+
+def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
+    after, most = parts.files_after, parts.most
+    absent = DEBUGFS in _absent(study, study.spec.variant[0].name)
+    return [
+        Claim(
+            "The files are rebuilt at every CPU that goes, since v5.13",
+            after.instructions[most] > 0 and absent,
+            f"{DEBUGFS} executes {after.instructions[most]:,.0f} instructions for each CPU that goes, on 6.1 "
+            f"with {most} CPUs; 5.10 has no such function",
+        ),
+        Claim(
+            "This work grows with the number of CPUs, O(N) files",
+            after.growth.law is not None and after.growth.law.value in ("N", "N log N"),
+            _law(after),
+        ),
+        Claim(
+            "Files made on demand (v6.3) cure it, until somebody asks for them",
+            parts.on_demand.instructions[most] < 0.01 * parts.verbose.instructions[most],
+            f"{parts.on_demand.instructions[most]:,.0f} instructions on 6.12, "
+            f"{parts.verbose.instructions[most]:,.0f} with /sys/kernel/debug/sched/verbose set",
+        ),
+        Claim(
+            f"debugfs is 1600 times slower than sysctl at {_SMALL} CPUs",
+            False,
+            f"the mail's own table gives {_published_ratio(published):.1f} times",
+        ),
+    ]
+
+
+def _notes() -> list[str]:
+    return [
+        "Instructions are exact and depend on no machine. VM times are an emulator's: memory that CPUs "
+        "contend for costs nothing in it, waiting for a grace period takes real time, and spinning is cheap.",
+        "A prediction holds as long as its law does; the interval is that of what all laws predict.",
+        f"The published machine had {_BIG} POWER CPUs in 17 sockets, so domains of more levels than here, "
+        "where all CPUs are in one socket.",
+    ]
+
+
+def _in_words(part: Part) -> str:
+    most = max(part.instructions)
+    measured = (
+        f"{part.instructions[most]:,.0f} instructions at {most}, {part.seconds[most] * 1e3:.2f} ms VM time"
+    )
+    if not part.growth.law:
+        return f"{measured}; {part.growth.refusal}"
+    prediction = part.growth.predict(_BIG)
+    return (
+        f"{measured}; {_law(part)}; predicted at {_BIG}: {prediction.value:,.0f} instructions "
+        f"({prediction.low:,.0f} to {prediction.high:,.0f})"
+    )
+
+
+def _law(part: Part) -> str:
+    growth = part.growth
+    if not growth.law:
+        return f"no law: {growth.refusal}"
+    return f"its instructions grow as {growth.law.value}, {growth.sure:.0%} sure"
+
+
+def _ratio(one: Part, other: Part, cpus: int, most: int) -> str:
+    measured = f"{one.instructions[most] / other.instructions[most]:.1f} times the instructions at {most}"
+    if not (one.growth.law and other.growth.law):
+        return measured
+    top, bottom = one.growth.predict(cpus), other.growth.predict(cpus)
+    low = top.low / bottom.high if bottom.high else 0.0
+    high = f"{top.high / bottom.low:.1f}" if bottom.low else "any"
+    return f"{measured}; predicted at {cpus}: {top.value / bottom.value:.1f} times ({low:.1f} to {high})"
+
+
+def _published_ratio(published: Published) -> float:
+    table = "build_domains_240_cpus"
+    debugfs = published.value(table, DEBUGFS, "debugfs")
+    return debugfs / published.value(table, "register_sched_domain_sysctl", "sysctl")
+
+
+def _share_of_time(study: Study, variant: str, cpus: int) -> str:
+    files, whole = (_part(study, variant, (function,)).seconds[cpus] for function in (DEBUGFS, REBUILD))
+    return f"{files / whole:.0%}" if whole else "no share"
+
+
+def _wall(study: Study, variant: str, cpus: int) -> float:
+    """Nanoseconds in the VM that one CPU's going takes."""
+    took: list[int] = study.tables("operations").filter(variant=variant, cpus=cpus)["nanoseconds"].to_list()
+    return sum(took) / len(took)
+
+
+def _absent(study: Study, variant: str) -> list[str]:
+    return [
+        function
+        for record in study.records()
+        if record.variant == variant
+        for function in record.facts["functions"]["absent"]
+    ]
+
+
+CASE = Case(
+    name="hotplug-debugfs",
+    description="smt=off takes twice as long since the scheduler's domains are shown in debugfs (v5.13)",
+    report=report,
+)
