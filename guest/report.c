@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 
+#include "blocked.h"
 #include "job.h"
 
 #include <errno.h>
@@ -163,6 +164,33 @@ void report_functions(char *const *names, const int *absent, unsigned long numbe
 			separator = ",";
 		}
 		fprintf(out, "]}");
+	}
+}
+
+void report_blocked(const struct blocked_row *row)
+{
+	WITH_PAYLOAD("blocked", out) {
+		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"kthread\":%s,\"task\":", row->pid, row->tgid,
+			row->is_kthread ? "true" : "false");
+		json_string(out, row->task);
+		fprintf(out, ",\"state\":\"%c\",\"path\":", row->state);
+		json_string(out, row->path);
+		fprintf(out, ",\"user_path\":");
+		json_string(out, row->user_path);
+		fprintf(out, ",\"count\":%lu,\"total_ns\":%lu,\"max_ns\":%lu,\"histogram\":[", row->count,
+			row->total_ns, row->max_ns);
+		for (int i = 0; i < BUCKETS; i++)
+			fprintf(out, "%s%u", i ? "," : "", row->histogram[i]);
+		fprintf(out, "]}");
+	}
+}
+
+void report_counted(const char *way, const char *why_not_bpf, unsigned long nanoseconds, unsigned long lost)
+{
+	WITH_PAYLOAD("counted", out) {
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", way);
+		json_string(out, why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu}", nanoseconds, lost);
 	}
 }
 
