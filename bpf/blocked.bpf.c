@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#include "blocked.h"
+#include "blocked_maps.h"
 
 #define PF_KTHREAD 0x00200000
 
@@ -111,6 +111,7 @@ static void left(void *ctx, struct task_struct *task, __u32 pid, int was_preempt
 	}
 	if (!is_wanted(task, pid))
 		return;
+	state &= state & STATE_NOLOAD ?: STATE_REPORTED;
 	departure = bpf_map_lookup_elem(&departures, &pid);
 	if (filter.states && !((state ?: STATE_RUNNING) & filter.states)) {
 		if (departure)
@@ -127,7 +128,7 @@ static void left(void *ctx, struct task_struct *task, __u32 pid, int was_preempt
 			return;
 		}
 	}
-	departure->state = state & STATE_REPORTED;
+	departure->state = state;
 	departure->kernel_stack = stack_of(ctx, 0);
 	departure->user_stack = -1;
 	if (filter.user_stacks && !(task->flags & PF_KTHREAD))

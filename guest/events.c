@@ -209,7 +209,7 @@ static void forget_what_follows_a_loss(void)
 
 static int is_wanted(const struct event *event, uint64_t us)
 {
-	unsigned int bits[] = { ['R'] = STATE_RUNNING, ['S'] = 1, ['D'] = 2, ['I'] = 2 | STATE_NOLOAD, ['T'] = 4,
+	unsigned int bits[] = { ['R'] = STATE_RUNNING, ['S'] = 1, ['D'] = 2, ['I'] = STATE_NOLOAD, ['T'] = 4,
 				['t'] = 8, ['X'] = 16, ['Z'] = 32, ['P'] = 64 };
 	unsigned char letter = event->state;
 	unsigned int state = letter < sizeof(bits) / sizeof(*bits) ? bits[letter] : 0;

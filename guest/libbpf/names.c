@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../bpf/blocked.h"
+#include "../../bpf/blocked_maps.h"
 
 /* An address of a call, and the symbol at or before it. */
 struct wanted {
@@ -115,14 +115,10 @@ static char *join(const char *const *names, int number)
 char *names_kernel_path(const uint64_t *addresses, int number)
 {
 	const char *names[MOST_FRAMES];
-	int first = 0;
 
 	for (int i = 0; i < number; i++)
 		names[i] = kernel_name(addresses[i]);
-	for (int i = 0; i < number && !first; i++)
-		if (!strncmp(names[i], "__schedule", strlen("__schedule")))
-			first = i;
-	return join(names + first, number - first);
+	return join(names, number);
 }
 
 /* The symbols of one program: all tasks of a workload run the same. */

@@ -234,7 +234,7 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
     probe: Annotated[
-        str, typer.Option(help="what to record: conflicts,work,functions,operations,throughput")
+        str, typer.Option(help="what to record: conflicts,work,functions,blocked,operations,throughput")
     ] = ("conflicts"),
     scope: Annotated[
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
@@ -242,6 +242,9 @@ def run(
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
     depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
+    blocked_min_us: Annotated[
+        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+    ] = 0,
     cpus_to_cycle: Annotated[
         int, typer.Option(min=0, help="CPUs that go or come, in workloads of CPU hotplug; 0: all but one")
     ] = 0,
@@ -289,6 +292,7 @@ def run(
             cpus_to_cycle=cpus_to_cycle,
             functions=_words(functions),
             depth=depth,
+            blocked_min_us=blocked_min_us,
             memory_mib=memory,
             deadline_s=deadline,
             variant=[Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from bigiron.errors import UserError
-from bigiron.probes import conflicts, functions, operations, throughput, work
+from bigiron.probes import blocked, conflicts, functions, operations, throughput, work
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
 __all__ = ["Ask", "Probe", "Raw", "Table", "probe", "probes"]
 
-_MODULES: tuple[ModuleType, ...] = (conflicts, work, functions, operations, throughput)
+_MODULES: tuple[ModuleType, ...] = (conflicts, work, functions, blocked, operations, throughput)
 _ALL: dict[str, Probe] = {module.PROBE.name: module.PROBE for module in _MODULES}
 
 
@@ -25,7 +25,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, work, functions, operations, ...
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, work, functions, blocked, ...
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: there are {', '.join(_ALL)}")

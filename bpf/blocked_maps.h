@@ -8,10 +8,11 @@
 #define FIRST_BUCKET_BITS 11 /* bucket 0: less than 2^11 ns; bucket i: from 2^(10+i) to less than 2^(11+i) */
 #define MOST_FRAMES 64
 
-#define STATE_RUNNING 0x80000000u /* in a set of states: what could have run, but another task did */
-#define STATE_NOLOAD 0x400u
+/* Of struct task_struct's state. */
+#define STATE_REPORTED 0x7fu
 #define STATE_DEAD 0x80u
-#define STATE_REPORTED (0x7fu | STATE_NOLOAD)
+#define STATE_NOLOAD 0x400u	  /* of a kernel thread that has nothing to do */
+#define STATE_RUNNING 0x80000000u /* in a set of states: what could have run, but another task did */
 
 /* Set by the agent before the program is loaded; 0: no filter. */
 struct blocked_filter {
