@@ -12,14 +12,15 @@
 
 #include "blocked_maps.h"
 
-#define PF_KTHREAD 0x00200000
+/* Of struct task_struct's state. */
+#define TASK_DEAD 0x80
+#define TASK_NOLOAD 0x400
 
 char LICENSE[] SEC("license") = "GPL";
 
 struct task_struct {
 	int pid;
 	int tgid;
-	unsigned int flags;
 	unsigned int __state;
 	char comm[TASK_NAME_BYTES];
 } __attribute__((preserve_access_index));
@@ -28,6 +29,18 @@ struct task_struct {
 struct task_struct___before {
 	volatile long state;
 } __attribute__((preserve_access_index));
+
+/* What the tracepoint tells: /sys/kernel/tracing/events/sched/sched_switch/format. */
+struct sched_switch {
+	__u64 common;
+	char prev_comm[TASK_NAME_BYTES];
+	int prev_pid;
+	int prev_prio;
+	long prev_state;
+	char next_comm[TASK_NAME_BYTES];
+	int next_pid;
+	int next_prio;
+};
 
 const volatile struct blocked_filter filter;
 volatile struct blocked_count counting;
@@ -40,6 +53,7 @@ struct departure {
 	__u64 when;
 	int kernel_stack, user_stack;
 	__u32 state;
+	__u32 tgid;
 };
 
 struct {
@@ -70,18 +84,13 @@ struct {
 	__uint(value_size, MOST_FRAMES * sizeof(__u64));
 } more_stacks SEC(".maps");
 
-static __u32 state_of(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->__state))
-		return task->__state;
-	return ((struct task_struct___before *)task)->state;
-}
-
-static int is_wanted(struct task_struct *task, __u32 pid)
+static int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 {
 	if (filter.pid && pid != filter.pid)
 		return 0;
-	if (filter.tgid && (__u32)task->tgid != filter.tgid)
+	if (filter.tgid && tgid != filter.tgid)
+		return 0;
+	if (filter.states && !(state & filter.states))
 		return 0;
 	return pid != filter.left_out[0] && pid != filter.left_out[1];
 }
@@ -100,20 +109,16 @@ static int stack_of(void *ctx, __u64 flags)
 	return stack;
 }
 
-static void left(void *ctx, struct task_struct *task, __u32 pid, int was_preempted, __u64 now)
+static void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, __u64 now)
 {
-	__u32 state = was_preempted ? 0 : state_of(task);
 	struct departure *departure;
 
 	if (state & STATE_DEAD) {
 		bpf_map_delete_elem(&departures, &pid);
 		return;
 	}
-	if (!is_wanted(task, pid))
-		return;
-	state &= state & STATE_NOLOAD ?: STATE_REPORTED;
 	departure = bpf_map_lookup_elem(&departures, &pid);
-	if (filter.states && !((state ?: STATE_RUNNING) & filter.states)) {
+	if (!is_wanted(pid, tgid, state)) {
 		if (departure)
 			departure->when = 0;
 		return;
@@ -128,11 +133,10 @@ static void left(void *ctx, struct task_struct *task, __u32 pid, int was_preempt
 			return;
 		}
 	}
+	departure->tgid = tgid;
 	departure->state = state;
 	departure->kernel_stack = stack_of(ctx, 0);
-	departure->user_stack = -1;
-	if (filter.user_stacks && !(task->flags & PF_KTHREAD))
-		departure->user_stack = stack_of(ctx, BPF_F_USER_STACK);
+	departure->user_stack = filter.user_stacks ? stack_of(ctx, BPF_F_USER_STACK) : -1;
 	departure->when = now;
 }
 
@@ -161,19 +165,16 @@ static __u32 bucket_of(__u64 ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static struct blocked_value *new_row(const struct blocked_key *key, struct task_struct *task)
+static struct blocked_value *new_row(const struct blocked_key *key, __u32 tgid, const char *task)
 {
-	struct blocked_value value = {
-		.tgid = task->tgid,
-		.is_kthread = !!(task->flags & PF_KTHREAD),
-	};
+	struct blocked_value value = { .tgid = tgid };
 
-	bpf_probe_read_kernel_str(value.task, sizeof(value.task), task->comm);
+	bpf_probe_read_kernel_str(value.task, sizeof(value.task), task);
 	bpf_map_update_elem(&rows, key, &value, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&rows, key);
 }
 
-static void came_back(struct task_struct *task, __u32 pid, __u64 since, __u64 now)
+static void came_back(__u32 pid, const char *task, __u64 since, __u64 now)
 {
 	struct departure *departure = bpf_map_lookup_elem(&departures, &pid);
 	struct blocked_key key = { .pid = pid };
@@ -191,7 +192,7 @@ static void came_back(struct task_struct *task, __u32 pid, __u64 since, __u64 no
 	key.state = departure->state;
 	row = bpf_map_lookup_elem(&rows, &key);
 	if (!row)
-		row = new_row(&key, task);
+		row = new_row(&key, departure->tgid, task);
 	if (!row) {
 		__sync_fetch_and_add(&counting.lost, 1);
 		return;
@@ -203,8 +204,20 @@ static void came_back(struct task_struct *task, __u32 pid, __u64 since, __u64 no
 	row->histogram[bucket_of(ns)]++;
 }
 
+/* As the kernel's __task_state_index(). */
+static __u32 state_of(struct task_struct *task)
+{
+	__u32 state = bpf_core_field_exists(task->__state) ? task->__state :
+							     ((struct task_struct___before *)task)->state;
+
+	if (state & TASK_NOLOAD)
+		return STATE_IDLE;
+	return state & TASK_DEAD ? STATE_DEAD : state & STATE_REPORTED;
+}
+
+/* All idle tasks have the number 0, and wait for nothing. */
 SEC("tp_btf/sched_switch")
-int sched_switch(__u64 *ctx)
+int typed(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	__u64 since = counting.since, now;
@@ -212,13 +225,28 @@ int sched_switch(__u64 *ctx)
 
 	if (!since)
 		return 0;
-	/* All idle tasks have the number 0, and wait for nothing. */
 	from = prev->pid;
 	to = next->pid;
 	now = bpf_ktime_get_ns();
 	if (from)
-		left(ctx, prev, from, !!ctx[0], now);
+		left(ctx, from, prev->tgid, ctx[0] ? STATE_PREEMPTED : state_of(prev), now);
 	if (to)
-		came_back(next, to, since, now);
+		came_back(to, next->comm, since, now);
+	return 0;
+}
+
+/* The same for kernels without types: slower, as the kernel writes down an event first. */
+SEC("tracepoint/sched/sched_switch")
+int untyped(struct sched_switch *ctx)
+{
+	__u64 since = counting.since, now;
+
+	if (!since)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (ctx->prev_pid)
+		left(ctx, ctx->prev_pid, bpf_get_current_pid_tgid() >> 32, ctx->prev_state, now);
+	if (ctx->next_pid)
+		came_back(ctx->next_pid, ctx->next_comm, since, now);
 	return 0;
 }

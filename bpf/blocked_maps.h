@@ -8,11 +8,11 @@
 #define FIRST_BUCKET_BITS 11 /* bucket 0: less than 2^11 ns; bucket i: from 2^(10+i) to less than 2^(11+i) */
 #define MOST_FRAMES 64
 
-/* Of struct task_struct's state. */
+/* Bits of a state, as the tracepoint sched_switch has them. */
 #define STATE_REPORTED 0x7fu
-#define STATE_DEAD 0x80u
-#define STATE_NOLOAD 0x400u	  /* of a kernel thread that has nothing to do */
-#define STATE_RUNNING 0x80000000u /* in a set of states: what could have run, but another task did */
+#define STATE_DEAD 0x30u
+#define STATE_IDLE 0x80u      /* of a kernel thread that has nothing to do */
+#define STATE_PREEMPTED 0x100u /* it could have run, but another task did */
 
 /* Set by the agent before the program is loaded; 0: no filter. */
 struct blocked_filter {
@@ -44,7 +44,6 @@ struct blocked_value {
 	unsigned long long max_ns;
 	unsigned int histogram[BUCKETS];
 	unsigned int tgid;
-	unsigned int is_kthread;
 	char task[TASK_NAME_BYTES];
 };
 

@@ -74,7 +74,7 @@ char blocked_letter(unsigned int state)
 {
 	static const char letters[] = "SDTtXZP";
 
-	if (state & STATE_NOLOAD)
+	if (state & STATE_IDLE)
 		return 'I';
 	for (int bit = 0; letters[bit]; bit++)
 		if (state & 1u << bit)

@@ -24,7 +24,6 @@ int blocked_end(void);
 /* A task's times in one state at one place. */
 struct blocked_row {
 	uint32_t pid, tgid;
-	int is_kthread;
 	const char *task; /* its name */
 	char state;	  /* as ps shows it; R: it could have run */
 	const char *path; /* functions, outermost first, ";" between them */

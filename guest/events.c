@@ -105,10 +105,13 @@ static char *parse_head(char *line, const char *what, int *cpu, uint64_t *us)
 	if (!found)
 		return NULL;
 	/* A task's name may have any character in it: backwards, the time, the flags, the CPU. */
-	for (int words = 0; words < 3 && word > line; words++)
-		while (word > line && *--word != ' ')
-			;
-	if (sscanf(word, " [%d] %*s %lu.%lu", cpu, &seconds, &fraction) != 3)
+	for (int words = 0; words < 3; words++) {
+		while (word > line && word[-1] == ' ')
+			word--;
+		while (word > line && word[-1] != ' ')
+			word--;
+	}
+	if (sscanf(word, "[%d] %*s %lu.%lu", cpu, &seconds, &fraction) != 3)
 		return NULL;
 	*us = seconds * 1000000ull + fraction;
 	return found + strlen(what);
@@ -209,7 +212,7 @@ static void forget_what_follows_a_loss(void)
 
 static int is_wanted(const struct event *event, uint64_t us)
 {
-	unsigned int bits[] = { ['R'] = STATE_RUNNING, ['S'] = 1, ['D'] = 2, ['I'] = STATE_NOLOAD, ['T'] = 4,
+	unsigned int bits[] = { ['R'] = STATE_PREEMPTED, ['S'] = 1, ['D'] = 2, ['I'] = STATE_IDLE, ['T'] = 4,
 				['t'] = 8, ['X'] = 16, ['Z'] = 32, ['P'] = 64 };
 	unsigned char letter = event->state;
 	unsigned int state = letter < sizeof(bits) / sizeof(*bits) ? bits[letter] : 0;
@@ -268,24 +271,19 @@ static size_t find_absences(struct absence *absences)
 }
 
 /* What the events do not tell. A task that has ended is its own process, as far as anybody knows. */
-static void look_up(uint32_t pid, uint32_t *tgid, int *is_kthread)
+static uint32_t process_of(uint32_t pid)
 {
 	char path[40], line[256];
+	uint32_t tgid = pid;
 	FILE *file;
 
-	*tgid = pid;
-	*is_kthread = 0;
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
 	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		sscanf(line, "Tgid: %u", tgid);
-		/* Kernel threads are children of kthreadd, which is number 2. */
-		if (!strcmp(line, "PPid:\t2\n"))
-			*is_kthread = 1;
-	}
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Tgid: %u", &tgid);
 	if (file)
 		fclose(file);
-	*is_kthread |= pid == 2;
+	return tgid;
 }
 
 /* The first `number` absences are of one row. */
@@ -311,7 +309,7 @@ static void report(const struct absence *absences, size_t number)
 			row.max_ns = ns;
 		histogram[blocked_bucket(ns)]++;
 	}
-	look_up(row.pid, &row.tgid, &row.is_kthread);
+	row.tgid = process_of(row.pid);
 	if (!job->blocked_tgid || row.tgid == job->blocked_tgid)
 		report_blocked(&row);
 }

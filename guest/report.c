@@ -170,8 +170,7 @@ void report_functions(char *const *names, const int *absent, unsigned long numbe
 void report_blocked(const struct blocked_row *row)
 {
 	WITH_PAYLOAD("blocked", out) {
-		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"kthread\":%s,\"task\":", row->pid, row->tgid,
-			row->is_kthread ? "true" : "false");
+		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"task\":", row->pid, row->tgid);
 		json_string(out, row->task);
 		fprintf(out, ",\"state\":\"%c\",\"path\":", row->state);
 		json_string(out, row->path);

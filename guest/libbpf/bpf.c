@@ -15,12 +15,13 @@
 #include "report.h"
 
 static struct bpf_object *object;
+static struct bpf_program *program;
 static struct bpf_link *attached;
-static char complaint[256]; /* libbpf's last warning */
+static char complaint[256]; /* libbpf's first warning: later ones follow from it */
 
 static int listen(enum libbpf_print_level level, const char *format, va_list args)
 {
-	if (level == LIBBPF_WARN) {
+	if (level == LIBBPF_WARN && !complaint[0]) {
 		vsnprintf(complaint, sizeof(complaint), format, args);
 		complaint[strcspn(complaint, "\n")] = 0;
 	}
@@ -46,15 +47,26 @@ static int set_filter(const struct job *job)
 	return bpf_map__set_initial_value(bpf_object__find_map_by_name(object, ".rodata"), &filter, sizeof(filter));
 }
 
+/* One of the two programs: kernels without types cannot check the other. */
+static int open_object(const char *path)
+{
+	int typed = !access("/sys/kernel/btf/vmlinux", R_OK);
+	LIBBPF_OPTS(bpf_object_open_opts, options);
+
+	/* libbpf wants types even where no program that is to be loaded refers to any: it gets the object's own. */
+	if (!typed)
+		options.btf_custom_path = path;
+	object = bpf_object__open_file(path, &options);
+	if (!object)
+		return -1;
+	program = bpf_object__find_program_by_name(object, typed ? "typed" : "untyped");
+	return bpf_program__set_autoload(bpf_object__find_program_by_name(object, typed ? "untyped" : "typed"), 0);
+}
+
 static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
 {
 	libbpf_set_print(listen);
-	if (access("/sys/kernel/btf/vmlinux", R_OK)) {
-		strcpy(why_not, "the kernel has no BTF");
-		return -1;
-	}
-	object = bpf_object__open_file(job->blocked, NULL);
-	if (!object || set_filter(job))
+	if (open_object(job->blocked) || set_filter(job))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
 	if (bpf_object__load(object)) {
 		snprintf(why_not, 256, "%s", complaint[0] ? complaint : strerror(errno));
@@ -68,7 +80,7 @@ static int prepare(const struct job *job, struct blocked_count **counting, char 
 
 static int begin(void)
 {
-	attached = bpf_program__attach(bpf_object__find_program_by_name(object, "sched_switch"));
+	attached = bpf_program__attach(program);
 	if (!attached)
 		return report_error("machine", "cannot attach the BPF program: %s", complaint);
 	return 0;
@@ -122,7 +134,6 @@ static void report(const struct blocked_key *key, const struct blocked_value *va
 	report_blocked(&(struct blocked_row){
 		.pid = key->pid,
 		.tgid = value->tgid,
-		.is_kthread = value->is_kthread,
 		.task = value->task,
 		.state = blocked_letter(key->state),
 		.path = path,

@@ -23,8 +23,8 @@ SCHEMA = {
     "histogram": pl.List(pl.UInt32),  # times shorter than 2048 ns, 4096 ns, 8192 ns, ...
 }
 
-STATES = {"R": 1 << 31, "S": 1, "D": 2, "I": 0x400, "T": 4, "t": 8, "P": 64}
-"""Letters of the states in which a task leaves its CPU, and their bits in the kernel (bpf/blocked_maps.h)."""
+STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
+"""Letters of the states in which a task leaves its CPU, and their bits (bpf/blocked_maps.h)."""
 
 
 def _job(ask: Ask) -> list[str]:
@@ -45,7 +45,7 @@ def _collect(raw: Raw) -> Table:
     rows = [
         {
             **message.content,
-            "context": "kthread" if message.content["kthread"] else "operation",
+            "context": _context(message.content["path"], message.content["state"]),
             "path": _to_the_scheduler(message.content["path"]),
         }
         for message in raw.messages
@@ -53,6 +53,18 @@ def _collect(raw: Raw) -> Table:
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
     return Table(frame.sort("total_ns", descending=True), said[-1])
+
+
+def _context(path: str, state: str) -> str:
+    """On whose behalf it waited. A kernel thread that waits without letting itself be interrupted has work to do.
+
+    >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
+    'kthread'
+    >>> _context("ret_from_fork;kthread;worker_thread;process_one_work;work_for_cpu_fn;_cpu_down;synchronize_rcu", "D")
+    'operation'
+    """
+    is_kthread = not {"kthread", "kthreadd"}.isdisjoint(path.split(";")[:3])
+    return "kthread" if is_kthread and state != "D" else "operation"
 
 
 def _to_the_scheduler(path: str) -> str:
