@@ -100,8 +100,10 @@ static int read_stack(int stack, uint64_t frames[MOST_FRAMES])
 	memset(frames, 0, MOST_FRAMES * sizeof(*frames));
 	if (stack < 0 || bpf_map_lookup_elem(fd_of(stack & SECOND_MAP ? "more_stacks" : "stacks"), &id, frames))
 		return 0;
-	while (depth < MOST_FRAMES && frames[depth])
-		depth++;
+	/* POWER has zeroes among the first, for what was no address of a function; and zeroes follow the last. */
+	for (int i = 0; i < MOST_FRAMES; i++)
+		if (frames[i])
+			frames[depth++] = frames[i];
 	return depth;
 }
 
