@@ -84,7 +84,7 @@ struct {
 	__uint(value_size, MOST_FRAMES * sizeof(__u64));
 } more_stacks SEC(".maps");
 
-static int is_wanted(__u32 pid, __u32 tgid, __u32 state)
+static __always_inline int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 {
 	if (filter.pid && pid != filter.pid)
 		return 0;
@@ -96,7 +96,7 @@ static int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 }
 
 /* A stack's place in the map is its hash: where another has it already, the second map has one. */
-static int stack_of(void *ctx, __u64 flags)
+static __always_inline int stack_of(void *ctx, __u64 flags)
 {
 	int stack = bpf_get_stackid(ctx, &stacks, flags);
 
@@ -109,7 +109,7 @@ static int stack_of(void *ctx, __u64 flags)
 	return stack;
 }
 
-static void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, __u64 now)
+static __always_inline void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, __u64 now)
 {
 	struct departure *departure;
 
@@ -140,7 +140,7 @@ static void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, __u64 now)
 	departure->when = now;
 }
 
-static __u32 bucket_of(__u64 ns)
+static __always_inline __u32 bucket_of(__u64 ns)
 {
 	__u32 bucket = 0;
 
@@ -165,7 +165,7 @@ static __u32 bucket_of(__u64 ns)
 	return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
-static struct blocked_value *new_row(const struct blocked_key *key, __u32 tgid, const char *task)
+static __always_inline struct blocked_value *new_row(const struct blocked_key *key, __u32 tgid, const char *task)
 {
 	struct blocked_value value = { .tgid = tgid };
 
@@ -174,7 +174,7 @@ static struct blocked_value *new_row(const struct blocked_key *key, __u32 tgid, 
 	return bpf_map_lookup_elem(&rows, key);
 }
 
-static void came_back(__u32 pid, const char *task, __u64 since, __u64 now)
+static __always_inline void came_back(__u32 pid, const char *task, __u64 since, __u64 now)
 {
 	struct departure *departure = bpf_map_lookup_elem(&departures, &pid);
 	struct blocked_key key = { .pid = pid };
@@ -205,7 +205,7 @@ static void came_back(__u32 pid, const char *task, __u64 since, __u64 now)
 }
 
 /* As the kernel's __task_state_index(). */
-static __u32 state_of(struct task_struct *task)
+static __always_inline __u32 state_of(struct task_struct *task)
 {
 	__u32 state = bpf_core_field_exists(task->__state) ? task->__state :
 							     ((struct task_struct___before *)task)->state;

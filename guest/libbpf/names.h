@@ -12,7 +12,7 @@
 void names_want_kernel(const uint64_t *addresses, int number);
 int names_find_kernel(void);
 
-/* The path that a stack's return addresses (innermost first) tell, outermost function first, with ";" between them. */
+/* The path that a stack's return addresses (innermost first) tell, outermost function first, ";" between them. */
 char *names_kernel_path(const uint64_t *addresses, int number);
 /* Functions of the process's program; of what is not in it, "[unknown]". */
 char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number);
