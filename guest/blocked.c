@@ -51,12 +51,19 @@ void blocked_count(int on)
 	}
 }
 
-int blocked_end(void)
+int blocked_end(const uint64_t *operations, unsigned long tasks)
 {
 	int failed = way->end();
 
 	if (!failed)
-		report_counted(way->name, why_not_bpf, counting->total_ns, counting->lost);
+		report_counted(&(struct blocked_facts){
+			.way = way->name,
+			.why_not_bpf = why_not_bpf,
+			.nanoseconds = counting->total_ns,
+			.lost = counting->lost,
+			.operations = operations,
+			.tasks = tasks,
+		});
 	return failed;
 }
 

@@ -18,8 +18,8 @@ int blocked_prepare(const struct job *job);
 int blocked_begin(void);
 /* By the agent, or by a task around its operation: only what lies between counts. */
 void blocked_count(int on);
-/* Report what was counted. Returns 0, or 1 after reporting the error. */
-int blocked_end(void);
+/* Report what was counted while each task did so many operations. Returns 0, or 1 after reporting the error. */
+int blocked_end(const uint64_t *operations, unsigned long tasks);
 
 /* A task's times in one state at one place. */
 struct blocked_row {
@@ -33,6 +33,18 @@ struct blocked_row {
 };
 
 void report_blocked(const struct blocked_row *row);
+
+/* What holds for all of it. */
+struct blocked_facts {
+	const char *way;	 /* in which it was counted */
+	const char *why_not_bpf; /* "" where BPF was */
+	uint64_t nanoseconds;	 /* for which counting was on */
+	uint64_t lost;		 /* how often there was no room for something */
+	const uint64_t *operations; /* of each task */
+	unsigned long tasks;
+};
+
+void report_counted(const struct blocked_facts *facts);
 
 /*
  * A way to count. All functions but `switched_on` return 0, or 1 after reporting the error; prepare() returns -1, and

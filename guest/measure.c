@@ -139,6 +139,8 @@ static int trace_functions(const struct job *job)
 
 static int count_blocked(const struct job *job)
 {
+	uint64_t operations[job->tasks];
+
 	if (!job->blocked)
 		return 0;
 	report_stage("blocked");
@@ -148,15 +150,20 @@ static int count_blocked(const struct job *job)
 		operations_watch(WATCH_BLOCKED);
 	else
 		blocked_count(1);
+	for (unsigned long i = 0; i < job->tasks; i++)
+		operations[i] = task_operations(i);
 	if (do_operations(job, "blocked"))
 		return 1;
+	/* A round began with a count. */
+	for (unsigned long i = 0; i < job->tasks; i++)
+		operations[i] = task_operations(i) - operations[i] - !!workload_has_rounds();
 	if (workload_has_rounds()) {
 		operations_watch(WATCH_NOTHING);
 	} else {
 		blocked_count(0);
 		gather_tasks(job);
 	}
-	return blocked_end();
+	return blocked_end(operations, job->tasks);
 }
 
 static int record(const struct job *job)

@@ -184,12 +184,15 @@ void report_blocked(const struct blocked_row *row)
 	}
 }
 
-void report_counted(const char *way, const char *why_not_bpf, unsigned long nanoseconds, unsigned long lost)
+void report_counted(const struct blocked_facts *facts)
 {
 	WITH_PAYLOAD("counted", out) {
-		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", way);
-		json_string(out, why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu}", nanoseconds, lost);
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", facts->way);
+		json_string(out, facts->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,\"operations\":[", facts->nanoseconds, facts->lost);
+		for (unsigned long i = 0; i < facts->tasks; i++)
+			fprintf(out, "%s%lu", i ? "," : "", facts->operations[i]);
+		fprintf(out, "]}");
 	}
 }
 

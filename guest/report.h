@@ -29,8 +29,6 @@ void report_operation(const long *values);
 /* Of a trace: which of the functions the kernel lacks, how many events were lost, what a traced call takes longer. */
 void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
 		      unsigned long cost_of_a_call_ns);
-/* Of blocked time: which way it was counted, why not by BPF, how long counting was on, for how many times was no room. */
-void report_counted(const char *way, const char *why_not_bpf, unsigned long nanoseconds, unsigned long lost);
 /* The text of a file. Returns 0, or 1 after reporting the error. */
 int report_file(const char *path);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */

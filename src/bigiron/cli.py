@@ -14,6 +14,7 @@ from bigiron import cases, kernels, workloads
 from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
+from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
 from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
 from bigiron.report import explain as explanation
@@ -90,6 +91,7 @@ class Compared(StrEnum):
     work = "work"
     operations = "operations"
     functions = "functions"
+    blocked = "blocked"
 
 
 class Stacked(StrEnum):
@@ -374,6 +376,13 @@ def compare(
             functions_report.text(traced, True)
             if with_tree
             else functions_report.FORMATS[format.value](traced),
+            end="",
+        )
+        return
+    if probe is Compared.blocked:
+        waited = blocked_report.compare_study(store.open_study(study), contexts)
+        print(
+            blocked_report.text(waited, paths) if format is Format.text else blocked_report.FORMATS[format.value](waited),
             end="",
         )
         return
