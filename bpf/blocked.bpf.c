@@ -58,21 +58,21 @@ struct departure {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096); /* and more where there are many CPUs: see the agent */
 	__type(key, __u32);
 	__type(value, struct departure);
 } departures SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 4096);
 	__type(key, struct blocked_key);
 	__type(value, struct blocked_value);
 } rows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 2048);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, MOST_FRAMES * sizeof(__u64));
 } stacks SEC(".maps");

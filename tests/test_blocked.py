@@ -1,4 +1,4 @@
-"""Blocked time: counts that a workload knows, totals that the kernel's own trace agrees with, stacks that are known."""
+"""Blocked time: counts that the workload knows, totals as in the kernel's trace, stacks that are known."""
 
 import json
 import re
@@ -196,7 +196,10 @@ def test_compare_prints_stacks_as_bcc_does(hotplug: Path) -> None:
     assert stack, answer.out
     csv = bigiron("compare", hotplug, "--probe", "blocked", "--format", "csv", "--context", "all").out
     assert "rcu_sched" in csv
-    assert "| waited in, 4 CPUs |" in bigiron("compare", hotplug, "--probe", "blocked", "--format", "markdown").out
+    assert (
+        "| waited in, 4 CPUs |"
+        in bigiron("compare", hotplug, "--probe", "blocked", "--format", "markdown").out
+    )
 
 
 def test_bad_input(tmp_path: Path) -> None:

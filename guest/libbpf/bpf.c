@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "blocked.h"
@@ -47,6 +48,14 @@ static int set_filter(const struct job *job)
 	return bpf_map__set_initial_value(bpf_object__find_map_by_name(object, ".rodata"), &filter, sizeof(filter));
 }
 
+/* Each CPU has kernel threads of its own: room for them beside what the program's maps have for all others. */
+static int make_room(const char *name)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+
+	return bpf_map__set_max_entries(map, bpf_map__max_entries(map) + 64 * get_nprocs_conf());
+}
+
 /* One of the two programs: kernels without types cannot check the other. */
 static int open_object(const char *path)
 {
@@ -66,7 +75,7 @@ static int open_object(const char *path)
 static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
 {
 	libbpf_set_print(listen);
-	if (open_object(job->blocked) || set_filter(job))
+	if (open_object(job->blocked) || set_filter(job) || make_room("departures") || make_room("rows"))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
 	if (bpf_object__load(object)) {
 		snprintf(why_not, 256, "%s", complaint[0] ? complaint : strerror(errno));

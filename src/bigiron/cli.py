@@ -382,7 +382,9 @@ def compare(
     if probe is Compared.blocked:
         waited = blocked_report.compare_study(store.open_study(study), contexts)
         print(
-            blocked_report.text(waited, paths) if format is Format.text else blocked_report.FORMATS[format.value](waited),
+            blocked_report.text(waited, paths)
+            if format is Format.text
+            else blocked_report.FORMATS[format.value](waited),
             end="",
         )
         return

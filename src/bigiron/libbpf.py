@@ -1,4 +1,4 @@
-"""libbpf and what it needs, as static libraries: for agents that load a BPF program into the kernel they run on.
+"""libbpf and what it needs, as static libraries: for agents that load a BPF program into their kernel.
 
 For this machine's architecture they are its own; for another they come from Debian's packages, verified, into
 the cache.
@@ -49,7 +49,7 @@ def _has(target: Architecture, library: str) -> bool:
 
 
 def _fetched(target: Architecture) -> Path:
-    """The packages of the Debian release that this machine runs, unpacked: its cross compiler's C library fits."""
+    """The packages of this machine's Debian release, unpacked: its cross compiler's C library fits them."""
     release = _release()
     final = cache_folder("libraries") / f"{release}-{target.name}"
     if final.is_dir():
@@ -77,6 +77,8 @@ def _release() -> str:
     except OSError:
         release = ""
     if release not in debian.MAIN_SUITES:
-        raise UserError(f"{_WANTED}; for another architecture than this machine's they come from Debian's packages, "
-                        "and this machine does not run Debian 11, 12 or 13")  # fmt: skip
+        raise UserError(
+            f"{_WANTED}; for another architecture than this machine's they come from Debian's packages, "
+            "and this machine does not run Debian 11, 12 or 13"
+        )
     return release

@@ -28,8 +28,8 @@ PLACES: dict[str, pl.DataType] = {
 def place(path: str) -> str:
     """The functions that say where a stack waits, innermost first.
 
-    >>> place("ksys_write;online_store;_cpu_down;cpuidle_pause_and_lock;synchronize_rcu;__wait_rcu_gp;schedule;__schedule")
-    'synchronize_rcu < cpuidle_pause_and_lock < _cpu_down'
+    >>> place("ksys_write;online_store;_cpu_down;synchronize_rcu;__wait_rcu_gp;schedule;__schedule")
+    'synchronize_rcu < _cpu_down < online_store'
     >>> place("schedule;__schedule")
     '__schedule < schedule'
     """

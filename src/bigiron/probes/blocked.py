@@ -1,7 +1,7 @@
 """blocked: how long tasks were off the CPU, where in the kernel they left it, and why.
 
-Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel has no BPF or no types (BTF), by
-the agent from the scheduler's events. Only times that both began and ended in recorded operations count.
+Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel has no BPF, by the agent from
+the scheduler's events. Only times that both began and ended in recorded operations count.
 """
 
 import polars as pl
@@ -9,7 +9,7 @@ import polars as pl
 from bigiron.errors import MachineError
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
-SCHEMA = {
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "context": pl.String,  # operation or kthread: whose time it was
     "task": pl.String,  # the task's name
     "pid": pl.UInt32,
@@ -56,11 +56,11 @@ def _collect(raw: Raw) -> Table:
 
 
 def _context(path: str, state: str) -> str:
-    """On whose behalf it waited. A kernel thread that waits without letting itself be interrupted has work to do.
+    """On whose behalf it waited: a kernel thread in state D has something to do, for somebody.
 
     >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
     'kthread'
-    >>> _context("ret_from_fork;kthread;worker_thread;process_one_work;work_for_cpu_fn;_cpu_down;synchronize_rcu", "D")
+    >>> _context("ret_from_fork;kthread;worker_thread;process_one_work;_cpu_down;synchronize_rcu", "D")
     'operation'
     """
     is_kthread = not {"kthread", "kthreadd"}.isdisjoint(path.split(";")[:3])
@@ -70,7 +70,7 @@ def _context(path: str, state: str) -> str:
 def _to_the_scheduler(path: str) -> str:
     """Without the tracer's own functions, which the scheduler calls.
 
-    >>> _to_the_scheduler("ksys_read;schedule;__schedule;bpf_trace_run4;bpf_prog_905b7a70fdcae1b2_sched_switch")
+    >>> _to_the_scheduler("ksys_read;schedule;__schedule;bpf_trace_run4;bpf_prog_905b7a70fdcae1b2_typed")
     'ksys_read;schedule;__schedule'
     """
     frames = path.split(";")

@@ -90,22 +90,23 @@ def _waited(study: Study, records: list[CellRecord], contexts: Sequence[str]) ->
 
 
 def text(comparison: Comparison, stacks: int = _STACKS) -> str:
-    """For a terminal or a mail: places side by side, then each variant's longest stacks as offcputime has them."""
+    """For a terminal or a mail: places side by side, then each variant's longest stacks in bcc's layout."""
     return "\n".join("\n".join(_text_of(comparison, point, stacks or _STACKS)) for point in comparison.points)
 
 
 def _text_of(comparison: Comparison, point: Point, stacks: int) -> Iterator[str]:
     width = max(20, *(len(name) + 2 for name in point.variants))
     yield (
-        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: milliseconds off the CPU per operation "
-        "(VM time), and how many times"
+        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: "
+        "time off the CPU and how often, per operation (VM time)"
     )
     yield ""
     yield f"{'':60}{''.join(f'{name:>{width}}' for name in point.variants)}"
     yield f"{'waited in':60}" + f"{'ms':>10}{'times':>10}".rjust(width) * len(point.variants)
     for place, state in point.places[:_SHOWN]:
         title, *rest = _wrapped(f"{state} {place}", 60)
-        yield f"{title:60}{''.join(_figures(waited, place, state, width) for waited in point.variants.values())}"
+        figures = [_figures(waited, place, state, width) for waited in point.variants.values()]
+        yield f"{title:60}{''.join(figures)}"
         yield from (f"    {line}" for line in rest)
     if len(point.places) > _SHOWN:
         yield f"{len(point.places) - _SHOWN} more places (--format csv has all)"
@@ -162,7 +163,10 @@ def markdown(comparison: Comparison) -> str:
     tables = []
     for point in comparison.points:
         columns = "".join(f" {name}, ms/op | times/op |" for name in point.variants)
-        lines = [f"| waited in, {point.cpus} CPUs | state |{columns}", "|---|---|" + "--:|--:|" * len(point.variants)]
+        lines = [
+            f"| waited in, {point.cpus} CPUs | state |{columns}",
+            "|---|---|" + "--:|--:|" * len(point.variants),
+        ]
         for place, state in point.places[:_SHOWN]:
             figures = [_figures(waited, place, state, 20).split() for waited in point.variants.values()]
             cells = "".join(f" {pair[0]} | {pair[-1]} |" for pair in figures)

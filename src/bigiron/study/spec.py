@@ -165,7 +165,9 @@ def _check_blocked(spec: Spec) -> None:
     _checked("blocked_min_us", [spec.blocked_min_us], 1 << 40, least=0)
     unknown = set(spec.blocked_states) - set(STATES)
     if unknown:
-        raise UserError(f"blocked_states = {spec.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them")
+        raise UserError(
+            f"blocked_states = {spec.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them"
+        )
 
 
 def _for_rounds(spec: Spec, workload: Workload) -> Spec:
