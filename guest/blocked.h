@@ -47,7 +47,7 @@ struct blocked_facts {
 void report_counted(const struct blocked_facts *facts);
 
 /*
- * A way to count. All functions but `switched_on` return 0, or 1 after reporting the error; prepare() returns -1, and
+ * A way to count. All functions but count() return 0, or 1 after reporting the error; prepare() returns -1, and
  * says why in `why_not`, where this kernel cannot do it.
  */
 struct blocked_way {
