@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -35,10 +36,8 @@ def agent(workload: Workload, compiler: str, libbpf: Sequence[str] = ()) -> Path
 
 def bpf(name: str) -> Path:
     """The BPF program in bpf/: one file for every kernel and every little-endian architecture."""
-    multiarch = subprocess.run(
-        ["gcc", "-print-multiarch"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    flags = ("-target", "bpfel", "-mcpu=v3", "-O2", "-g", "-idirafter", f"/usr/include/{multiarch}", "-c")
+    debian_s_asm = f"/usr/include/{platform.machine()}-linux-gnu"  # clang looks there for its own target only
+    flags = ("-target", "bpfel", "-mcpu=v3", "-O2", "-g", "-idirafter", debian_s_asm, "-c")
     source = _source_folder("bpf") / f"{name}.bpf.c"
     return _compile(f"{name}.bpf.o", "clang", flags, [source], f"the BPF program {name}")
 
