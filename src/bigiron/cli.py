@@ -99,6 +99,7 @@ class Stacked(StrEnum):
 
     conflicts = "conflicts"
     work = "work"
+    blocked = "blocked"
 
 
 class Weight(StrEnum):
@@ -107,6 +108,8 @@ class Weight(StrEnum):
     accesses = "accesses"
     writes = "writes"
     instructions = "instructions"
+    microseconds = "microseconds"
+    times = "times"
 
 
 class Scope(StrEnum):
@@ -467,7 +470,7 @@ def export(
     cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
     tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
     weight: Annotated[
-        Weight | None, typer.Option(help="of a stack; accesses or instructions unless given")
+        Weight | None, typer.Option(help="of a stack; accesses, instructions or microseconds unless given")
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
     output: Annotated[

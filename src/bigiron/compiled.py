@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-import re
 import platform
+import re
 import shutil
 import subprocess
 import tempfile

@@ -54,12 +54,12 @@ def places(table: pl.DataFrame, contexts: Sequence[str] = CONTEXTS) -> pl.DataFr
 
 
 def stacks(table: pl.DataFrame, operations: int, contexts: Sequence[str]) -> pl.DataFrame:
-    """Nanoseconds and times per operation by `context`, `task` and `path`, for formats that hold stacks."""
+    """Microseconds and times per operation by `context`, `task` and `path`, for formats that hold stacks."""
     return (
         table.filter(pl.col("context").is_in(contexts))
         .group_by("context", "task", "path")
         .agg(
-            nanoseconds_per_op=pl.col("total_ns").sum() / operations,
+            microseconds_per_op=pl.col("total_ns").sum() / 1000 / operations,
             times_per_op=pl.col("count").sum() / operations,
         )
         .sort("context", "task", "path")
