@@ -73,7 +73,8 @@ def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
 
 
 def table_of(outcome: vm.Outcome) -> probes.Table:
-    return probes.probe("blocked").collect(probes.Raw(outcome.messages, Path(), X86_64))
+    ask = probes.Ask(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process", scope="kernel")
+    return probes.probe("blocked").collect(probes.Raw(outcome.messages, Path(), X86_64, Path(), ask))
 
 
 def sleeps_in(table: probes.Table) -> pl.DataFrame:
