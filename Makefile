@@ -2,7 +2,7 @@
 DEMO ?= demo-study
 PYTHON := .venv/bin/python
 BIGIRON := .venv/bin/bigiron
-C_SOURCES = $(wildcard guest/*.c plugin/*.c src/bigiron/workloads/*.c)
+C_SOURCES = $(wildcard guest/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint bench
@@ -30,6 +30,7 @@ lint: setup ## ruff, mypy, and the C compiler's warnings
 	$(PYTHON) -m mypy
 	bash -n setup.sh .ci/run
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
+	clang -target bpfel -Wall -Wextra -Werror -idirafter /usr/include/$$(gcc -print-multiarch) -fsyntax-only bpf/*.bpf.c
 
 bench: setup ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

@@ -12,6 +12,11 @@ declare -A why=(
     [make]="make demo, make test"
     [git]="reads kernel trees"
     [debian-archive-keyring]="verifies the kernels that bigiron fetches"
+    [clang]="compiles the BPF program of the probe blocked"
+    [libbpf-dev]="loads BPF programs: it is linked into the guest agent"
+    [libelf-dev]="reads them for libbpf"
+    [zlib1g-dev]="is needed by libelf"
+    [libzstd-dev]="is needed by libelf"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -30,10 +35,15 @@ main() {
 missing_packages() {
     venv_is_usable || find_python >/dev/null || echo python3-venv
     have gcc || echo gcc
-    [ -e "$(gcc -print-file-name=libc.a 2>/dev/null)" ] || echo libc6-dev
+    has_library libc.a || echo libc6-dev
     have make || echo make
     have git || echo git
     [ -e $keyring ] || echo debian-archive-keyring
+    have clang || echo clang
+    has_library libbpf.a || echo libbpf-dev
+    has_library libelf.a || echo libelf-dev
+    has_library libz.a || echo zlib1g-dev
+    ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || has_library libzstd.a || echo libzstd-dev
     qemu_is_usable || echo qemu-system-x86
 }
 
@@ -117,6 +127,9 @@ make_venv() {
         fail "pip install"
     stamp >.venv/setup-stamp
 }
+
+library() { gcc -print-file-name="$1" 2>/dev/null; } # its bare name where there is none
+has_library() { [ -e "$(library "$1")" ]; }
 
 qemu_is_usable() { # an option that needs plugins, then the version: both answered by one start
     local answer

@@ -18,7 +18,9 @@ static int job_line(struct job *job, const char *key, const char *value)
 		{ "warmup", &job->warmup },	  { "samples", &job->samples },
 		{ "sample_ms", &job->sample_ms }, { "operations", &job->operations },
 		{ "patience_s", &job->patience_s }, { "cpus_to_cycle", &job->cpus_to_cycle },
-		{ "depth", &job->depth },
+		{ "depth", &job->depth },	  { "blocked_min_us", &job->blocked_min_us },
+		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
+		{ "blocked_tgid", &job->blocked_tgid },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -37,6 +39,10 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->record |= RECORD_LOCKS;
 	else if (!strcmp(key, "watch"))
 		job->watch = 1;
+	else if (!strcmp(key, "blocked"))
+		job->blocked = strdup(value);
+	else if (!strcmp(key, "blocked_user"))
+		job->blocked_user = 1;
 	else if (!strcmp(key, "allow_hotplug"))
 		job->allow_hotplug = 1;
 	else if (!strcmp(key, "mode"))

@@ -27,6 +27,12 @@ struct job {
 	unsigned long nr_functions;
 	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */
 	unsigned long depth;	   /* of calls to trace, from those functions on */
+	char *blocked;		   /* the BPF program that counts blocked time, NULL: do not */
+	int blocked_user;	   /* with the stacks in user space */
+	unsigned long blocked_min_us;
+	unsigned long blocked_states; /* a set of them, 0: all */
+	unsigned long blocked_pid; /* 0: all */
+	unsigned long blocked_tgid;
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "blocked.h"
+#include "clock.h"
 #include "job.h"
 #include "operations.h"
 #include "recorder.h"
@@ -17,14 +19,6 @@
 
 /* Each look interrupts a task that is being measured. */
 #define POLL_NS 50000000
-
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
-}
 
 static void sleep_ns(uint64_t ns)
 {
@@ -36,7 +30,7 @@ static void sleep_ns(uint64_t ns)
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {
-	uint64_t deadline = now_ns() + job->patience_s * 1000000000ull;
+	uint64_t deadline = clock_ns() + job->patience_s * 1000000000ull;
 	uint64_t start[job->tasks];
 
 	for (unsigned long i = 0; i < job->tasks; i++)
@@ -47,10 +41,10 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 
 			if (report_dead_task(job))
 				return 1;
-			if (now_ns() > deadline && !done)
+			if (clock_ns() > deadline && !done)
 				return report_error("workload", "task %lu made no operation in %lu s (%s)", i,
 						    job->patience_s, stage);
-			if (now_ns() > deadline)
+			if (clock_ns() > deadline)
 				return report_error("workload",
 						    "task %lu made %lu of %lu operations in %lu s (%s): ask for fewer "
 						    "operations",
@@ -77,7 +71,7 @@ static void sample_now(const struct job *job)
 
 	for (unsigned long i = 0; i < job->tasks; i++)
 		operations[i] = task_operations(i);
-	report_sample(now_ns(), operations, job->tasks);
+	report_sample(clock_ns(), operations, job->tasks);
 }
 
 static int sample(const struct job *job)
@@ -143,6 +137,35 @@ static int trace_functions(const struct job *job)
 	return functions_end(job);
 }
 
+static int count_blocked(const struct job *job)
+{
+	uint64_t operations[job->tasks];
+
+	if (!job->blocked)
+		return 0;
+	report_stage("blocked");
+	if (blocked_begin())
+		return 1;
+	if (workload_has_rounds())
+		operations_watch(WATCH_BLOCKED);
+	else
+		blocked_count(1);
+	for (unsigned long i = 0; i < job->tasks; i++)
+		operations[i] = task_operations(i);
+	if (do_operations(job, "blocked"))
+		return 1;
+	/* A round began with a count. */
+	for (unsigned long i = 0; i < job->tasks; i++)
+		operations[i] = task_operations(i) - operations[i] - !!workload_has_rounds();
+	if (workload_has_rounds()) {
+		operations_watch(WATCH_NOTHING);
+	} else {
+		blocked_count(0);
+		gather_tasks(job);
+	}
+	return blocked_end(operations, job->tasks);
+}
+
 static int record(const struct job *job)
 {
 	struct recorder_arm arm = {
@@ -171,13 +194,13 @@ static int measure_rounds(const struct job *asked)
 	struct job job = *asked;
 
 	job.operations = operations_of_a_round();
-	return watch(&job) || record(&job) || trace_functions(&job);
+	return watch(&job) || record(&job) || trace_functions(&job) || count_blocked(&job);
 }
 
 static int measure_stretches(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || record(job) || trace_functions(job);
+	return warm_up(job) || sample(job) || record(job) || trace_functions(job) || count_blocked(job);
 }
 
 int measure(const struct job *job)
@@ -189,7 +212,7 @@ int measure(const struct job *job)
 		report_error("machine", "%d CPUs came up, not %lu", get_nprocs(), job->cpus);
 		return MEASURE_REPORTED;
 	}
-	if (start_tasks(job))
+	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "blocked.h"
+#include "clock.h"
 #include "report.h"
 #include "tracing.h"
 
@@ -84,14 +85,6 @@ static void read_grace_periods(struct reading *reading)
 		fclose(profile);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1000000000ull + time.tv_nsec;
-}
-
 static void read_usage(struct reading *reading)
 {
 	struct rusage usage;
@@ -106,6 +99,8 @@ void operation_begin(void)
 {
 	if (operations->watched == WATCH_FUNCTIONS)
 		tracing_write("tracing_on", "1");
+	if (operations->watched == WATCH_BLOCKED)
+		blocked_count(1);
 	if (operations->watched != WATCH_USAGE)
 		return;
 	read_grace_periods(&began);
@@ -119,6 +114,8 @@ void operation_end(unsigned long nr, int cpu)
 
 	if (operations->watched == WATCH_FUNCTIONS)
 		tracing_write("tracing_on", "0");
+	if (operations->watched == WATCH_BLOCKED)
+		blocked_count(0);
 	if (operations->watched != WATCH_USAGE)
 		return;
 	now.nanoseconds = clock_ns();

@@ -7,7 +7,7 @@
 int operations_prepare(unsigned long most);
 
 /* What is done around each operation. */
-enum operations_watched { WATCH_NOTHING, WATCH_USAGE, WATCH_FUNCTIONS };
+enum operations_watched { WATCH_NOTHING, WATCH_USAGE, WATCH_FUNCTIONS, WATCH_BLOCKED };
 
 /* By the agent, before a round and after it. */
 void operations_watch(enum operations_watched what);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "report.h"
 
+#include "blocked.h"
 #include "job.h"
 
 #include <errno.h>
@@ -162,6 +163,35 @@ void report_functions(char *const *names, const int *absent, unsigned long numbe
 			json_string(out, names[i]);
 			separator = ",";
 		}
+		fprintf(out, "]}");
+	}
+}
+
+void report_blocked(const struct blocked_row *row)
+{
+	WITH_PAYLOAD("blocked", out) {
+		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"task\":", row->pid, row->tgid);
+		json_string(out, row->task);
+		fprintf(out, ",\"state\":\"%c\",\"path\":", row->state);
+		json_string(out, row->path);
+		fprintf(out, ",\"user_path\":");
+		json_string(out, row->user_path);
+		fprintf(out, ",\"count\":%lu,\"total_ns\":%lu,\"max_ns\":%lu,\"histogram\":[", row->count,
+			row->total_ns, row->max_ns);
+		for (int i = 0; i < BUCKETS; i++)
+			fprintf(out, "%s%u", i ? "," : "", row->histogram[i]);
+		fprintf(out, "]}");
+	}
+}
+
+void report_counted(const struct blocked_facts *facts)
+{
+	WITH_PAYLOAD("counted", out) {
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", facts->way);
+		json_string(out, facts->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,\"operations\":[", facts->nanoseconds, facts->lost);
+		for (unsigned long i = 0; i < facts->tasks; i++)
+			fprintf(out, "%s%lu", i ? "," : "", facts->operations[i]);
 		fprintf(out, "]}");
 	}
 }

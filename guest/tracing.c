@@ -2,11 +2,11 @@
 #define _GNU_SOURCE
 #include "tracing.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,36 +111,30 @@ int functions_begin(const struct job *job)
 	return 0;
 }
 
-/* Over all CPUs, the number that follows `name` in their statistics. */
-static unsigned long sum_of_cpus(const char *name)
+unsigned long tracing_lost(int cpu)
 {
-	DIR *folder = opendir(TRACING_FOLDER "per_cpu");
-	unsigned long sum = 0;
+	char path[80], line[128];
+	unsigned long lost = 0, number;
+	FILE *stats;
 
-	for (struct dirent *cpu; folder && (cpu = readdir(folder));) {
-		char path[400], line[128];
-		unsigned long number;
-		FILE *stats;
-
-		snprintf(path, sizeof(path), TRACING_FOLDER "per_cpu/%s/stats", cpu->d_name);
-		stats = fopen(path, "re");
-		while (stats && fgets(line, sizeof(line), stats))
-			if (!strncmp(line, name, strlen(name)) && sscanf(line + strlen(name), "%lu", &number) == 1)
-				sum += number;
-		if (stats)
-			fclose(stats);
-	}
-	if (folder)
-		closedir(folder);
-	return sum;
+	snprintf(path, sizeof(path), TRACING_FOLDER "per_cpu/cpu%d/stats", cpu);
+	stats = fopen(path, "re");
+	while (stats && fgets(line, sizeof(line), stats))
+		if (sscanf(line, "overrun: %lu", &number) == 1 || sscanf(line, "dropped events: %lu", &number) == 1)
+			lost += number;
+	if (stats)
+		fclose(stats);
+	return lost;
 }
 
 int functions_end(const struct job *job)
 {
+	unsigned long lost = 0;
 	int failed;
 
-	report_functions(job->functions, absent, job->nr_functions,
-			 sum_of_cpus("overrun: ") + sum_of_cpus("dropped events: "), cost_of_a_call_ns);
+	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
+		lost += tracing_lost(cpu);
+	report_functions(job->functions, absent, job->nr_functions, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	tracing_write("current_tracer", "nop");
 	return failed;

@@ -8,6 +8,8 @@
 /* Write to a file of tracefs, in place of what it holds or behind it. Return 0, or -1 with errno. */
 int tracing_write(const char *file, const char *text);
 int tracing_append(const char *file, const char *text);
+/* How many events of a CPU found no room. */
+unsigned long tracing_lost(int cpu);
 
 struct job;
 /*

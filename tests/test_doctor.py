@@ -13,7 +13,8 @@ from bigiron.doctor import Check, can_run
 
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
-    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le", "BPF", "perf",
+    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le",
+    "BPF compiler, libbpf", "BPF", "perf",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from bigiron import cases, kernels, workloads
 from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import topology as topologies
+from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
 from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
 from bigiron.report import explain as explanation
@@ -92,6 +93,7 @@ class Compared(StrEnum):
     work = "work"
     operations = "operations"
     functions = "functions"
+    blocked = "blocked"
 
 
 class Stacked(StrEnum):
@@ -99,6 +101,7 @@ class Stacked(StrEnum):
 
     conflicts = "conflicts"
     work = "work"
+    blocked = "blocked"
 
 
 class Weight(StrEnum):
@@ -107,6 +110,8 @@ class Weight(StrEnum):
     accesses = "accesses"
     writes = "writes"
     instructions = "instructions"
+    microseconds = "microseconds"
+    times = "times"
 
 
 class Scope(StrEnum):
@@ -236,7 +241,8 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
     probe: Annotated[
-        str, typer.Option(help="what to record: conflicts,locks,work,functions,operations,throughput")
+        str,
+        typer.Option(help="what to record: conflicts,locks,work,functions,blocked,operations,throughput"),
     ] = ("conflicts"),
     scope: Annotated[
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
@@ -244,6 +250,9 @@ def run(
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
     functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
     depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
+    blocked_min_us: Annotated[
+        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+    ] = 0,
     cpus_to_cycle: Annotated[
         int, typer.Option(min=0, help="CPUs that go or come, in workloads of CPU hotplug; 0: all but one")
     ] = 0,
@@ -291,6 +300,7 @@ def run(
             cpus_to_cycle=cpus_to_cycle,
             functions=_words(functions),
             depth=depth,
+            blocked_min_us=blocked_min_us,
             memory_mib=memory,
             deadline_s=deadline,
             variant=[Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
@@ -379,6 +389,15 @@ def compare(
             end="",
         )
         return
+    if probe is Compared.blocked:
+        waited = blocked_report.compare_study(store.open_study(study), contexts)
+        print(
+            blocked_report.text(waited, paths)
+            if format is Format.text
+            else blocked_report.FORMATS[format.value](waited),
+            end="",
+        )
+        return
     if probe is Compared.operations:
         measured = operations_report.compare_study(store.open_study(study), base)
         print(operations_report.FORMATS[format.value](measured), end="")
@@ -458,7 +477,7 @@ def export(
     cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
     tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
     weight: Annotated[
-        Weight | None, typer.Option(help="of a stack; accesses or instructions unless given")
+        Weight | None, typer.Option(help="of a stack; accesses, instructions or microseconds unless given")
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
     output: Annotated[

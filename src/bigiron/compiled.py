@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -17,14 +18,28 @@ _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2")
 
 
-def agent(workload: Workload, compiler: str) -> Path:
+def agent(workload: Workload, compiler: str, libbpf: Sequence[str] = ()) -> Path:
     """The guest agent linked with one workload: a static program, PID 1 of a virtual machine.
 
-    UserError with the compiler's first error if the workload does not compile.
+    It can load BPF programs if it is told how to link with libbpf (`bigiron.libbpf`). UserError with the
+    compiler's first error if the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))
+    if libbpf:
+        # Without frame pointers the kernel does not find its way up a stack in user space.
+        libbpf = ("-fno-omit-frame-pointer", *libbpf)
+        ours += sorted(_source_folder("guest").glob("libbpf/*.c"))
     flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
-    return _compile("agent", compiler, flags, [*ours, workload.source], f"workload {workload.source}")
+    sources = [*ours, workload.source]
+    return _compile("agent", compiler, flags, sources, f"workload {workload.source}", libbpf)
+
+
+def bpf(name: str) -> Path:
+    """The BPF program in bpf/: one file for every kernel and every little-endian architecture."""
+    debian_s_asm = f"/usr/include/{platform.machine()}-linux-gnu"  # clang looks there for its own target only
+    flags = ("-target", "bpfel", "-mcpu=v3", "-O2", "-g", "-idirafter", debian_s_asm, "-c")
+    source = _source_folder("bpf") / f"{name}.bpf.c"
+    return _compile(f"{name}.bpf.o", "clang", flags, [source], f"the BPF program {name}")
 
 
 def recorder() -> Path:
@@ -50,18 +65,25 @@ def _source_folder(name: str) -> Path:
     return installed if installed.is_dir() else _HERE.parent.parent / name
 
 
-def _compile(name: str, compiler: str, flags: Sequence[str], sources: Sequence[Path], what: str) -> Path:
+def _compile(
+    name: str,
+    compiler: str,
+    flags: Sequence[str],
+    sources: Sequence[Path],
+    what: str,
+    libraries: Sequence[str] = (),
+) -> Path:
     tool = shutil.which(compiler)
     if tool is None:
         raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
-    final = cache_folder("compiled") / _digest((tool, *flags), sources) / name
+    final = cache_folder("compiled") / _digest((tool, *flags, *libraries), sources) / name
     if final.exists():
         return final
     final.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent) as folder:
         made = Path(folder) / name
         done = subprocess.run(
-            [tool, *flags, *sources, "-o", made],
+            [tool, *flags, *sources, "-o", made, *libraries],
             capture_output=True,
             text=True,
             errors="replace",
@@ -75,7 +97,7 @@ def _compile(name: str, compiler: str, flags: Sequence[str], sources: Sequence[P
 
 
 def _package(compiler: str) -> str:
-    return "gcc libc6-dev" if compiler == "gcc" else compiler
+    return {"gcc": "gcc libc6-dev", "clang": "clang libbpf-dev"}.get(compiler, compiler)
 
 
 def _digest(command: Iterable[str], sources: Sequence[Path]) -> str:
@@ -83,8 +105,8 @@ def _digest(command: Iterable[str], sources: Sequence[Path]) -> str:
     digest = hashlib.sha256("\0".join(command).encode())
     folders = {source.parent for source in sources}
     headers = sorted(header for folder in folders for header in folder.glob("*.h"))
-    guest_headers = sorted(_source_folder("guest").glob("*.h"))
-    for file in (*sources, *headers, *guest_headers):
+    shared = sorted(header for name in ("guest", "bpf") for header in _source_folder(name).glob("*.h"))
+    for file in (*sources, *headers, *shared):
         digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:32]
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bigiron import compiled, libbpf
 from bigiron.errors import UserError
 from bigiron.kernels import debian
+from bigiron.machines.architecture import X86_64
 from bigiron.machines.qemu import find_qemu, how_to_get
 
 State = Literal["ok", "missing", "limited"]
@@ -62,6 +64,7 @@ def examine() -> list[Check]:
             "powerpc64le-linux-gnu-gcc and its C library for static linking",
             "-static",
         ),
+        _bpf_programs(),
         _bpf(),
         _perf(),
     ]
@@ -152,6 +155,18 @@ def _kvm() -> Check:
         return Check("KVM", "ok", why)
     state: State = "limited" if _KVM.exists() else "missing"
     return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
+
+
+def _bpf_programs() -> Check:
+    name = "BPF compiler, libbpf"
+    try:
+        linked = libbpf.flags(X86_64)
+        program = compiled.bpf("blocked")
+    except UserError as error:
+        packages = " ".join(("clang", *libbpf.PACKAGES))
+        advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
+        return Check(name, "missing", str(error), advice)
+    return Check(name, "ok", f"clang made {program.name}; {' '.join(linked)}")
 
 
 def _bpf() -> Check:

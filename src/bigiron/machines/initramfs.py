@@ -4,6 +4,7 @@ Format: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -35,8 +36,8 @@ def archive(entries: list[Entry]) -> bytes:
     return b"".join(records) + _record(Entry("TRAILER!!!", 0), 0)
 
 
-def initramfs(agent: bytes, job: str) -> bytes:
-    """What a virtual machine boots into: the agent as `/init`, the job as `/job`, a console."""
+def initramfs(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -> bytes:
+    """What a virtual machine boots into: the agent as `/init`, the job as `/job`, a console, more files."""
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
     return archive(
         [
@@ -44,5 +45,6 @@ def initramfs(agent: bytes, job: str) -> bytes:
             Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
             Entry("init", stat.S_IFREG | 0o755, agent),
             Entry("job", stat.S_IFREG | 0o644, job.encode()),
+            *(Entry(name, stat.S_IFREG | 0o644, content) for name, content in (files or {}).items()),
         ]
     )

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -48,6 +48,7 @@ class VirtualMachine:
     plugin: Path | None = None
     results: Path | None = None
     ram: GuestRam | None = None
+    files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
 
     @property
@@ -116,7 +117,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     """
     with tempfile.TemporaryDirectory(prefix="bigiron-") as folder, tempfile.TemporaryFile() as stderr:
         initrd = Path(folder) / "initramfs"
-        initrd.write_bytes(initramfs(vm.agent.read_bytes(), vm.job))
+        initrd.write_bytes(initramfs(vm.agent.read_bytes(), vm.job, _contents(vm.files)))
         console, their_console = socket.socketpair()
         agent, their_agent = socket.socketpair()
         with console, agent:
@@ -139,6 +140,10 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
             finally:
                 process.kill()
                 process.wait()
+
+
+def _contents(files: Iterable[Path]) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in files}
 
 
 class _QemuEndedError(Exception):

@@ -23,6 +23,9 @@ class Ask:
     scope: Literal["kernel", "user"]
     functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
     depth: int = 1
+    blocked_min_us: int = 0  # shorter times are not counted
+    blocked_states: str = ""  # letters of the only states that are; "" for all
+    blocked_user: bool = False  # with stacks in user space
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,4 @@ class Probe:
     needs_recorder: bool
     job: Callable[[Ask], list[str]]
     collect: Callable[[Raw], Table]
+    needs_bpf: bool = False

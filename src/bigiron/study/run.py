@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 import bigiron
-from bigiron import compiled, kernels, probes
+from bigiron import compiled, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import topology, vm
@@ -47,7 +47,7 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if {"throughput", "operations", "functions"} & set(spec.probes):
+    if {"throughput", "operations", "functions", "blocked"} & set(spec.probes):
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -59,6 +59,7 @@ class Programs:
 
     agent: Path
     recorder: Path | None
+    bpf: tuple[Path, ...] = ()
 
 
 def prepare(spec: Spec, workload: Workload) -> Programs:
@@ -67,8 +68,13 @@ def prepare(spec: Spec, workload: Workload) -> Programs:
     require_qemu(target.qemu)
     for cpus in spec.cpus:
         vm.check_memory(_memory_mib(spec, cpus), cpus)
-    agent = compiled.agent(workload, target.compiler)
-    return Programs(agent, compiled.recorder() if probes.needs_recorder(spec.probes) else None)
+    programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
+    agent = compiled.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    return Programs(
+        agent,
+        compiled.recorder() if probes.needs_recorder(spec.probes) else None,
+        tuple(compiled.bpf(name) for name in programs),
+    )
 
 
 def run(study: Study, programs: Programs, jobs: int, progress: Progress) -> list[CellRecord]:
@@ -151,14 +157,25 @@ def _machine(
         plugin=programs.recorder,
         results=results,
         ram=ram,
+        files=programs.bpf,
         # The recorder needs QEMU's own emulation.
         kvm=programs.recorder is None and vm.kvm_works()[0],
     )
 
 
 def _ask(spec: Spec, cell: Cell) -> probes.Ask:
-    functions = tuple(spec.functions)
-    return probes.Ask(cell.cpus, cell.tasks, spec.operations, spec.mode, spec.scope, functions, spec.depth)
+    return probes.Ask(
+        cell.cpus,
+        cell.tasks,
+        spec.operations,
+        spec.mode,
+        spec.scope,
+        functions=tuple(spec.functions),
+        depth=spec.depth,
+        blocked_min_us=spec.blocked_min_us,
+        blocked_states=spec.blocked_states,
+        blocked_user=spec.blocked_user,
+    )
 
 
 def _job(spec: Spec, cell: Cell) -> str:
@@ -206,6 +223,9 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "cpus_to_cycle": spec.cpus_to_cycle,
             "functions": spec.functions,
             "depth": spec.depth,
+            "blocked_min_us": spec.blocked_min_us,
+            "blocked_states": spec.blocked_states,
+            "blocked_user": spec.blocked_user,
             "kernel": kernel.name,
             "kernel_release": kernel.release,
             "kernel_version": kernel.version,

@@ -10,6 +10,7 @@ from bigiron import kernels, probes, workloads
 from bigiron.errors import UserError
 from bigiron.machines import topology
 from bigiron.machines.architecture import architecture
+from bigiron.probes.blocked import STATES
 from bigiron.workloads import Workload
 
 FORMAT = 1
@@ -58,6 +59,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """That the probe functions traces: names, with * for any part of one."""
     depth: int = 2
     """How deep it traces: 1 for those functions alone, 2 with what they call, ..."""
+    blocked_min_us: int = 0
+    """Shorter times off the CPU the probe blocked leaves out."""
+    blocked_states: str = ""
+    """Letters of the only states that it counts, as ps shows them (`DS`); all unless given."""
+    blocked_user: bool = False
+    """Whether it takes stacks in user space too."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -114,6 +121,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
             f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
         )
     _check_functions(spec)
+    _check_blocked(spec)
     target = architecture(spec.arch)
     for name in spec.probes:
         if name == "operations" and not workload.has_rounds:
@@ -148,6 +156,18 @@ def _check_functions(spec: Spec) -> None:
         if not _FUNCTION.fullmatch(function):
             raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
     _checked("depth", [spec.depth], 100)
+
+
+def _check_blocked(spec: Spec) -> None:
+    asked = spec.blocked_min_us or spec.blocked_states or spec.blocked_user
+    if asked and "blocked" not in spec.probes:
+        raise UserError("blocked time is counted by the probe blocked: add it with --probe")
+    _checked("blocked_min_us", [spec.blocked_min_us], 1 << 40, least=0)
+    unknown = set(spec.blocked_states) - set(STATES)
+    if unknown:
+        raise UserError(
+            f"blocked_states = {spec.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them"
+        )
 
 
 def _for_rounds(spec: Spec, workload: Workload) -> Spec:

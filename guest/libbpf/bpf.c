@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Blocked time, counted in the kernel by bpf/blocked.bpf.c. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "blocked.h"
+#include "job.h"
+#include "names.h"
+#include "report.h"
+
+static struct bpf_object *object;
+static struct bpf_program *program;
+static struct bpf_link *attached;
+static char complaint[256]; /* libbpf's first warning: later ones follow from it */
+
+static int listen(enum libbpf_print_level level, const char *format, va_list args)
+{
+	if (level == LIBBPF_WARN && !complaint[0]) {
+		vsnprintf(complaint, sizeof(complaint), format, args);
+		complaint[strcspn(complaint, "\n")] = 0;
+	}
+	return 0;
+}
+
+static int fd_of(const char *map)
+{
+	return bpf_object__find_map_fd_by_name(object, map);
+}
+
+static int set_filter(const struct job *job)
+{
+	const struct blocked_filter filter = {
+		.pid = job->blocked_pid,
+		.tgid = job->blocked_tgid,
+		.states = job->blocked_states,
+		.user_stacks = job->blocked_user,
+		.min_ns = job->blocked_min_us * 1000,
+		.left_out = { getppid(), getpid() },
+	};
+
+	return bpf_map__set_initial_value(bpf_object__find_map_by_name(object, ".rodata"), &filter, sizeof(filter));
+}
+
+/* Each CPU has kernel threads of its own: room for them beside what the program's maps have for all others. */
+static int make_room(const char *name)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+
+	return bpf_map__set_max_entries(map, bpf_map__max_entries(map) + 64 * get_nprocs_conf());
+}
+
+/* One of the two programs: kernels without types cannot check the other. */
+static int open_object(const char *path)
+{
+	int typed = !access("/sys/kernel/btf/vmlinux", R_OK);
+	LIBBPF_OPTS(bpf_object_open_opts, options);
+
+	/* libbpf wants types even where no program that is to be loaded refers to any: it gets the object's own. */
+	if (!typed)
+		options.btf_custom_path = path;
+	object = bpf_object__open_file(path, &options);
+	if (!object)
+		return -1;
+	program = bpf_object__find_program_by_name(object, typed ? "typed" : "untyped");
+	return bpf_program__set_autoload(bpf_object__find_program_by_name(object, typed ? "untyped" : "typed"), 0);
+}
+
+static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
+{
+	libbpf_set_print(listen);
+	if (open_object(job->blocked) || set_filter(job) || make_room("departures") || make_room("rows"))
+		return report_error("machine", "cannot use %s: %m", job->blocked);
+	if (bpf_object__load(object)) {
+		snprintf(why_not, 256, "%s", complaint[0] ? complaint : strerror(errno));
+		return -1;
+	}
+	*counting = mmap(NULL, sizeof(**counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
+	if (*counting == MAP_FAILED)
+		return report_error("machine", "cannot share memory with the BPF program: %m");
+	return 0;
+}
+
+static int begin(void)
+{
+	attached = bpf_program__attach(program);
+	if (!attached)
+		return report_error("machine", "cannot attach the BPF program: %s", complaint);
+	return 0;
+}
+
+static void count(int on)
+{
+	(void)on; /* the program looks at the time since when */
+}
+
+/* The addresses of a stack, innermost first; returns how many. */
+static int read_stack(int stack, uint64_t frames[MOST_FRAMES])
+{
+	uint32_t id = stack & ~SECOND_MAP;
+	int depth = 0;
+
+	memset(frames, 0, MOST_FRAMES * sizeof(*frames));
+	if (stack < 0 || bpf_map_lookup_elem(fd_of(stack & SECOND_MAP ? "more_stacks" : "stacks"), &id, frames))
+		return 0;
+	/* POWER has zeroes among the first, for what was no address of a function; and zeroes follow the last. */
+	for (int i = 0; i < MOST_FRAMES; i++)
+		if (frames[i])
+			frames[depth++] = frames[i];
+	return depth;
+}
+
+static void for_each_row(void (*each)(const struct blocked_key *key, const struct blocked_value *value))
+{
+	struct blocked_key key, *previous = NULL;
+	struct blocked_value value;
+
+	while (!bpf_map_get_next_key(fd_of("rows"), previous, &key)) {
+		if (!bpf_map_lookup_elem(fd_of("rows"), &key, &value))
+			each(&key, &value);
+		previous = &key;
+	}
+}
+
+static void want_names(const struct blocked_key *key, const struct blocked_value *value)
+{
+	uint64_t frames[MOST_FRAMES];
+
+	(void)value;
+	names_want_kernel(frames, read_stack(key->kernel_stack, frames));
+}
+
+static void report(const struct blocked_key *key, const struct blocked_value *value)
+{
+	uint64_t frames[MOST_FRAMES];
+	char *path = names_kernel_path(frames, read_stack(key->kernel_stack, frames));
+	char *user_path = names_user_path(value->tgid, frames, read_stack(key->user_stack, frames));
+
+	report_blocked(&(struct blocked_row){
+		.pid = key->pid,
+		.tgid = value->tgid,
+		.task = value->task,
+		.state = blocked_letter(key->state),
+		.path = path,
+		.user_path = user_path,
+		.count = value->count,
+		.total_ns = value->total_ns,
+		.max_ns = value->max_ns,
+		.histogram = value->histogram,
+	});
+	free(path);
+	free(user_path);
+}
+
+static int end(void)
+{
+	bpf_link__destroy(attached);
+	for_each_row(want_names);
+	if (names_find_kernel())
+		return report_error("machine", "cannot read the kernel's symbols: %m");
+	for_each_row(report);
+	return 0;
+}
+
+const struct blocked_way by_bpf = { "bpf", prepare, begin, count, end };

@@ -1,0 +1,84 @@
+"""libbpf and what it needs, as static libraries: for agents that load a BPF program into their kernel.
+
+For this machine's architecture they are its own; for another they come from Debian's packages, verified, into
+the cache.
+"""
+
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from bigiron.cache import cache_folder
+from bigiron.errors import UserError
+from bigiron.kernels import debian
+from bigiron.machines.architecture import Architecture
+
+PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
+_LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")
+_ZSTD = ("libzstd-dev", "libzstd.a")  # of newer releases' libelf
+_WANTED = "the probe blocked needs the static libraries libbpf, libelf and zlib"
+
+
+def flags(target: Architecture) -> tuple[str, ...]:
+    """What the target's compiler is told to link with them; UserError says how to get them."""
+    if target.compiler == "gcc":
+        missing = [name for name in _LIBRARIES if not _has(target, name)]
+        if missing:
+            raise UserError(f"{_WANTED}: apt-get install {' '.join(PACKAGES)} (no {', '.join(missing)})")
+        zstd = _has(target, _ZSTD[1])
+        folders: tuple[str, ...] = ()
+    else:
+        unpacked = _fetched(target)
+        folder = next((unpacked / "usr/lib").glob("*/libbpf.a")).parent
+        zstd = (folder / _ZSTD[1]).exists()
+        folders = ("-isystem", str(unpacked / "usr/include"), "-L", str(folder))
+    return (*folders, "-lbpf", "-lelf", "-lz", *(["-lzstd"] if zstd else []))
+
+
+def _has(target: Architecture, library: str) -> bool:
+    """A compiler that does not find a library answers with its bare name."""
+    compiler = shutil.which(target.compiler)
+    if compiler is None:
+        return True  # who compiles says so
+    done = subprocess.run(
+        [compiler, f"-print-file-name={library}"], capture_output=True, text=True, check=False
+    )
+    return Path(done.stdout.strip()).is_absolute()
+
+
+def _fetched(target: Architecture) -> Path:
+    """The packages of this machine's Debian release, unpacked: its cross compiler's C library fits them."""
+    release = _release()
+    final = cache_folder("libraries") / f"{release}-{target.name}"
+    if final.is_dir():
+        return final
+    apt = debian.Apt(target.name)
+    refused = apt.update(lambda _step: None)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".new-") as staging:
+        folder = Path(staging)
+        unpacked = folder / "unpacked"
+        packages = [*PACKAGES, *([_ZSTD[0]] if release != "bookworm" else [])]
+        try:
+            files = apt.download([f"{package}/{release}" for package in packages], folder)
+        except UserError as error:
+            raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
+        for file in files:
+            subprocess.run(["dpkg-deb", "--extract", file, unpacked], check=True, capture_output=True)
+        if not final.is_dir():
+            unpacked.rename(final)
+    return final
+
+
+def _release() -> str:
+    try:
+        release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        release = ""
+    if release not in debian.MAIN_SUITES:
+        raise UserError(
+            f"{_WANTED}; for another architecture than this machine's they come from Debian's packages, "
+            "and this machine does not run Debian 11, 12 or 13"
+        )
+    return release

@@ -1,0 +1,88 @@
+"""blocked: how long tasks were off the CPU, where in the kernel they left it, and why.
+
+Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel has no BPF, by the agent from
+the scheduler's events. Only times that both began and ended in recorded operations count.
+"""
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "context": pl.String,  # operation or kthread: whose time it was
+    "task": pl.String,  # the task's name
+    "pid": pl.UInt32,
+    "tgid": pl.UInt32,
+    "state": pl.String,  # S, D, I, ... as ps shows them; R: it could have run, and another task did
+    "path": pl.String,  # functions in which it left the CPU, outermost first: "do_syscall_64;...;__schedule"
+    "user_path": pl.String,  # of its program; "" unless asked for
+    "count": pl.UInt64,  # how many times
+    "total_ns": pl.UInt64,
+    "max_ns": pl.UInt64,
+    "histogram": pl.List(pl.UInt32),  # times shorter than 2048 ns, 4096 ns, 8192 ns, ...
+}
+
+STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
+"""Letters of the states in which a task leaves its CPU, and their bits (bpf/blocked_maps.h)."""
+
+
+def _job(ask: Ask) -> list[str]:
+    states = sum(STATES[letter] for letter in set(ask.blocked_states))
+    return [
+        "blocked /blocked.bpf.o",
+        f"blocked_min_us {ask.blocked_min_us}",
+        f"blocked_states {states}",
+        *(["blocked_user"] if ask.blocked_user else []),
+        f"operations {ask.operations}",
+    ]
+
+
+def _collect(raw: Raw) -> Table:
+    said = [message.content for message in raw.messages if message.type == "counted"]
+    if not said:
+        raise MachineError("the agent reported no blocked time")
+    rows = [
+        {
+            **message.content,
+            "context": _context(message.content["path"], message.content["state"]),
+            "path": _to_the_scheduler(message.content["path"]),
+        }
+        for message in raw.messages
+        if message.type == "blocked"
+    ]
+    frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
+    return Table(frame.sort("total_ns", descending=True), said[-1])
+
+
+def _context(path: str, state: str) -> str:
+    """On whose behalf it waited: a kernel thread in state D has something to do, for somebody.
+
+    >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
+    'kthread'
+    >>> _context("ret_from_fork;kthread;worker_thread;process_one_work;_cpu_down;synchronize_rcu", "D")
+    'operation'
+    """
+    is_kthread = not {"kthread", "kthreadd"}.isdisjoint(path.split(";")[:3])
+    return "kthread" if is_kthread and state != "D" else "operation"
+
+
+def _to_the_scheduler(path: str) -> str:
+    """Without the tracer's own functions, which the scheduler calls.
+
+    >>> _to_the_scheduler("ksys_read;schedule;__schedule;bpf_trace_run4;bpf_prog_905b7a70fdcae1b2_typed")
+    'ksys_read;schedule;__schedule'
+    """
+    frames = path.split(";")
+    last = max((at for at, frame in enumerate(frames) if frame.startswith("__schedule")), default=None)
+    return ";".join(frames[: last + 1]) if last is not None else path
+
+
+PROBE = Probe(
+    name="blocked",
+    description="how long tasks were off the CPU, in which function and why",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+    needs_bpf=True,
+)
