@@ -298,8 +298,9 @@ def test_text_names_what_does_not_grow_and_warns_of_the_distance(free_space: Pat
     assert max(map(len, answer.out.splitlines())) <= 100
     assert "predicted at 512" in answer.out
     assert "512 CPUs are 64 times the most that were measured" in answer.out
-    said = re.search(r"struct lruvec\.lru_lock \([^)]*\): constant, (\S+)", " ".join(answer.out.split()))
-    assert said and float(said[1]) == pytest.approx(4, abs=0.2), "taken and released twice an operation"
+    said = " ".join(answer.out.split())
+    # A page comes to the list of its generation and goes from it: two counts, each read and written.
+    assert re.search(r"lrugen\.nr_pages\[\d+\] \([^)]*\): constant, 4( |$)", said), answer.out
 
 
 def test_every_format_has_the_same_series(free_space: Path, series: list[dict[str, Any]]) -> None:
