@@ -224,7 +224,7 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "functions": spec.functions,
             "depth": spec.depth,
             "blocked_min_us": spec.blocked_min_us,
-            "blocked_states": spec.blocked_states,
+            "blocked_states": spec.blocked_states or "all",
             "blocked_user": spec.blocked_user,
             "kernel": kernel.name,
             "kernel_release": kernel.release,
