@@ -84,6 +84,14 @@ struct {
 	__uint(value_size, MOST_FRAMES * sizeof(__u64));
 } more_stacks SEC(".maps");
 
+/* Apart, as programs without frame pointers have no end of stacks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 2048);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, MOST_FRAMES * sizeof(__u64));
+} user_stacks SEC(".maps");
+
 static __always_inline int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 {
 	if (filter.pid && pid != filter.pid)
@@ -96,13 +104,13 @@ static __always_inline int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 }
 
 /* A stack's place in the map is its hash: where another has it already, the second map has one. */
-static __always_inline int stack_of(void *ctx, __u64 flags)
+static __always_inline int kernel_stack_of(void *ctx)
 {
-	int stack = bpf_get_stackid(ctx, &stacks, flags);
+	int stack = bpf_get_stackid(ctx, &stacks, 0);
 
 	if (stack != -17 /* EEXIST */)
 		return stack;
-	stack = bpf_get_stackid(ctx, &more_stacks, flags);
+	stack = bpf_get_stackid(ctx, &more_stacks, 0);
 	if (stack >= 0)
 		return stack | SECOND_MAP;
 	__sync_fetch_and_add(&counting.lost, 1);
@@ -135,8 +143,8 @@ static __always_inline void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, 
 	}
 	departure->tgid = tgid;
 	departure->state = state;
-	departure->kernel_stack = stack_of(ctx, 0);
-	departure->user_stack = filter.user_stacks ? stack_of(ctx, BPF_F_USER_STACK) : -1;
+	departure->kernel_stack = kernel_stack_of(ctx);
+	departure->user_stack = filter.user_stacks ? bpf_get_stackid(ctx, &user_stacks, BPF_F_USER_STACK) : -1;
 	departure->when = now;
 }
 

@@ -49,11 +49,16 @@ static int set_filter(const struct job *job)
 }
 
 /* Each CPU has kernel threads of its own: room for them beside what the program's maps have for all others. */
-static int make_room(const char *name)
+static int make_room(const struct job *job)
 {
-	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+	struct bpf_map *departures = bpf_object__find_map_by_name(object, "departures");
+	struct bpf_map *rows = bpf_object__find_map_by_name(object, "rows");
+	struct bpf_map *user_stacks = bpf_object__find_map_by_name(object, "user_stacks");
+	int more = 64 * get_nprocs_conf();
 
-	return bpf_map__set_max_entries(map, bpf_map__max_entries(map) + 64 * get_nprocs_conf());
+	return bpf_map__set_max_entries(departures, bpf_map__max_entries(departures) + more) ||
+	       bpf_map__set_max_entries(rows, bpf_map__max_entries(rows) + more) ||
+	       (!job->blocked_user && bpf_map__set_max_entries(user_stacks, 1));
 }
 
 /* One of the two programs: kernels without types cannot check the other. */
@@ -75,7 +80,7 @@ static int open_object(const char *path)
 static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
 {
 	libbpf_set_print(listen);
-	if (open_object(job->blocked) || set_filter(job) || make_room("departures") || make_room("rows"))
+	if (open_object(job->blocked) || set_filter(job) || make_room(job))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
 	if (bpf_object__load(object)) {
 		snprintf(why_not, 256, "%s", complaint[0] ? complaint : strerror(errno));
@@ -101,19 +106,24 @@ static void count(int on)
 }
 
 /* The addresses of a stack, innermost first; returns how many. */
-static int read_stack(int stack, uint64_t frames[MOST_FRAMES])
+static int read_stack(const char *map, int stack, uint64_t frames[MOST_FRAMES])
 {
 	uint32_t id = stack & ~SECOND_MAP;
 	int depth = 0;
 
 	memset(frames, 0, MOST_FRAMES * sizeof(*frames));
-	if (stack < 0 || bpf_map_lookup_elem(fd_of(stack & SECOND_MAP ? "more_stacks" : "stacks"), &id, frames))
+	if (stack < 0 || bpf_map_lookup_elem(fd_of(map), &id, frames))
 		return 0;
 	/* POWER has zeroes among the first, for what was no address of a function; and zeroes follow the last. */
 	for (int i = 0; i < MOST_FRAMES; i++)
 		if (frames[i])
 			frames[depth++] = frames[i];
 	return depth;
+}
+
+static int read_kernel_stack(int stack, uint64_t frames[MOST_FRAMES])
+{
+	return read_stack(stack & SECOND_MAP ? "more_stacks" : "stacks", stack, frames);
 }
 
 static void for_each_row(void (*each)(const struct blocked_key *key, const struct blocked_value *value))
@@ -133,14 +143,14 @@ static void want_names(const struct blocked_key *key, const struct blocked_value
 	uint64_t frames[MOST_FRAMES];
 
 	(void)value;
-	names_want_kernel(frames, read_stack(key->kernel_stack, frames));
+	names_want_kernel(frames, read_kernel_stack(key->kernel_stack, frames));
 }
 
 static void report(const struct blocked_key *key, const struct blocked_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
-	char *path = names_kernel_path(frames, read_stack(key->kernel_stack, frames));
-	char *user_path = names_user_path(value->tgid, frames, read_stack(key->user_stack, frames));
+	char *path = names_kernel_path(frames, read_kernel_stack(key->kernel_stack, frames));
+	char *user_path = names_user_path(value->tgid, frames, read_stack("user_stacks", key->user_stack, frames));
 
 	report_blocked(&(struct blocked_row){
 		.pid = key->pid,
