@@ -18,7 +18,7 @@
 
 /* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
 #define BUFFER_OF_ROUNDS "4096"
-#define BUFFER_OF_STRETCHES "256"
+#define BUFFER_OF_STRETCHES "64"
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];

@@ -32,13 +32,16 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending = bytearray()
+        self._needed = 0  # bytes without which there is no next message: a long one comes in very many pieces
         self.damaged = 0
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that `data` completes."""
         self._pending += data
-        messages = []
+        messages: list[Message] = []
+        if len(self._pending) < self._needed:
+            return messages
         while (found := self._next()) is not None:
             if isinstance(found, Message):
                 messages.append(found)
@@ -46,6 +49,7 @@ class Decoder:
 
     def _next(self) -> Message | bool | None:
         """A message; False where something damaged was skipped; None where more bytes are needed."""
+        self._needed = 0
         start = self._pending.find(_START)
         if start < 0:
             self._pending = self._pending[-len(_START) :]
@@ -62,6 +66,7 @@ class Decoder:
         if not 0 <= length <= _LONGEST_PAYLOAD:
             return self._skip()
         if len(rest) <= length:
+            self._needed = len(header) + len(newline) + length + 1
             return None
         payload = rest[:length]
         if zlib.crc32(payload) != checksum:
