@@ -120,8 +120,11 @@ static int trace_functions(const struct job *job)
 	if (!job->nr_functions)
 		return 0;
 	report_stage("functions");
+	/* To change the code of every function, all CPUs are interrupted some hundred times. */
+	gather_tasks(job);
 	if (functions_begin(job))
 		return 1;
+	spread_tasks(job);
 	if (workload_has_rounds())
 		operations_watch(WATCH_FUNCTIONS);
 	else

@@ -169,14 +169,25 @@ void release_tasks(const struct job *job)
 			report_error("machine", "cannot release task %lu: %m", i);
 }
 
+static void pin(const struct task *task, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(thread_ids[task->nr], sizeof(set), &set);
+}
+
 void gather_tasks(const struct job *job)
 {
-	cpu_set_t first;
-
-	CPU_ZERO(&first);
-	CPU_SET(tasks[0].cpu, &first);
 	for (unsigned long i = 0; i < job->tasks; i++)
-		sched_setaffinity(thread_ids[i], sizeof(first), &first);
+		pin(&tasks[i], tasks[0].cpu);
+}
+
+void spread_tasks(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->tasks; i++)
+		pin(&tasks[i], tasks[i].cpu);
 }
 
 void stop_tasks(const struct job *job)

@@ -17,8 +17,9 @@ int workload_has_rounds(void);
 unsigned long operations_of_a_round(void);
 /* By the task of a workload that has rounds: wait until one is wanted. A round begins with a count. */
 void begin_round(unsigned long long *iterations);
-/* All onto one CPU: an emulator lets each busy CPU run for long before the one that has an interrupt to handle. */
+/* All onto one CPU, and back: an emulator lets each busy CPU run for long before one that has an interrupt to handle. */
 void gather_tasks(const struct job *job);
+void spread_tasks(const struct job *job);
 void stop_tasks(const struct job *job);
 
 uint64_t task_slots(void); /* address of the first counter */

@@ -58,21 +58,20 @@ static unsigned long calls_take_ns(void)
 	return (to.tv_sec - from.tv_sec) * 1000000000l + to.tv_nsec - from.tv_nsec;
 }
 
-/* What a call takes longer when it is traced. */
-static void calibrate(void)
+/* Switching the tracer on changes the code of every kernel function: it takes seconds in an emulator, so it is done once. */
+static int start_tracer(void)
 {
-	unsigned long without, with;
+	unsigned long without = calls_take_ns(), with;
 
-	without = calls_take_ns();
-	if (tracing_write("set_graph_function", "*sys_getppid\n"))
-		return;
 	tracing_write("max_graph_depth", "1");
-	tracing_write("current_tracer", "function_graph");
+	tracing_write("set_graph_function", "*sys_getppid\n");
+	if (tracing_write("current_tracer", "function_graph"))
+		return report_error("machine", "cannot trace functions: %m");
 	tracing_write("tracing_on", "1");
 	with = calls_take_ns();
 	tracing_write("tracing_on", "0");
-	tracing_write("current_tracer", "nop");
 	cost_of_a_call_ns = with > without ? (with - without) / CALIBRATION_CALLS : 0;
+	return 0;
 }
 
 int functions_begin(const struct job *job)
@@ -90,9 +89,10 @@ int functions_begin(const struct job *job)
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
-	calibrate();
 	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
 		return report_error("machine", "cannot get memory to trace into: %m");
+	if (start_tracer())
+		return 1;
 	snprintf(number, sizeof(number), "%lu", job->depth);
 	tracing_write("max_graph_depth", number);
 	tracing_write("set_graph_function", "");
@@ -105,8 +105,6 @@ int functions_begin(const struct job *job)
 	if (nr_absent == job->nr_functions)
 		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
 				    job->functions[0]);
-	if (tracing_write("current_tracer", "function_graph"))
-		return report_error("machine", "cannot trace functions: %m");
 	tracing_write("trace", "");
 	return 0;
 }

@@ -158,7 +158,7 @@ def test_power(tmp_path: Path) -> None:
 def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
     measured(
         "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
-        "--functions", "__do_sys_getppid", "--depth", "1", "-o", tmp_path / "s",
+        "--functions", "__do_sys_getppid", "--depth", "1", "--deadline", "250", "-o", tmp_path / "s",
     )  # fmt: skip
     traced = package.open_study(tmp_path / "s").tables("functions").filter(path="")
     assert len(traced.filter(function="__do_sys_getppid")) >= 500
