@@ -152,7 +152,7 @@ def test_an_object_of_no_type_is_known_by_who_allocated_it(kernel: str) -> None:
     guest = left_by(kernel)
     seen = {(one.address, 1): one for one in guest.allocations}
     names = guest.objects.names(seen)
-    untyped = {access: name for access, name in names.items() if "allocated in" in name}
+    untyped = {access: found.name for access, found in names.items() if "allocated in" in found.name}
     assert untyped
     for access, name in untyped.items():
         assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, allocated in {re.escape(seen[access].site)}\)", name)
@@ -171,7 +171,8 @@ def test_an_object_of_kmalloc_that_was_there_before_says_so() -> None:
     ]
     names = objects.names((start, 1) for start in kmalloc).values()
     assert any(
-        re.fullmatch(r"kmalloc-\S+ \(\d+ bytes, allocated before the recording\)", name) for name in names
+        re.fullmatch(r"kmalloc-\S+ \(\d+ bytes, allocated before the recording\)", found.name)
+        for found in names
     )
 
 
@@ -186,12 +187,13 @@ def test_what_was_freed_is_known_by_its_allocation() -> None:
     objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, X86_64, seen)
     lockref = offset_of(guest, "dentry", "d_lockref")
     names = objects.names([(free + 192 + lockref, 4), (free + 512 + 99, 1), (free + 512 + 100, 1), (free, 8)])
-    assert names == {
+    assert {access: found.name for access, found in names.items()} == {
         (free + 192 + lockref, 4): "struct dentry.d_lockref.lock (freed)",
         (free + 512 + 99, 1): "kmalloc+0x63 (100 bytes, freed, allocated in alloc_pipe_info+0x5c)",
         (free + 512 + 100, 1): "page or slab object: free page",
         (free, 8): "page or slab object: free page",
     }
+    assert names[free + 192 + lockref, 4].types == "dentry;lockref;spinlock_t"
 
 
 def free_pages(guest: Guest) -> Iterator[int]:
