@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * No system call: user memory only (--scope user). Counters of eight tasks lie in one cache line: false sharing, which
- * counters_padded has not.
- */
+/* User memory only (--scope user): counters of eight tasks lie in one cache line, which is false sharing. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * No system call: user memory only (--scope user). Each counter has a cache line of its own, of the largest kind there
- * is; in counters_packed eight share one.
- */
+/* User memory only (--scope user): the counters of counters_packed, each in a cache line of its own. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
