@@ -20,7 +20,7 @@ static int job_line(struct job *job, const char *key, const char *value)
 		{ "patience_s", &job->patience_s }, { "cpus_to_cycle", &job->cpus_to_cycle },
 		{ "depth", &job->depth },	  { "blocked_min_us", &job->blocked_min_us },
 		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
-		{ "blocked_tgid", &job->blocked_tgid },
+		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -41,6 +41,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->watch = 1;
 	else if (!strcmp(key, "blocked"))
 		job->blocked = strdup(value);
+	else if (!strcmp(key, "efficiency"))
+		job->efficiency = strdup(value);
 	else if (!strcmp(key, "blocked_user"))
 		job->blocked_user = 1;
 	else if (!strcmp(key, "allow_hotplug"))

@@ -33,6 +33,8 @@ struct job {
 	unsigned long blocked_states; /* a set of them, 0: all */
 	unsigned long blocked_pid; /* 0: all */
 	unsigned long blocked_tgid;
+	char *efficiency;	   /* the BPF program that counts what CPUs do, NULL: do not */
+	unsigned long efficiency_ms;
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -10,6 +10,7 @@
 
 #include "blocked.h"
 #include "clock.h"
+#include "efficiency.h"
 #include "job.h"
 #include "operations.h"
 #include "recorder.h"
@@ -192,6 +193,11 @@ static int record(const struct job *job)
 	return 0;
 }
 
+static int share_out(const struct job *job)
+{
+	return job->efficiency ? efficiency(job) : 0;
+}
+
 static int measure_rounds(const struct job *asked)
 {
 	struct job job = *asked;
@@ -203,7 +209,7 @@ static int measure_rounds(const struct job *asked)
 static int measure_stretches(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || record(job) || trace_functions(job) || count_blocked(job);
+	return warm_up(job) || sample(job) || share_out(job) || record(job) || trace_functions(job) || count_blocked(job);
 }
 
 int measure(const struct job *job)

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "blocked.h"
+#include "efficiency.h"
 #include "job.h"
 
 #include <errno.h>
@@ -124,13 +125,20 @@ void report_stage(const char *stage)
 	tcdrain(report_fd);
 }
 
+static void print_operations(FILE *out, const uint64_t *operations, unsigned long tasks)
+{
+	fprintf(out, "\"operations\":[");
+	for (unsigned long i = 0; i < tasks; i++)
+		fprintf(out, "%s%lu", i ? "," : "", operations[i]);
+	fputc(']', out);
+}
+
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks)
 {
 	WITH_PAYLOAD("sample", out) {
-		fprintf(out, "{\"nanoseconds\":%lu,\"operations\":[", nanoseconds);
-		for (unsigned long i = 0; i < tasks; i++)
-			fprintf(out, "%s%lu", i ? "," : "", operations[i]);
-		fprintf(out, "]}");
+		fprintf(out, "{\"nanoseconds\":%lu,", nanoseconds);
+		print_operations(out, operations, tasks);
+		fputc('}', out);
 	}
 }
 
@@ -189,10 +197,29 @@ void report_counted(const struct blocked_facts *facts)
 	WITH_PAYLOAD("counted", out) {
 		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", facts->way);
 		json_string(out, facts->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,\"operations\":[", facts->nanoseconds, facts->lost);
-		for (unsigned long i = 0; i < facts->tasks; i++)
-			fprintf(out, "%s%lu", i ? "," : "", facts->operations[i]);
-		fprintf(out, "]}");
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
+		print_operations(out, facts->operations, facts->tasks);
+		fputc('}', out);
+	}
+}
+
+void report_share(const struct share *share)
+{
+	WITH_PAYLOAD("share", out) {
+		fprintf(out, "{\"cpu\":%u,\"kind\":\"%s\",\"name\":", share->cpu, share->kind);
+		json_string(out, share->name);
+		fprintf(out, ",\"ns\":%lu,\"times\":%lu}", share->ns, share->times);
+	}
+}
+
+void report_shared(const struct share_facts *facts)
+{
+	WITH_PAYLOAD("shared", out) {
+		fprintf(out, "{\"why_not_bpf\":");
+		json_string(out, facts->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
+		print_operations(out, facts->operations, facts->tasks);
+		fputc('}', out);
 	}
 }
 
@@ -216,13 +243,10 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
-int report_file(const char *path)
+void report_lines(const char *path, FILE *file)
 {
-	FILE *file = fopen(path, "re");
 	char line[4096];
 
-	if (!file)
-		return report_error("setting", "cannot read %s: %m", path);
 	WITH_PAYLOAD("file", out) {
 		fprintf(out, "{\"path\":");
 		json_string(out, path);
@@ -234,6 +258,15 @@ int report_file(const char *path)
 		}
 		fprintf(out, "]}");
 	}
+}
+
+int report_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return report_error("setting", "cannot read %s: %m", path);
+	report_lines(path, file);
 	fclose(file);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #define REPORT_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 struct job;
 
@@ -31,6 +32,8 @@ void report_functions(char *const *names, const int *absent, unsigned long numbe
 		      unsigned long cost_of_a_call_ns);
 /* The text of a file. Returns 0, or 1 after reporting the error. */
 int report_file(const char *path);
+/* The same for a text that was read from it earlier. */
+void report_lines(const char *path, FILE *text);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
 int report_files(const struct job *job);
 void report_end(int failed);

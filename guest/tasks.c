@@ -37,6 +37,7 @@ struct task {
 };
 
 static struct task *tasks;
+static unsigned long nr_tasks;
 static char *slots;
 static pid_t *thread_ids; /* of the tasks, shared with them */
 static int gate[2]; /* each task waits for one byte of it */
@@ -147,6 +148,7 @@ int start_tasks(const struct job *job)
 	if (!tasks || !slots || !thread_ids || pipe2(gate, O_CLOEXEC) ||
 	    sched_getaffinity(0, sizeof(allowed), &allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
+	nr_tasks = job->tasks;
 	cpus_to_cycle = job->cpus_to_cycle;
 	if (testcase_prepare)
 		testcase_prepare(job->tasks);
@@ -212,6 +214,14 @@ uint64_t task_slots(void)
 uint64_t task_operations(unsigned long task)
 {
 	return *(volatile unsigned long long *)tasks[task].slot;
+}
+
+int is_workload_task(unsigned int pid)
+{
+	for (unsigned long i = 0; i < nr_tasks; i++)
+		if ((unsigned int)thread_ids[i] == pid)
+			return 1;
+	return 0;
 }
 
 #define RETURNED "testcase() returned, which it must not: it counts operations until it is killed"

@@ -24,6 +24,7 @@ void stop_tasks(const struct job *job);
 
 uint64_t task_slots(void); /* address of the first counter */
 uint64_t task_operations(unsigned long task);
+int is_workload_task(unsigned int pid);
 
 /* Report a task that ended, which none should. Returns 1 if there was one. */
 int report_dead_task(const struct job *job);

@@ -34,19 +34,18 @@ def test_open1_is_explained_by_its_label(open1: Path) -> None:
 
 RUNS: dict[str, tuple[str | Path, ...]] = {
     "brk1 threads": ("brk1", "--mode", "thread", "--cpus", "4"),
+    "cgroup_memory": ("--workload-file", WORKLOADS / "cgroup_memory.c", "--operations", "50"),
     "free_space": ("--workload-file", WORKLOADS / "free_space.c"),
     "mmap1": ("mmap1", "--cpus", "4"),
     "neighbours": ("--workload-file", WORKLOADS / "neighbours.c", "--boot", "distance=8"),
     "page_fault1": ("page_fault1", "--operations", "50"),
-    # The kernel flushes a cgroup's statistics every two seconds: not in every repetition's recording.
-    "page_fault3": ("page_fault3", "--cpus", "4", "--operations", "400", "--reps", "5"),
     "shared_futex threads": ("--workload-file", WORKLOADS / "shared_futex.c", "--mode", "thread"),
     "signal1": ("signal1",),
     "unlink1 threads": ("unlink1", "--mode", "thread"),
 }
 TRIGGERS = {
     "apparmor_label": "unlink1 threads",
-    "cgroup_statistics": "page_fault3",
+    "cgroup_statistics": "cgroup_memory",
     "false_sharing": "neighbours",
     "file_table": "unlink1 threads",
     "futex_hash_bucket": "shared_futex threads",

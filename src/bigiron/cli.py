@@ -17,6 +17,7 @@ from bigiron.machines import topology as topologies
 from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
 from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
+from bigiron.report import efficiency as efficiency_report
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
@@ -29,6 +30,7 @@ from bigiron.study import run as runner
 from bigiron.study import spec as specs
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
+from bigiron.study.sweep import sweep
 
 app = typer.Typer(
     help="Find, explain and predict scalability regressions of the Linux kernel, without the big machine.",
@@ -94,6 +96,7 @@ class Compared(StrEnum):
     operations = "operations"
     functions = "functions"
     blocked = "blocked"
+    efficiency = "efficiency"
 
 
 class Stacked(StrEnum):
@@ -239,10 +242,19 @@ def run(
     topology: Annotated[str, typer.Option(help="sockets=2,nodes=2,cores=4,threads=1, any of them")] = "",
     boot: Annotated[str, typer.Option(help="more kernel parameters")] = "",
     set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None,
+    boot_sweep: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=V1,V2: a variant for each value of a kernel parameter"),
+    ] = None,
+    set_sweep: Annotated[
+        list[str] | None, typer.Option(help="PATH=V1,V2: a variant for each value of a setting; repeat")
+    ] = None,
     reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
     probe: Annotated[
         str,
-        typer.Option(help="what to record: conflicts,locks,work,functions,blocked,operations,throughput"),
+        typer.Option(
+            help="what to record: conflicts,locks,work,functions,blocked,operations,efficiency,throughput"
+        ),
     ] = ("conflicts"),
     scope: Annotated[
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
@@ -303,7 +315,11 @@ def run(
             blocked_min_us=blocked_min_us,
             memory_mib=memory,
             deadline_s=deadline,
-            variant=[Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
+            variant=sweep(
+                [Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
+                boot_sweep or [],
+                set_sweep or [],
+            ),
         )
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
@@ -388,6 +404,10 @@ def compare(
             else functions_report.FORMATS[format.value](traced),
             end="",
         )
+        return
+    if probe is Compared.efficiency:
+        shared_out = efficiency_report.compare_study(store.open_study(study))
+        print(efficiency_report.FORMATS[format.value](shared_out), end="")
         return
     if probe is Compared.blocked:
         waited = blocked_report.compare_study(store.open_study(study), contexts)

@@ -4,12 +4,21 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from bigiron.errors import UserError
-from bigiron.probes import blocked, conflicts, functions, locks, operations, throughput, work
+from bigiron.probes import blocked, conflicts, efficiency, functions, locks, operations, throughput, work
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
 __all__ = ["Ask", "Probe", "Raw", "Table", "probe", "probes"]
 
-_MODULES: tuple[ModuleType, ...] = (conflicts, locks, work, functions, blocked, operations, throughput)
+_MODULES: tuple[ModuleType, ...] = (
+    conflicts,
+    locks,
+    work,
+    functions,
+    blocked,
+    operations,
+    efficiency,
+    throughput,
+)
 _ALL: dict[str, Probe] = {module.PROBE.name: module.PROBE for module in _MODULES}
 
 

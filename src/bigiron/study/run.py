@@ -47,7 +47,7 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if {"throughput", "operations", "functions", "blocked"} & set(spec.probes):
+    if {"throughput", "operations", "functions", "blocked", "efficiency"} & set(spec.probes):
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))

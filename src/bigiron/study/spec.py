@@ -174,8 +174,11 @@ def _for_rounds(spec: Spec, workload: Workload) -> Spec:
     """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
     if spec.tasks not in ("all", [1]) or spec.mode != "process":
         raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
-    if "throughput" in spec.probes:
-        raise UserError(f"{workload.name} does not go on for ever: measure it with the probe operations")
+    for name in ("throughput", "efficiency"):
+        if name in spec.probes:
+            raise UserError(
+                f"probe {name} is for workloads that go on for ever: measure {workload.name} with operations"
+            )
     most = min(spec.cpus) - 1
     if not 0 <= spec.cpus_to_cycle <= most:
         raise UserError(f"cpus_to_cycle = {spec.cpus_to_cycle}: of {most + 1} CPUs at most {most} can go")

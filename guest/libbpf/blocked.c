@@ -2,7 +2,6 @@
 /* Blocked time, counted in the kernel by bpf/blocked.bpf.c. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +11,13 @@
 
 #include "blocked.h"
 #include "job.h"
+#include "load.h"
 #include "names.h"
 #include "report.h"
 
 static struct bpf_object *object;
 static struct bpf_program *program;
 static struct bpf_link *attached;
-static char complaint[256]; /* libbpf's first warning: later ones follow from it */
-
-static int listen(enum libbpf_print_level level, const char *format, va_list args)
-{
-	if (level == LIBBPF_WARN && !complaint[0]) {
-		vsnprintf(complaint, sizeof(complaint), format, args);
-		complaint[strcspn(complaint, "\n")] = 0;
-	}
-	return 0;
-}
-
 static int fd_of(const char *map)
 {
 	return bpf_object__find_map_fd_by_name(object, map);
@@ -79,11 +68,11 @@ static int open_object(const char *path)
 
 static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
 {
-	libbpf_set_print(listen);
+	bpf_listen();
 	if (open_object(job->blocked) || set_filter(job) || make_room(job))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
 	if (bpf_object__load(object)) {
-		snprintf(why_not, 256, "%s", complaint[0] ? complaint : strerror(errno));
+		snprintf(why_not, 256, "%s", bpf_complaint());
 		return -1;
 	}
 	*counting = mmap(NULL, sizeof(**counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
@@ -96,7 +85,7 @@ static int begin(void)
 {
 	attached = bpf_program__attach(program);
 	if (!attached)
-		return report_error("machine", "cannot attach the BPF program: %s", complaint);
+		return report_error("machine", "cannot attach the BPF program: %s", bpf_complaint());
 	return 0;
 }
 

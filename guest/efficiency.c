@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "efficiency.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+
+#include "clock.h"
+#include "job.h"
+#include "report.h"
+#include "tasks.h"
+
+/* The kernel's own accounts: in ticks, and what the scheduler knows to the nanosecond. */
+static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };
+
+#define NR_ACCOUNTS 2
+
+/* To report them takes time, so that is left until all is measured. */
+static int read_accounts(char *texts[NR_ACCOUNTS])
+{
+	for (int i = 0; i < NR_ACCOUNTS; i++) {
+		FILE *file = fopen(accounts[i], "re");
+		size_t room = 0;
+		ssize_t length;
+
+		if (!file)
+			return report_error("workload", "the kernel does not account for its time: no %s", accounts[i]);
+		texts[i] = NULL;
+		length = getdelim(&texts[i], &room, '\0', file);
+		fclose(file);
+		if (length < 0)
+			return report_error("machine", "cannot read %s: %m", accounts[i]);
+	}
+	return 0;
+}
+
+static void report_accounts(char *texts[NR_ACCOUNTS])
+{
+	for (int i = 0; i < NR_ACCOUNTS; i++) {
+		FILE *text = fmemopen(texts[i], strlen(texts[i]), "r");
+
+		report_lines(accounts[i], text);
+		fclose(text);
+		free(texts[i]);
+	}
+}
+
+/* What a CPU does is charged when it changes: go to each, so that all have an end. */
+static void visit_all_cpus(void)
+{
+	cpu_set_t before, one;
+
+	sched_getaffinity(0, sizeof(before), &before);
+	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
+static void read_operations(uint64_t *operations, unsigned long tasks)
+{
+	for (unsigned long i = 0; i < tasks; i++)
+		operations[i] = task_operations(i);
+}
+
+int efficiency(const struct job *job)
+{
+	const struct timespec time = { job->efficiency_ms / 1000, job->efficiency_ms % 1000 * 1000000 };
+	uint64_t before[job->tasks], after[job->tasks], began;
+	char why_not[256] = "the agent was made without it";
+	struct share_facts facts = { .why_not_bpf = why_not, .operations = after, .tasks = job->tasks };
+	char *accounts_before[NR_ACCOUNTS], *accounts_after[NR_ACCOUNTS];
+	int by_bpf = -1;
+
+	report_stage("efficiency");
+	if (&shares_begin)
+		by_bpf = shares_begin(job, why_not);
+	if (by_bpf > 0 || read_accounts(accounts_before))
+		return 1;
+	read_operations(before, job->tasks);
+	began = clock_ns();
+	nanosleep(&time, NULL);
+	facts.nanoseconds = clock_ns() - began;
+	read_operations(after, job->tasks);
+	visit_all_cpus();
+	if (read_accounts(accounts_after))
+		return 1;
+	if (!by_bpf) {
+		why_not[0] = 0;
+		if (shares_end(&facts.lost))
+			return 1;
+	}
+	for (unsigned long i = 0; i < job->tasks; i++)
+		after[i] -= before[i];
+	report_shared(&facts);
+	report_accounts(accounts_before);
+	report_accounts(accounts_after);
+	return report_dead_task(job);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What CPUs spend their time on, counted in the kernel by bpf/efficiency.bpf.c. */
+#include "efficiency.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "../../bpf/efficiency_maps.h"
+#include "clock.h"
+#include "job.h"
+#include "load.h"
+#include "report.h"
+#include "tasks.h"
+#include "tracing.h"
+
+#define MAX_LINKS 64
+#define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
+
+static struct bpf_object *object;
+static struct bpf_link *links[MAX_LINKS];
+static int nr_links;
+static volatile struct share_count *counting;
+
+static struct bpf_map *map(const char *name)
+{
+	return bpf_object__find_map_by_name(object, name);
+}
+
+static int attach(const char *program, const char *category, const char *event)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), TRACING_FOLDER "events/%s/%s", category, event);
+	if (access(path, F_OK) || nr_links == MAX_LINKS)
+		return 0;
+	links[nr_links] =
+		bpf_program__attach_tracepoint(bpf_object__find_program_by_name(object, program), category, event);
+	return links[nr_links++] ? 0 : -1;
+}
+
+static int ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), wanted = strlen(end);
+
+	return length > wanted && !strcmp(text + length - wanted, end);
+}
+
+/* Every kind of interrupt that x86 has events of. */
+static int attach_vectors(void)
+{
+	DIR *folder = opendir(TRACING_FOLDER "events/irq_vectors");
+	int failed = 0;
+
+	for (struct dirent *event; folder && !failed && (event = readdir(folder));) {
+		if (!strncmp(event->d_name, "local_timer", strlen("local_timer")))
+			continue;
+		if (ends_with(event->d_name, "_entry"))
+			failed = attach("interrupt_begins", "irq_vectors", event->d_name);
+		else if (ends_with(event->d_name, "_exit"))
+			failed = attach("interrupt_ends", "irq_vectors", event->d_name);
+	}
+	if (folder)
+		closedir(folder);
+	return failed;
+}
+
+static int attach_all(void)
+{
+	static const char *const events[][3] = {
+		{ "task_ends", "sched", "sched_switch" },
+		{ "softirq_begins", "irq", "softirq_entry" },
+		{ "softirq_ends", "irq", "softirq_exit" },
+		{ "interrupt_begins", "irq", "irq_handler_entry" },
+		{ "interrupt_ends", "irq", "irq_handler_exit" },
+		{ "timer_begins", "irq_vectors", "local_timer_entry" },
+		{ "interrupt_ends", "irq_vectors", "local_timer_exit" },
+		{ "timer_begins", "powerpc", "timer_interrupt_entry" },
+		{ "interrupt_ends", "powerpc", "timer_interrupt_exit" },
+		{ "interrupt_begins", "powerpc", "doorbell_entry" },
+		{ "interrupt_ends", "powerpc", "doorbell_exit" },
+	};
+
+	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
+		if (attach(events[i][0], events[i][1], events[i][2]))
+			return -1;
+	return attach_vectors();
+}
+
+int shares_begin(const struct job *job, char why_not[256])
+{
+	bpf_listen();
+	object = bpf_object__open_file(job->efficiency, NULL);
+	/* Each CPU has threads and softirqs of its own: room for them beside what the program's map has for all. */
+	if (!object || bpf_map__set_max_entries(map("shares"), 4096 + 64 * get_nprocs_conf()))
+		return report_error("machine", "cannot use %s: %s", job->efficiency, bpf_complaint());
+	if (bpf_object__load(object)) {
+		snprintf(why_not, 256, "%s", bpf_complaint());
+		return -1;
+	}
+	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map(".bss")), 0);
+	if (counting == MAP_FAILED || attach_all())
+		return report_error("machine", "cannot attach the BPF program: %s", bpf_complaint());
+	counting->since = clock_ns();
+	return 0;
+}
+
+static int is_kernel_thread(unsigned int pid)
+{
+	char path[40], line[512];
+	unsigned long flags = 0;
+	const char *rest;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (file && fgets(line, sizeof(line), file) && (rest = strrchr(line, ')')))
+		sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags);
+	if (file)
+		fclose(file);
+	return !!(flags & KERNEL_THREAD);
+}
+
+static const char *kind_of_task(unsigned int pid)
+{
+	if (!pid)
+		return "idle";
+	if (is_workload_task(pid))
+		return "workload";
+	if (pid == (unsigned int)getpid())
+		return "agent";
+	return is_kernel_thread(pid) ? "kthread" : "task";
+}
+
+static void report(const struct share_key *key, const struct share_value *value)
+{
+	/* include/linux/interrupt.h, the same since 2.6.39 */
+	static const char *const softirqs[] = { "HI",  "TIMER",	  "NET_TX", "NET_RX",  "BLOCK",
+						"IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU" };
+	struct share share = { .cpu = key->cpu, .name = "", .ns = value->ns, .times = value->times };
+
+	if (key->kind == SHARE_TASK) {
+		share.kind = kind_of_task(key->id);
+		share.name = key->id ? value->name : "";
+	} else if (key->kind == SHARE_SOFTIRQ) {
+		share.kind = "softirq";
+		share.name = key->id < sizeof(softirqs) / sizeof(*softirqs) ? softirqs[key->id] : "other";
+	} else {
+		share.kind = "interrupt";
+		share.name = key->id == TIMER_INTERRUPT ? "timer" : "other";
+	}
+	report_share(&share);
+}
+
+int shares_end(uint64_t *lost)
+{
+	struct share_key key, *previous = NULL;
+	struct share_value value;
+	int shares = bpf_map__fd(map("shares"));
+
+	counting->since = 0;
+	*lost += counting->lost;
+	while (nr_links)
+		bpf_link__destroy(links[--nr_links]);
+	while (!bpf_map_get_next_key(shares, previous, &key)) {
+		if (!bpf_map_lookup_elem(shares, &key, &value))
+			report(&key, &value);
+		previous = &key;
+	}
+	return 0;
+}

@@ -1,0 +1,113 @@
+"""efficiency: what each CPU spends its time on while tasks run, and how much of it they get.
+
+By a BPF program in the guest's kernel where it can run one, and as the kernel accounts for its time itself,
+in /proc/stat and /proc/schedstat. In a VM, times are VM times.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+WINDOW_MS = 2000
+
+SCHEMA = {
+    "cpu": pl.UInt32,
+    "source": pl.String,  # who says so: events, /proc/stat, /proc/schedstat
+    "kind": pl.String,  # workload, task, kthread, softirq, interrupt, idle; user, system; running, waiting
+    "name": pl.String,  # of a task without its CPU (kworker), of a softirq (RCU); "" if the kind says it all
+    "nanoseconds": pl.UInt64,
+    "times": pl.UInt64,  # how often it ended, or was switched out; null where the source does not tell
+}
+
+_TICK_NS = 10_000_000  # /proc/stat counts in USER_HZ, 100 a second everywhere (proc(5))
+_STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")  # proc(5)
+_SCHEDSTAT = {6: "running", 7: "waiting"}  # Documentation/scheduler/sched-stats.rst, counted from 0
+
+
+def _job(_ask: Ask) -> list[str]:
+    return ["efficiency /efficiency.bpf.o", f"efficiency_ms {WINDOW_MS}"]
+
+
+def _collect(raw: Raw) -> Table:
+    said = [message.content for message in raw.messages if message.type == "shared"]
+    files = {
+        name: [
+            message.content["lines"]
+            for message in raw.messages
+            if message.type == "file" and message.content["path"] == name
+        ]
+        for name in ("/proc/stat", "/proc/schedstat")
+    }
+    if not said or any(len(readings) != 2 for readings in files.values()):
+        raise MachineError("the agent did not report what the CPUs spent their time on")
+    rows = [
+        *_by_events([message.content for message in raw.messages if message.type == "share"]),
+        *_by_ticks(*files["/proc/stat"]),
+        *_by_scheduler(*files["/proc/schedstat"]),
+    ]
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), said[-1])
+
+
+_Row: TypeAlias = tuple[int, str, str, str, int, int | None]
+
+
+def _by_events(shares: list[dict[str, object]]) -> Iterator[_Row]:
+    """Those of one name are one: a kworker is one of many that do the same."""
+    nanoseconds: Counter[tuple[int, str, str]] = Counter()
+    times: Counter[tuple[int, str, str]] = Counter()
+    for share in shares:
+        what = (int(str(share["cpu"])), str(share["kind"]), _without_cpu(str(share["name"])))
+        nanoseconds[what] += int(str(share["ns"]))
+        times[what] += int(str(share["times"]))
+    for (cpu, kind, name), total in sorted(nanoseconds.items()):
+        yield cpu, "events", kind, name, total, times[cpu, kind, name]
+
+
+def _without_cpu(name: str) -> str:
+    """A kernel thread's name without the CPU, and a worker's without what it worked on.
+
+    >>> [_without_cpu(name) for name in ("kworker/3:1-events", "ksoftirqd/12", "rcu_sched", "my/job")]
+    ['kworker', 'ksoftirqd', 'rcu_sched', 'my/job']
+    """
+    return re.sub(r"/[u\d].*", "", name)
+
+
+def _by_ticks(before: list[str], after: list[str]) -> Iterator[_Row]:
+    first, last = _cpus(before), _cpus(after)
+    for cpu, fields in last.items():
+        for kind, was, now in zip(_STAT, first.get(cpu, []), fields, strict=False):
+            yield cpu, "/proc/stat", kind, "", max(0, now - was) * _TICK_NS, None
+
+
+def _by_scheduler(before: list[str], after: list[str]) -> Iterator[_Row]:
+    first, last = _cpus(before), _cpus(after)
+    for cpu, fields in last.items():
+        for place, kind in _SCHEDSTAT.items():
+            if len(fields) > place and cpu in first:
+                yield cpu, "/proc/schedstat", kind, "", max(0, fields[place] - first[cpu][place]), None
+
+
+def _cpus(lines: list[str]) -> dict[int, list[int]]:
+    """The numbers behind each CPU's name; lines that have none are of something else.
+
+    >>> _cpus(["cpu  9 9", "cpu0 1 2 3", "intr 5 6", "cpu12 4"])
+    {0: [1, 2, 3], 12: [4]}
+    """
+    found = (re.match(r"cpu(\d+) ([\d ]+)", line) for line in lines)
+    return {int(line[1]): [int(number) for number in line[2].split()] for line in found if line}
+
+
+PROBE = Probe(
+    name="efficiency",
+    description="how much of each CPU's time its tasks get, and who takes the rest",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+    needs_bpf=True,
+)
