@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/*
- * As spin, and five times a second a process comes on the first CPU, lists a directory and ends, as from a shell that
- * runs ls: it leaves work for RCU, which all CPUs have a part in.
- */
+/* As spin, and on the first CPU a shell runs ls: each leaves work for RCU, which all CPUs have a part in. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +17,7 @@ char *testcase_description = "compute as spin does, while a directory is listed 
 
 extern void new_task(void *(*func)(void *), void *arg);
 
-static char folder[] = "/tmp/lsXXXXXX";
+static char folder[] = "/tmp/spin-ls.XXXXXX";
 
 void testcase_prepare(unsigned long nr_tasks)
 {
