@@ -33,7 +33,7 @@ def builtin() -> list[Workload]:
     >>> [workload.name for workload in builtin()][:4]
     ['brk1', 'context_switch1', 'counters_packed', 'counters_padded']
     """
-    return [from_file(source) for source in sorted(_BUILT_IN.glob("*.c"))]
+    return [from_file(source) for source in sorted(_BUILT_IN.glob("*.c"), key=lambda source: source.stem)]
 
 
 def find(name: str) -> Workload:
