@@ -114,22 +114,38 @@ unsigned long hotplug_prepare(enum hotplug_state leave)
 {
 	unsigned long operations = prepare(is_any, "CPUs that can go offline", leave);
 
-	if (operations_prepare(operations))
+	/* There, and perhaps back again. */
+	if (operations_prepare(2 * operations))
 		_exit(1);
 	return operations;
+}
+
+/* One operation a CPU; the first has the number `nr`. */
+static void enter_one_by_one(unsigned long long *iterations, enum hotplug_state state, unsigned long nr)
+{
+	for (unsigned long i = 0; i < nr_cycled; i++) {
+		operation_begin();
+		require_state(cycled[i], state);
+		operation_end(nr + i, cycled[i], words[state]);
+		++*iterations;
+	}
 }
 
 void hotplug_cycle(unsigned long long *iterations, enum hotplug_state enter)
 {
 	for (;;) {
 		begin_round(iterations);
-		for (unsigned long i = 0; i < nr_cycled; i++) {
-			operation_begin();
-			require_state(cycled[i], enter);
-			operation_end(i, cycled[i]);
-			++*iterations;
-		}
+		enter_one_by_one(iterations, enter, 0);
 		put_all(!enter);
+	}
+}
+
+void hotplug_there_and_back(unsigned long long *iterations)
+{
+	for (;;) {
+		begin_round(iterations);
+		enter_one_by_one(iterations, CPU_OFFLINE, 0);
+		enter_one_by_one(iterations, CPU_ONLINE, nr_cycled);
 	}
 }
 
@@ -154,7 +170,7 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
 		begin_round(iterations);
 		operation_begin();
 		put_threads(enter);
-		operation_end(0, -1);
+		operation_end(0, -1, words[enter]);
 		++*iterations;
 		put_threads(!enter);
 	}

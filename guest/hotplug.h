@@ -18,6 +18,8 @@ extern unsigned long cpus_to_cycle; /* 0: all but the first */
  */
 unsigned long hotplug_prepare(enum hotplug_state leave);
 void hotplug_cycle(unsigned long long *iterations, enum hotplug_state enter) __attribute__((noreturn));
+/* All go, then all come: twice as many operations as hotplug_prepare(CPU_ONLINE) says. */
+void hotplug_there_and_back(unsigned long long *iterations) __attribute__((noreturn));
 
 /* The same for the second threads of all cores, all of them in one operation. */
 unsigned long smt_prepare(enum hotplug_state leave);

@@ -43,6 +43,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->blocked = strdup(value);
 	else if (!strcmp(key, "efficiency"))
 		job->efficiency = strdup(value);
+	else if (!strcmp(key, "choose_functions"))
+		job->choose_functions = 1;
 	else if (!strcmp(key, "blocked_user"))
 		job->blocked_user = 1;
 	else if (!strcmp(key, "allow_hotplug"))

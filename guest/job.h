@@ -26,6 +26,7 @@ struct job {
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
 	unsigned long nr_functions;
 	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */
+	int choose_functions;	   /* which account for most of the operations' time */
 	unsigned long depth;	   /* of calls to trace, from those functions on */
 	char *blocked;		   /* the BPF program that counts blocked time, NULL: do not */
 	int blocked_user;	   /* with the stacks in user space */

@@ -116,15 +116,8 @@ static int watch(const struct job *job)
 	return failed;
 }
 
-static int trace_functions(const struct job *job)
+static int trace_operations(const struct job *job)
 {
-	if (!job->nr_functions)
-		return 0;
-	report_stage("functions");
-	/* To change the code of every function, all CPUs are interrupted some hundred times. */
-	gather_tasks(job);
-	if (functions_begin(job))
-		return 1;
 	spread_tasks(job);
 	if (workload_has_rounds())
 		operations_watch(WATCH_FUNCTIONS);
@@ -138,6 +131,27 @@ static int trace_functions(const struct job *job)
 		tracing_write("tracing_on", "0");
 		gather_tasks(job);
 	}
+	return 0;
+}
+
+static int trace_functions(const struct job *job)
+{
+	int more = job->choose_functions;
+
+	if (!job->nr_functions && !job->choose_functions)
+		return 0;
+	report_stage("functions");
+	/* To change the code of every function, all CPUs are interrupted some hundred times. */
+	gather_tasks(job);
+	if (functions_begin(job))
+		return 1;
+	while (more > 0) {
+		if (trace_operations(job))
+			return 1;
+		more = functions_narrow();
+	}
+	if (more < 0 || trace_operations(job))
+		return 1;
 	return functions_end(job);
 }
 

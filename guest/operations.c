@@ -28,6 +28,7 @@ static struct operations {
 	unsigned long nr_done;
 	struct operation {
 		int cpu;
+		const char *state;
 		struct reading took;
 	} done[];
 } *operations;
@@ -108,7 +109,7 @@ void operation_begin(void)
 	began.nanoseconds = clock_ns();
 }
 
-void operation_end(unsigned long nr, int cpu)
+void operation_end(unsigned long nr, int cpu, const char *state)
 {
 	struct reading now;
 
@@ -123,6 +124,7 @@ void operation_end(unsigned long nr, int cpu)
 	read_grace_periods(&now);
 	operations->done[nr] = (struct operation){
 		.cpu = cpu,
+		.state = state,
 		.took = {
 			.nanoseconds = now.nanoseconds - began.nanoseconds,
 			.system_ns = now.system_ns - began.system_ns,
@@ -141,7 +143,8 @@ void operations_report(void)
 		const struct operation *done = &operations->done[i];
 		const struct reading *took = &done->took;
 
-		report_operation((const long[]){ i, done->cpu, took->nanoseconds, took->system_ns, took->voluntary,
+		report_operation(done->state,
+				 (const long[]){ i, done->cpu, took->nanoseconds, took->system_ns, took->voluntary,
 						 took->involuntary, took->normal, took->expedited });
 	}
 }

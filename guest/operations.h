@@ -14,8 +14,11 @@ void operations_watch(enum operations_watched what);
 /* What they took: of WATCH_USAGE. */
 void operations_report(void);
 
-/* By the task, around its operation `nr`, which is done to `cpu` (-1: to several). They cost nothing unless watched. */
+/*
+ * By the task, around its operation `nr`, which puts `cpu` (-1: several) into a state. They cost nothing unless
+ * watched.
+ */
 void operation_begin(void);
-void operation_end(unsigned long nr, int cpu);
+void operation_end(unsigned long nr, int cpu, const char *state);
 
 #endif

@@ -142,17 +142,18 @@ void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned lo
 	}
 }
 
-void report_operation(const long *values)
+void report_operation(const char *state, const long *values)
 {
 	static const char *const names[] = { "operation",  "cpu",	   "nanoseconds",   "system_ns",
 					     "voluntary",  "involuntary", "grace_periods", "expedited" };
 
 	WITH_PAYLOAD("operation", out) {
+		fprintf(out, "{\"state\":\"%s\"", state);
 		for (int i = 0; i < 8; i++)
 			if (values[i] < 0)
-				fprintf(out, "%c\"%s\":null", i ? ',' : '{', names[i]);
+				fprintf(out, ",\"%s\":null", names[i]);
 			else
-				fprintf(out, "%c\"%s\":%ld", i ? ',' : '{', names[i], values[i]);
+				fprintf(out, ",\"%s\":%ld", names[i], values[i]);
 		fputc('}', out);
 	}
 }

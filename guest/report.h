@@ -23,10 +23,10 @@ void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
 /*
- * What one operation took: its number, its CPU, nanoseconds, of them in the kernel, context switches, voluntary and not,
+ * What one operation took, and into which state it put its CPU: its number, its CPU, nanoseconds, of them in the kernel, context switches, voluntary and not,
  * grace periods waited for, normal and expedited. What is negative is not known.
  */
-void report_operation(const long *values);
+void report_operation(const char *state, const long *values);
 /* Of a trace: which of the functions the kernel lacks, how many events were lost, what a traced call takes longer. */
 void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
 		      unsigned long cost_of_a_call_ns);

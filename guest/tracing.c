@@ -10,11 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "choice.h"
 #include "job.h"
 #include "report.h"
 #include "tasks.h"
 
 #define CALIBRATION_CALLS 2000
+#define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
 
 /* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
 #define BUFFER_OF_ROUNDS "4096"
@@ -22,6 +24,7 @@
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];
+static int nr_rounds; /* of choice */
 
 static int write_to(const char *file, const char *text, int flags)
 {
@@ -74,6 +77,49 @@ static int start_tracer(void)
 	return 0;
 }
 
+/* A name is looked up when the white space after it is written. */
+static int append_function(const char *file, const char *function)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s\n", function);
+	return tracing_append(file, name);
+}
+
+static int trace_named(const struct job *job)
+{
+	unsigned long nr_absent = 0;
+
+	tracing_write("set_graph_function", "");
+	for (unsigned long i = 0; i < job->nr_functions; i++) {
+		absent[i] = append_function("set_graph_function", job->functions[i]);
+		nr_absent += !!absent[i];
+	}
+	if (nr_absent == job->nr_functions)
+		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
+				    job->functions[0]);
+	tracing_write("trace", "");
+	return 0;
+}
+
+/* Where the kernel is entered, by anybody but the agent. */
+static int trace_roots(void)
+{
+	int number, found = 0;
+	const char *const *roots = choice_roots(&number);
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	tracing_write("set_ftrace_notrace_pid", pid);
+	tracing_write("set_graph_function", "");
+	for (int i = 0; i < number; i++)
+		found += !append_function("set_graph_function", roots[i]);
+	if (!found)
+		return report_error("workload", "the kernel has no function such as %s to begin with", roots[0]);
+	tracing_write("trace", "");
+	return 0;
+}
+
 int functions_begin(const struct job *job)
 {
 	static const char *const options[][2] = {
@@ -81,8 +127,7 @@ int functions_begin(const struct job *job)
 		{ "options/funcgraph-overhead", "0" }, { "options/funcgraph-irqs", "0" },
 		{ "options/funcgraph-duration", "1" }, { "options/overwrite", "0" },
 	};
-	char number[24], name[256];
-	unsigned long nr_absent = 0;
+	char number[24];
 
 	if (access(TRACING_FOLDER "set_graph_function", W_OK))
 		return report_error("workload", "the kernel has no function graph tracer: %m");
@@ -93,20 +138,39 @@ int functions_begin(const struct job *job)
 		return report_error("machine", "cannot get memory to trace into: %m");
 	if (start_tracer())
 		return 1;
-	snprintf(number, sizeof(number), "%lu", job->depth);
+	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : job->depth);
 	tracing_write("max_graph_depth", number);
+	return job->choose_functions ? trace_roots() : trace_named(job);
+}
+
+/* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
+static int trace_chosen(void)
+{
+	int number;
+	const char *const *roots = choice_roots(&number);
+
+	tracing_write("set_ftrace_filter", "");
+	for (int i = 0; i < number; i++)
+		append_function("set_ftrace_filter", roots[i]);
+	for (int i = 0; i < choice_number(); i++)
+		append_function("set_ftrace_filter", choice_name(i));
+	tracing_write("max_graph_depth", "0");
+	return trace_roots();
+}
+
+int functions_narrow(void)
+{
+	int number = choice_narrow(TRACING_FOLDER "trace");
+
+	if (number < 0)
+		return -1;
+	if (!number || ++nr_rounds == MAX_ROUNDS)
+		return trace_chosen() ? -1 : 0;
 	tracing_write("set_graph_function", "");
-	for (unsigned long i = 0; i < job->nr_functions; i++) {
-		/* A name is looked up when the white space after it is written. */
-		snprintf(name, sizeof(name), "%s\n", job->functions[i]);
-		absent[i] = tracing_append("set_graph_function", name);
-		nr_absent += !!absent[i];
-	}
-	if (nr_absent == job->nr_functions)
-		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
-				    job->functions[0]);
+	for (int i = 0; i < number; i++)
+		append_function("set_graph_function", choice_next(i));
 	tracing_write("trace", "");
-	return 0;
+	return 1;
 }
 
 unsigned long tracing_lost(int cpu)

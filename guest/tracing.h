@@ -17,6 +17,8 @@ struct job;
  * Returns 0, or 1 after reporting the error.
  */
 int functions_begin(const struct job *job);
+/* From what was traced, choose what to trace next. Returns 0 when all is chosen, 1 before, -1 after reporting an error. */
+int functions_narrow(void);
 /* Report the trace, the functions that the kernel lacks, what was lost, and what tracing costs. */
 int functions_end(const struct job *job);
 

@@ -1,5 +1,6 @@
 """CPU hotplug on real kernels: what each operation took, and in which functions."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -121,6 +122,31 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
     assert share["6.12"] < 0.05 < 0.2 < min(share["6.1"], share["6.12 verbose"])
 
 
+@pytest.mark.slow
+def test_functions_that_take_the_time_are_found(tmp_path: Path) -> None:
+    file = study_file(tmp_path, "hotplug-offline", ["functions"], ("6.1", "debian/6.1", []), functions="auto")
+    measured(file, "-o", tmp_path / "s")
+    calls = rows(tmp_path / "s", "functions", "6.1")
+    paths = [f"{path};{function}" for path, function in calls.select("path", "function").iter_rows()]
+    # Who asks, who does it, and what is waited for: found by narrowing, not by name.
+    for way in ("online_store;device_offline", "_cpu_down;", ";synchronize_rcu", ";schedule"):
+        assert any(way in path for path in paths), (way, paths)
+    roots = {path.lstrip(";").split(";")[0] for path in paths}
+    assert all(re.match("__x64_sys_|process_one_work$|cpuhp_thread_fun$", root) for root in roots), roots
+
+
+@pytest.mark.slow
+def test_all_go_and_all_come(tmp_path: Path) -> None:
+    file = study_file(tmp_path, "hotplug-cycle", ["operations"], ("6.1", "debian/6.1", []))
+    measured(file, "-o", tmp_path / "s")
+    operations = rows(tmp_path / "s", "operations", "6.1")
+    assert operations.select("state", "cpu").rows() == [
+        (state, cpu) for state in ("offline", "online") for cpu in (1, 2, 3)
+    ]
+    text = printed(tmp_path / "s", "--probe", "operations")
+    assert "4 CPUs, offline: 3 operations" in text and "4 CPUs, online: 3 operations" in text
+
+
 def printed(study: Path, *options: str) -> str:
     answer = bigiron("compare", study, *options)
     assert answer.status == 0, answer
@@ -130,7 +156,7 @@ def printed(study: Path, *options: str) -> str:
 @pytest.mark.slow
 def test_each_probe_prints_its_comparison(offline: Path) -> None:
     text = printed(offline, "--probe", "operations")
-    assert "hotplug-offline, 4 CPUs: 3 operations in all" in text
+    assert "hotplug-offline, 4 CPUs, offline: 3 operations" in text
     text = printed(offline, "--probe", "functions", "--paths", "1")
     assert "5.10: the kernel has no" not in text and "the kernel has no update_sched_domain_debugfs" in text
     assert "    update_sched_domain_debugfs  3 calls" in text

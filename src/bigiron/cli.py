@@ -260,7 +260,7 @@ def run(
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
     ] = Scope.kernel,
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500,
-    functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*")] = "",
+    functions: Annotated[str, typer.Option(help="kernel functions to trace: NAME,NAME*, or 'auto'")] = "",
     depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2,
     blocked_min_us: Annotated[
         int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
@@ -328,27 +328,27 @@ def run(
 
 @app.command()
 def case(
-    name: Annotated[str, typer.Argument(help="a published regression: hotplug-debugfs")],
+    name: Annotated[str, typer.Argument(help="a published regression: hotplug-debugfs, hotplug-rcu")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the study's folder  [default: case-NAME]")
+        Path | None, typer.Option("-o", "--output", help="the case's folder  [default: case-NAME]")
     ] = None,
 ) -> None:
-    """Reproduce a published regression: run its study, and put the figures beside the published ones.
+    """Reproduce a published regression: run its studies, and put the figures beside the published ones.
 
     Example: `bigiron case hotplug-debugfs --quick`
     """
     chosen = cases.find(name)
-    spec = specs.read(chosen.spec_file(quick))
-    for variant in spec.variant:
-        kernels.fetch(variant.kernel, spec.arch, lambda step: print(f"{name}: {step}", file=sys.stderr))
     folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
-    _run(spec, folder, jobs)
-    study = store.open_study(folder)
-    report = chosen.measure_up(study)
-    (folder / "report.md").write_text(case_report.markdown(chosen, study, report), encoding="utf-8")
-    print(case_report.text(chosen, study, report), end="")
+    specs_of = {study: chosen.spec(study, quick) for study in chosen.studies}
+    cases.get_kernels(chosen, specs_of.values(), lambda step: print(f"{name}: {step}", file=sys.stderr))
+    for study, spec in specs_of.items():
+        _run(spec, folder / study, jobs)
+    studies = {study: store.open_study(folder / study) for study in chosen.studies}
+    report = chosen.measure_up(studies)
+    (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")
+    print(case_report.text(chosen, studies, report), end="")
     print(f"\nThe report is {folder / 'report.md'}")
 
 

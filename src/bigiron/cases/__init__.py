@@ -1,12 +1,16 @@
 """Published regressions that bigiron reproduces: one module a case."""
 
-from bigiron.cases import hotplug_debugfs
+from collections.abc import Callable, Iterable
+
+from bigiron import kernels
+from bigiron.cases import hotplug_debugfs, hotplug_rcu
 from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
+from bigiron.study.spec import Spec
 
-__all__ = ["Case", "Report", "cases", "find"]
+__all__ = ["Case", "Report", "cases", "find", "get_kernels"]
 
-_ALL = {case.name: case for case in (hotplug_debugfs.CASE,)}
+_ALL = {case.name: case for case in (hotplug_debugfs.CASE, hotplug_rcu.CASE)}
 
 
 def cases() -> list[Case]:
@@ -19,3 +23,17 @@ def find(name: str) -> Case:
     if name not in _ALL:
         raise UserError(f"no case {name!r}: there is {', '.join(_ALL)}")
     return _ALL[name]
+
+
+def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None]) -> None:
+    """Fetch or build the kernels that a case's studies need, as far as they are not here."""
+    builds = {build.name: build for build in case.builds}
+    for kernel, arch in dict.fromkeys(
+        (variant.kernel, spec.arch) for spec in specs for variant in spec.variant
+    ):
+        if kernel not in builds:
+            kernels.fetch(kernel, arch, on_step)
+            continue
+        build = builds[kernel]
+        patches = [case.folder / "patches" / patch for patch in build.patches]
+        kernels.build(build.source, patches, [], build.arch, build.name, on_step)

@@ -1,11 +1,15 @@
 """A case: a published regression that bigiron reproduces from one command, the figures side by side."""
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from bigiron.errors import UserError
+from bigiron.study import spec as specs
+from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 
 _HERE = Path(__file__).parent
@@ -56,28 +60,60 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Quick:
+    """What a case asks for where it is to be quick."""
+
+    cpus: list[int]
+    repetitions: int = 1  # at most
+    without: tuple[str, ...] = ()  # variants
+
+
+@dataclass(frozen=True)
+class Build:
+    """A kernel of a case's own: built from `source` with patches that lie in the case's folder."""
+
+    name: str
+    source: str
+    arch: str
+    patches: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Case:
-    """A case's name, what it is about in one line, and how its study becomes a report."""
+    """A case's name, what it is about in one line, and how its studies become a report.
+
+    In its folder are, for each study, its spec as STUDY.toml, published.csv and README.md.
+    """
 
     name: str
     description: str
-    report: Callable[[Study, Published], Report]
+    studies: tuple[str, ...]
+    quick: Quick
+    report: Callable[[Mapping[str, Study], Published], Report]
+    builds: tuple[Build, ...] = ()
 
     @property
     def folder(self) -> Path:
-        """Where its study.toml, quick.toml, published.csv and README.md are."""
+        """Where its files are."""
         installed = _HERE / self.name
         return installed if installed.is_dir() else _HERE.parent.parent.parent / "cases" / self.name
 
-    def spec_file(self, quick: bool) -> Path:
-        """The study that it asks for."""
-        return self.folder / ("quick.toml" if quick else "study.toml")
+    def spec(self, study: str, quick: bool) -> Spec:
+        """What one of its studies asks for."""
+        spec = specs.read(self.folder / f"{study}.toml")
+        if not quick:
+            return spec
+        repetitions = min(spec.repetitions, self.quick.repetitions)
+        variants = [variant for variant in spec.variant if variant.name not in self.quick.without]
+        return replace(spec, cpus=self.quick.cpus, repetitions=repetitions, variant=variants)
 
-    def measure_up(self, study: Study) -> Report:
-        """Its figures beside the published ones; UserError where the study is not whole."""
-        missing = [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
-        if missing:
-            raise UserError(
-                f"{study.folder} lacks {len(missing)} cells, such as {missing[0].id}: run it again"
-            )
-        return self.report(study, Published(self.folder / "published.csv"))
+    def measure_up(self, studies: Mapping[str, Study]) -> Report:
+        """Its figures beside the published ones; UserError where a study is not whole."""
+        for study in studies.values():
+            cells = study.plan()
+            missing = [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
+            if missing:
+                raise UserError(
+                    f"{study.folder} lacks {len(missing)} cells, such as {missing[0].id}: run it again"
+                )
+        return self.report(studies, Published(self.folder / "published.csv"))

@@ -4,12 +4,13 @@ Since 3b87f136f8fc (v5.13) every change of the scheduler's domains removes and m
 debugfs, a folder a CPU. Since v6.3 they are made only when somebody asks for them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from bigiron.analysis.growth import Growth, fit
-from bigiron.cases.case import Case, Claim, Figure, Published, Report
+from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.study.store import Study
 
 # Kernel functions.
@@ -82,8 +83,9 @@ def _parts(study: Study) -> Parts:
     )
 
 
-def report(study: Study, published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> Report:
     """Instructions, which do not depend on the emulator, beside the published seconds."""
+    study = studies["growth"]
     parts = _parts(study)
     return Report(
         [*_costs(parts, published), *_ratios(study, parts, published)],
@@ -252,5 +254,7 @@ def _absent(study: Study, variant: str) -> list[str]:
 CASE = Case(
     name="hotplug-debugfs",
     description="smt=off takes twice as long since the scheduler's domains are shown in debugfs (v5.13)",
+    studies=("growth",),
+    quick=Quick(cpus=[4, 8, 16]),
     report=report,
 )

@@ -10,6 +10,9 @@ from bigiron.errors import MachineError
 from bigiron.probes.graph import calls
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
+AUTO = "auto"
+"""Instead of names: the functions that account for most of the operations' time."""
+
 SCHEMA = {
     "path": pl.String,  # functions that led there from the one asked for, outermost first, ";" between them
     "function": pl.String,
@@ -21,6 +24,8 @@ SCHEMA = {
 
 
 def _job(ask: Ask) -> list[str]:
+    if ask.functions == (AUTO,):
+        return ["choose_functions", f"operations {ask.operations}"]
     return [
         *(f"function {function}" for function in ask.functions),
         f"depth {ask.depth}",

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _LINE = re.compile(
-    r"\s*(?P<cpu>\d+)\)\s+(?P<task>\S.*?)-(?P<pid>\d+)\s+\|\s+(?:(?P<us>[\d.]+) us)?\s*\|\s+(?P<what>.*)"
+    r"\s*(?P<cpu>\d+)\)\s+(?P<task>\S.*?)-(?P<pid>\d+)\s+\|\s+(?:(?P<us>[\d.]+) us)?\s*\|"
+    r"  (?P<indent> *)(?P<what>.*)"
 )
 _CALL = re.compile(r"(?P<name>[\w.]+)(?: \[\w+\])?\(.*?\)(?P<end>;| \{)")
 
@@ -66,6 +67,8 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
         stack = stacks.setdefault(pid or -cpu, _Stack())
         ns = round(float(line["us"]) * 1000) if line["us"] else None
         if call := _CALL.match(line["what"]):
+            # What is deeper than this, and has not returned, never did so while it was traced.
+            del stack.calls[len(line["indent"]) // 2 :]
             if call["end"] == " {":
                 stack.calls.append(_Open(call["name"]))
             elif ns is not None:

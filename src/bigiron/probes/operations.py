@@ -7,6 +7,7 @@ from bigiron.probes.probe import Ask, Probe, Raw, Table
 
 SCHEMA = {
     "operation": pl.UInt32,  # from 0, in their order
+    "state": pl.String,  # that its CPU was put into: offline or online
     "cpu": pl.UInt32,  # that went or came; null where it was several at once
     "nanoseconds": pl.UInt64,  # by the guest's clock
     "system_ns": pl.UInt64,  # of the task's own, in the kernel

@@ -1,7 +1,7 @@
 """What `bigiron case` prints, and the report that it writes: bigiron's figures beside the published ones."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bigiron.cases import Case, Report
 from bigiron.cases.case import Claim
@@ -11,14 +11,14 @@ _WIDTH = 100
 _VERDICTS = {True: "agrees", False: "does not agree", None: "cannot be told"}
 
 
-def text(case: Case, study: Study, report: Report) -> str:
+def text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     """For a terminal or a mail."""
-    return "\n".join(_lines(case, study, report)) + "\n"
+    return "\n".join(_lines(case, studies, report)) + "\n"
 
 
-def _lines(case: Case, study: Study, report: Report) -> Iterator[str]:
+def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator[str]:
     yield f"{case.name}: {case.description}"
-    yield f"measured with {', '.join(map(str, study.spec.cpus))} CPUs"
+    yield f"measured with {_cpus(studies)}"
     yield ""
     for figure in report.figures:
         yield from _wrapped(figure.what, "")
@@ -43,15 +43,20 @@ def _verdict(claim: Claim) -> str:
     return _VERDICTS[claim.agrees]
 
 
-def markdown(case: Case, study: Study, report: Report) -> str:
-    """The report that is written into the study's folder."""
+def _cpus(studies: Mapping[str, Study]) -> str:
+    numbers = sorted({cpus for study in studies.values() for cpus in study.spec.cpus})
+    return f"{', '.join(map(str, numbers))} CPUs"
+
+
+def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+    """The report that is written beside the studies."""
+    variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
     lines = [
         f"# {case.name}",
         "",
         case.description + ".",
         "",
-        f"Measured with {', '.join(map(str, study.spec.cpus))} CPUs on "
-        f"{', '.join(variant.name for variant in study.spec.variant)}.",
+        f"Measured with {_cpus(studies)} on {'; '.join(variants)}.",
         "",
         "| | published | here |",
         "|---|---|---|",

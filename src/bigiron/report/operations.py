@@ -53,9 +53,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Point:
-    """What each variant took with so many CPUs."""
+    """What each variant took to put so many CPUs into a state."""
 
     cpus: int
+    state: str
     operations: int
     base: str
     variants: dict[str, list[Sums]]
@@ -82,13 +83,14 @@ def compare_study(study: Study, base: str | None) -> Comparison:
     rows = study.tables("operations")
     names = [variant.name for variant in study.spec.variant]
     points = []
-    for (cpus,), here in rows.group_by("cpus", maintain_order=True):
+    for (cpus, state), here in rows.group_by("cpus", "state", maintain_order=True):
         measured = set(here["variant"])
         variants = {name: _sums(here.filter(variant=name)) for name in names if name in measured}
         first = study.base(base)
         points.append(
             Point(
                 int(str(cpus)),
+                str(state),
                 here["operation"].n_unique(),
                 first if first in variants else next(iter(variants)),
                 variants,
@@ -118,7 +120,7 @@ def _text_of(comparison: Comparison, point: Point) -> str:
     plural = "s" if point.operations > 1 else ""
     repetitions = max(len(sums.of_rounds) for each in point.variants.values() for sums in each)
     lines = [
-        f"{comparison.workload}, {point.cpus} CPUs: {point.operations} operation{plural} in all, "
+        f"{comparison.workload}, {point.cpus} CPUs, {point.state}: {point.operations} operation{plural}, "
         f"mean of {repetitions} repetition{'s' if repetitions > 1 else ''}"
         f"{' +- standard deviation' if repetitions > 1 else ''}",
         "",
@@ -146,7 +148,7 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        heading = f"| {point.cpus} CPUs | " + " | ".join(point.variants) + " |"
+        heading = f"| {point.cpus} CPUs, {point.state} | " + " | ".join(point.variants) + " |"
         lines = [heading, "|---|" + "--:|" * len(point.variants)]
         for row, measure in enumerate(MEASURES):
             figures = " | ".join(_figure(point, name, row) for name in point.variants)
@@ -159,13 +161,16 @@ def as_csv(comparison: Comparison) -> str:
     """One line a measure and variant (docs/schema.md)."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["cpus", "operations", "variant", "measure", "mean", "standard_deviation", "repetitions"])
+    writer.writerow(
+        ["cpus", "state", "operations", "variant", "measure", "mean", "standard_deviation", "repetitions"]
+    )
     for point in comparison.points:
         for variant, sums in point.variants.items():
             for one in filter(lambda one: one.of_rounds, sums):
                 writer.writerow(
                     [
                         point.cpus,
+                        point.state,
                         point.operations,
                         variant,
                         one.measure.column,
@@ -185,6 +190,7 @@ def as_json(comparison: Comparison) -> str:
         "points": [
             {
                 "cpus": point.cpus,
+                "state": point.state,
                 "operations": point.operations,
                 "cells": {
                     variant: {

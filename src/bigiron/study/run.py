@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import tempfile
 import threading
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
@@ -38,8 +40,25 @@ class Progress(Protocol):
 
 
 def missing(study: Study) -> list[Cell]:
-    """The cells that were not measured yet, or failed."""
-    return [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
+    """The cells that were not measured yet, or failed, in the order in which they are to run.
+
+    Where time is measured, the variants of each repetition come in random order, the same each time, so that
+    whatever drifts meanwhile hits all alike.
+    """
+    cells = [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
+    if not _measures_time(study.spec):
+        return cells
+    blocks = groupby(cells, key=lambda cell: (cell.repetition, cell.cpus, cell.tasks))
+    return [cell for block, mixed in blocks for cell in _shuffled(list(mixed), str(block))]
+
+
+def _shuffled(cells: list[Cell], seed: str) -> list[Cell]:
+    random.Random(seed).shuffle(cells)
+    return cells
+
+
+def _measures_time(spec: Spec) -> bool:
+    return bool({"throughput", "operations", "functions", "blocked", "efficiency"} & set(spec.probes))
 
 
 def default_jobs(spec: Spec) -> int:
@@ -47,7 +66,7 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if {"throughput", "operations", "functions", "blocked", "efficiency"} & set(spec.probes):
+    if _measures_time(spec):
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))

@@ -11,6 +11,7 @@ from bigiron.errors import UserError
 from bigiron.machines import topology
 from bigiron.machines.architecture import architecture
 from bigiron.probes.blocked import STATES
+from bigiron.probes.functions import AUTO
 from bigiron.workloads import Workload
 
 FORMAT = 1
@@ -56,7 +57,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     cpus_to_cycle: int = 0
     """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
     functions: list[str] = []
-    """That the probe functions traces: names, with * for any part of one."""
+    """That the probe functions traces: names, with * for any part of one; or `auto`."""
     depth: int = 2
     """How deep it traces: 1 for those functions alone, 2 with what they call, ..."""
     blocked_min_us: int = 0
@@ -152,6 +153,8 @@ def _check_functions(spec: Spec) -> None:
             if not spec.functions
             else "functions are traced by the probe functions: add it with --probe"
         )
+    if AUTO in spec.functions and len(spec.functions) > 1:
+        raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
     for function in spec.functions:
         if not _FUNCTION.fullmatch(function):
             raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
