@@ -285,3 +285,30 @@ def test_what_the_trace_cut_off_is_left_out() -> None:
         " 0)  sh-12 |   2.000 us    |    inner();",
     ]
     assert [(call.function, call.path) for call in calls(trace)] == [("schedule", ""), ("inner", "vfs_write")]
+
+
+def test_a_cpu_that_refuses_to_go(tmp_path: Path) -> None:
+    """The kernel's own way to make one of a CPU's callbacks fail: 197 is workqueue:online in Debian's 6.1."""
+    answer = bigiron(
+        *("run", "hotplug-offline", "--kernel", "debian/6.1", "--cpus", "4", "--probe", "operations"),
+        *("--set", "/sys/devices/system/cpu/cpu2/hotplug/fail=197", "-o", tmp_path / "s"),
+    )
+    assert answer.status == 3
+    assert answer.complaint.endswith("CPU 2 does not go offline: Resource temporarily unavailable")
+
+
+@pytest.mark.parametrize(
+    ("probe", "complaint"),
+    [
+        ("functions", "the kernel has no function graph tracer: No such file or directory"),
+        ("blocked", "blocked time cannot be measured: no BPF "),
+    ],
+)
+def test_a_kernel_that_shows_nothing_of_itself(probe: str, complaint: str, tmp_path: Path) -> None:
+    """In lockdown it has neither tracefs nor BPF."""
+    functions = ("--functions", "vfs_read") if probe == "functions" else ()
+    answer = bigiron(
+        *("run", "getppid1", "--kernel", "debian/6.1", "--cpus", "2", "--probe", probe, *functions),
+        *("--boot", "lockdown=confidentiality", "-o", tmp_path / "s"),
+    )
+    assert answer.status == 2 and complaint in answer.complaint, answer
