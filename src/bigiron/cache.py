@@ -1,6 +1,9 @@
 """Where bigiron keeps what can be made or fetched again: kernels, symbols, compiled C."""
 
+import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -11,7 +14,7 @@ OTHER_PLACE = "free some space, or name another folder in BIGIRON_CACHE"
 
 
 def cache_folder(room: str) -> Path:
-    """The folder of one room of the cache (`kernels`, `symbols`, `built`), created if need be.
+    """The folder of one room of the cache (`kernels`, `sources`, `builds`), created if need be.
 
     `BIGIRON_CACHE` names another place than the user's cache folder.
     """
@@ -22,3 +25,15 @@ def cache_folder(room: str) -> Path:
     except OSError as error:
         raise UserError(f"the cache {folder} cannot be made: {error.strerror}; {OTHER_PLACE}") from None
     return folder
+
+
+@contextmanager
+def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Hold a folder's lock, the file `.lock` in it; calls `on_wait` if another process holds it now."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

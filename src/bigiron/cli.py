@@ -38,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-kernel_app = typer.Typer(help="Kernels to boot: fetch, add, list.", no_args_is_help=True)
+kernel_app = typer.Typer(help="Kernels to boot: fetch, build, add, list.", no_args_is_help=True)
 workload_app = typer.Typer(help="Workloads to run: list, show.", no_args_is_help=True)
 app.add_typer(kernel_app, name="kernel")
 app.add_typer(workload_app, name="workload")
@@ -188,6 +188,35 @@ def kernel_fetch(
     """
     kernel = kernels.fetch(name, arch, lambda step: print(f"{name}: {step}", file=sys.stderr))
     print(f"{kernel.name}: Linux {kernel.release}, {kernel.version}")
+
+
+@kernel_app.command("build")
+def kernel_build(
+    source: Annotated[
+        str, typer.Argument(help="a kernel source tree, TREE@REF of a git tree, or debian/6.1")
+    ],
+    patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; repeat it")] = None,
+    config: Annotated[
+        list[Path] | None, typer.Option(help="a fragment of kernel configuration to add; repeat it")
+    ] = None,
+    arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
+    name: Annotated[
+        str | None, typer.Option(help="what to call it; version and patches unless given")
+    ] = None,
+) -> None:
+    """Build a small kernel from source, with all that the probes need. Only what differs is compiled again.
+
+    Example: `bigiron kernel build ~/linux@v6.1 --patch fix.patch --name fixed`
+    """
+    kernel = kernels.build(
+        source,
+        patch or [],
+        config or [],
+        arch,
+        name,
+        lambda step: print(f"{source}: {step}", file=sys.stderr),
+    )
+    print(f"{kernel.name}: Linux {kernel.release}")
 
 
 @kernel_app.command("add")

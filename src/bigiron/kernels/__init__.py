@@ -1,4 +1,4 @@
-"""Kernels: fetched from Debian, added from a file, found by name.
+"""Kernels: fetched from Debian, built from source, added from a file, found by name.
 
 >>> from bigiron import kernels
 >>> kernels.find("debian/6.1").release  # doctest: +SKIP
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
+from bigiron.kernels.build import build
 from bigiron.kernels.kernel import Kernel, known_arch
 
-__all__ = ["Kernel", "add", "fetch", "find", "installed"]
+__all__ = ["Kernel", "add", "build", "fetch", "find", "installed"]
 
 _DEBIAN = "debian/"
 

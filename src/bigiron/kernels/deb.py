@@ -1,4 +1,4 @@
-"""The kernel image inside a Debian package, taken out without unpacking anything else."""
+"""The kernel image or source inside a Debian package, taken out without unpacking anything else."""
 
 import re
 import shutil
@@ -12,6 +12,7 @@ from bigiron.errors import UserError
 
 # /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*); never a debug package's usr/lib/debug
 _IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+|usr/lib/modules/[^/]+/vmlinu[xz])")
+_SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
 
@@ -31,9 +32,17 @@ def read_version(deb: Path) -> str:
 
 
 def extract_image(deb: Path, to: Path) -> None:
-    """Write the package's kernel image, and nothing else of it, to the file `to`.
+    """Write the package's kernel image, and nothing else of it, to the file `to`."""
+    _extract(deb, _IMAGE, "kernel image", to, "give a linux-image or linux-binary package")
 
-    The archive is only read: whatever links, device nodes or `../` paths it holds, no path of its choosing
+
+def extract_source(deb: Path, to: Path) -> None:
+    """Write the package's archive of the kernel's source, and nothing else of it, to the file `to`."""
+    _extract(deb, _SOURCE, "kernel source", to, "give a linux-source package")
+
+
+def _extract(deb: Path, wanted: re.Pattern[str], what: str, to: Path, advice: str) -> None:
+    """The archive is only read: whatever links, device nodes or `../` paths it holds, no path of its choosing
     is ever opened. Only a regular file is taken.
     """
     with (
@@ -44,10 +53,10 @@ def extract_image(deb: Path, to: Path) -> None:
     ):
         stream = cast(IO[bytes], unpack.stdout)
         try:
-            found = _copy_image(stream, to)
+            found = _copy(stream, wanted, what, to)
         except tarfile.TarError:
             found = False
-        # What follows the image (hundreds of megabytes of modules) is not needed: with the pipe closed,
+        # What follows it (hundreds of megabytes of modules) is not needed: with the pipe closed,
         # dpkg-deb and the decompressor that it forked both end.
         stream.close()
         unpack.wait()
@@ -55,16 +64,16 @@ def extract_image(deb: Path, to: Path) -> None:
         complaint = stderr.read().decode(errors="replace")
     if not found:
         why = f" ({_last_line(complaint)})" if complaint else ""
-        raise UserError(f"{deb} holds no whole kernel image{why}: give a linux-image or linux-binary package")
+        raise UserError(f"{deb} holds no whole {what}{why}: {advice}")
 
 
-def _copy_image(stream: IO[bytes], to: Path) -> bool:
+def _copy(stream: IO[bytes], wanted: re.Pattern[str], what: str, to: Path) -> bool:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
-            if not (_IMAGE.fullmatch(member.name) and member.isreg()):
+            if not (wanted.fullmatch(member.name) and member.isreg()):
                 continue
             if member.size > _LIMIT:
-                raise UserError(f"the kernel image {member.name} claims {member.size} bytes: not a kernel")
+                raise UserError(f"the {what} {member.name} claims {member.size} bytes: not a kernel")
             data = archive.extractfile(member)
             assert data is not None  # a regular file has data
             with to.open("wb") as out:

@@ -29,11 +29,11 @@ _FLAVOURS = {"x86_64": ("amd64", "cloud-amd64"), "ppc64le": ("ppc64el", "powerpc
 
 @dataclass(frozen=True)
 class Package:
-    """A package that holds a kernel image."""
+    """A package that holds a kernel image, or a kernel's source."""
 
     name: str  # linux-image-6.1.0-56-cloud-amd64
     version: str  # 6.1.192-2
-    release: str  # 6.1.0-56-cloud-amd64
+    release: str  # 6.1.0-56-cloud-amd64; "" of a source
     size: int  # bytes to download
 
     @property
@@ -47,8 +47,28 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
     Returns the file, the package, and the suite it is in.
     """
     apt = Apt(arch)
+    return _download(wanted, f"for {arch}", apt, apt.image_packages, to, on_step)
+
+
+def download_source(wanted: str, to: Path, on_step: Callable[[str], None]) -> tuple[Path, Package, str]:
+    """Download the package that holds the source `wanted` (`6.1`, `6.1.192-2`) into the folder `to`.
+
+    Returns the file, the package, and the suite it is in.
+    """
+    apt = Apt("x86_64")  # a source is the same for all
+    return _download(wanted, "as source", apt, apt.source_packages, to, on_step)
+
+
+def _download(
+    wanted: str,
+    form: str,
+    apt: "Apt",
+    packages: Callable[[], list[Package]],
+    to: Path,
+    on_step: Callable[[str], None],
+) -> tuple[Path, Package, str]:
     refused = apt.update(on_step)
-    available = apt.image_packages()
+    available = packages()
     package = choose(wanted, available)
     if package is None:
         if refused:
@@ -57,7 +77,7 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
                 f"check the network, or name another mirror in {MIRROR_VARIABLE}"
             )
         raise UserError(
-            f"Debian has no kernel {wanted} for {arch}: it has {', '.join(_series(available)) or 'none'} "
+            f"Debian has no kernel {wanted} {form}: it has {', '.join(_series(available)) or 'none'} "
             f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2"
         )
     if refused:
@@ -137,6 +157,12 @@ class Apt:
             for fields in stanzas
             if (found := name.fullmatch(fields["Package"]))
         ]
+
+    def source_packages(self) -> list[Package]:
+        """Every package that holds a kernel's source, with Debian's patches."""
+        done = self._run("apt-cache", "show", r"^linux-source-[0-9]+\.[0-9]+$")
+        stanzas = [_fields(text) for text in done.stdout.split("\n\n") if text.strip()]
+        return [Package(fields["Package"], fields["Version"], "", int(fields["Size"])) for fields in stanzas]
 
     def download(self, packages: Sequence[str], to: Path) -> list[Path]:
         """Download packages (`NAME`, the newest, or `NAME=VERSION`) into a folder that has none yet."""

@@ -4,7 +4,6 @@ Invariant: a folder under its final name is complete and never changes. It is ma
 and renamed; whoever writes holds the lock, so a temporary folder found under the lock is a dead writer's.
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.cache import OTHER_PLACE, cache_folder
+from bigiron.cache import OTHER_PLACE, cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel
@@ -72,12 +71,7 @@ def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
     """Hold the cache's lock; gives a temporary folder on the cache's own file system."""
     root = cache_folder("kernels")
     try:
-        with (root / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                on_wait("waiting for another bigiron that is adding a kernel")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(root, lambda: on_wait("waiting for another bigiron that is adding a kernel")):
             for dead in root.glob(_STAGING + "*"):
                 shutil.rmtree(dead)
             with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:

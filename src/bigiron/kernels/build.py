@@ -1,0 +1,191 @@
+"""Kernels built from source: patched, configured to be small, compiled outside of the user's tree, and kept.
+
+All sources of one family (one Debian series, one tree of the user's) are built in one folder an architecture:
+there the next build compiles only what differs from the last.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigiron.cache import cache_folder, locked
+from bigiron.errors import UserError
+from bigiron.kernels import configuration, image, source, store
+from bigiron.kernels.configuration import Wish
+from bigiron.kernels.kernel import Kernel, known_arch
+from bigiron.kernels.source import Source
+
+
+@dataclass(frozen=True)
+class _Target:
+    arch: str  # the kernel's folder of the architecture
+    prefix: str  # of the compiler's name and its tools'
+    package: str  # the compiler's
+
+    @property
+    def compiler(self) -> str:
+        return f"{self.prefix}gcc"
+
+
+_TARGETS = {
+    "x86_64": _Target("x86", "", "gcc"),
+    "ppc64le": _Target("powerpc", "powerpc64le-linux-gnu-", "gcc-powerpc64le-linux-gnu"),
+}
+_TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}  # and packages
+_ERROR = re.compile(
+    r"^.*(?:\b[Ee]rror: |undefined reference|FAILED: |No rule to make target).*$", re.MULTILINE
+)
+_STOP = re.compile(r"^.*\*\*\* .*$", re.MULTILINE)
+
+# So that the same source makes the same image, and ccache finds what another build compiled.
+_REPRODUCIBLE = {
+    "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
+    "KBUILD_BUILD_USER": "bigiron",
+    "KBUILD_BUILD_HOST": "bigiron",
+    "KBUILD_BUILD_VERSION": "1",
+    "CCACHE_NOHASHDIR": "1",
+}
+
+
+def build(
+    spelled: str,
+    patches: Sequence[Path],
+    fragments: Sequence[Path],
+    arch: str,
+    name: str | None,
+    on_step: Callable[[str], None],
+) -> Kernel:
+    """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
+
+    One that was built from the very same before is not built again.
+    """
+    arch = known_arch(arch)
+    target = _TARGETS[arch]
+    wishes = configuration.wishes(arch, fragments)
+    compiler = _check_tools(target)
+    original = source.find(spelled, on_step)
+    tree = source.patched(original, patches)
+    version = source.kernel_version(original)
+    name = name or "+".join([version, *(file.stem for file in (*patches, *fragments))])
+    store.check_name(name)
+    recipe = _recipe(original, patches, tree, wishes, compiler)
+    if here := _already(name, arch, recipe):
+        return here
+    folder = cache_folder("builds") / f"{original.family}@{arch}"
+    folder.mkdir(exist_ok=True)
+    with locked(folder, lambda: on_step("waiting for another bigiron that is building from this source")):
+        on_step(f"writing what differs of the source into {folder}")
+        source.check_out(tree, original, folder / "source")
+        make = _Make(folder, target)
+        make.configure(wishes)
+        on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
+        vmlinux = make.vmlinux()
+        with store.writing(on_step) as staging:
+            if here := _already(name, arch, recipe):
+                return here
+            stripped = staging / "image"
+            subprocess.run(
+                [f"{target.prefix}objcopy", "--strip-debug", vmlinux, stripped],
+                check=True,
+                capture_output=True,
+            )
+            facts = image.read(stripped, str(vmlinux))
+            return store.keep(stripped, name, facts, original.package_version, recipe)
+
+
+def _check_tools(target: _Target) -> str:
+    """The compiler and its version; UserError where a tool is missing."""
+    for tool, package in (_TOOLS | {target.compiler: target.package}).items():
+        if shutil.which(tool) is None:
+            raise UserError(f"no {tool} on PATH to build a kernel with: apt-get install {package}")
+    asked = [target.compiler, "-dumpfullversion"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{target.compiler} {told}"
+
+
+def _recipe(
+    original: Source, patches: Sequence[Path], tree: str, wishes: Sequence[Wish], compiler: str
+) -> str:
+    """What the kernel was built from. The tree's id covers the patches' content."""
+    config = hashlib.sha256(configuration.text(wishes).encode()).hexdigest()
+    patched = f" with {', '.join(patch.name for patch in patches)}" if patches else ""
+    return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
+
+
+def _already(name: str, arch: str, recipe: str) -> Kernel | None:
+    here = store.lookup(name, arch)
+    if here and here.source != recipe:
+        raise UserError(f"{name!r} is another kernel already ({here.source}): choose another with --name")
+    return here
+
+
+class _Make:
+    """The kernel's own make, in a build folder: `source` is what is compiled, `objects` what it makes."""
+
+    def __init__(self, folder: Path, target: _Target) -> None:
+        self.log = folder / "log"
+        self._source, self._objects = folder / "source", folder / "objects"
+        self._objects.mkdir(exist_ok=True)
+        cached = "ccache " if shutil.which("ccache") else ""
+        self._command = [
+            "make",
+            "-C",
+            str(self._source),
+            f"O={self._objects}",
+            f"-j{len(os.sched_getaffinity(0))}",
+            f"ARCH={target.arch}",
+            f"CROSS_COMPILE={target.prefix}",
+            f"CC={cached}{target.compiler}",
+            f"HOSTCC={cached}gcc",
+            "LOCALVERSION=",
+        ]
+        caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
+        self._environment = _without_make_s_own(os.environ) | _REPRODUCIBLE | caching | {"LC_ALL": "C"}
+
+    def configure(self, wishes: Sequence[Wish]) -> None:
+        """Set what is wished for and nothing else; UserError where the kernel does not take it."""
+        fragment = self._objects / "wishes.config"
+        fragment.write_text(configuration.text(wishes), encoding="utf-8")
+        self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
+        configuration.check(wishes, self._objects / ".config", self._source)
+
+    def vmlinux(self) -> Path:
+        """Compile what is not compiled yet."""
+        self._run("a", "vmlinux")
+        return self._objects / "vmlinux"
+
+    def _run(self, mode: str, *goal: str) -> None:
+        with self.log.open(mode) as log:
+            done = subprocess.run(
+                [*self._command, *goal],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                check=False,
+            )
+        if done.returncode:
+            said = self.log.read_text(encoding="utf-8", errors="replace")
+            raise UserError(f"the kernel does not build: {_first_error(said)} (the log is {self.log})")
+
+
+def _without_make_s_own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what would reach into the kernel's make."""
+    theirs = re.compile(r"(KBUILD|KCONFIG|MAKE|CCACHE|MFLAGS|INSTALL).*")
+    return {name: value for name, value in environment.items() if not theirs.fullmatch(name)}
+
+
+def _first_error(log: str) -> str:
+    r"""The first error in make's output, which goes on after it.
+
+    >>> _first_error("  CC a.o\n../source/a.c:7:2: error: expected ';'\nmake: *** [Makefile:9: a.o] Error 1\n")
+    "a.c:7:2: error: expected ';'"
+    """
+    found = _ERROR.search(log) or _STOP.search(log)
+    line = found[0] if found else (log.strip().splitlines() or ["make said nothing"])[-1]
+    return line.strip().replace("../source/", "")

@@ -1,0 +1,93 @@
+"""The configuration of a kernel that bigiron builds: as little as boots in the virtual machine, and what the
+probes need. It is in fragments/, in the kernel's own format; everything else is off.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigiron.errors import UserError
+
+_FRAGMENTS = Path(__file__).with_name("fragments")
+_LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
+_DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """An option, its value, and the fragment that asked for it last."""
+
+    option: str
+    value: str  # y, n, a number or "text"
+    fragment: Path
+
+    @property
+    def is_ours(self) -> bool:
+        return self.fragment.parent == _FRAGMENTS
+
+
+def wishes(arch: str, more: Sequence[Path]) -> list[Wish]:
+    """The options to set: bigiron's own fragments, then the user's, of which the last one counts."""
+    found: dict[str, Wish] = {}
+    for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config", *more):
+        found |= {wish.option: wish for wish in _read(fragment)}
+    return list(found.values())
+
+
+def text(wishes: Sequence[Wish]) -> str:
+    """The wishes as one fragment."""
+    return "".join(f"CONFIG_{wish.option}={wish.value}\n" for wish in wishes)
+
+
+def check(wishes: Sequence[Wish], config: Path, source: Path) -> None:
+    """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
+
+    Kernels differ: an option of bigiron's own that this one does not know at all is none that it lacks.
+    """
+    given = {name: value for name, value in _settings(config.read_text(encoding="utf-8"))}
+    dropped = [wish for wish in wishes if given.get(wish.option, "n") != wish.value]
+    if not dropped:
+        return
+    known = _known_options(source)
+    for wish in dropped:
+        if wish.option not in known and not wish.is_ours:
+            raise UserError(f"{wish.fragment}: this kernel has no option CONFIG_{wish.option}")
+    if lacking := [wish for wish in dropped if wish.option in known]:
+        named = ", ".join(f"CONFIG_{wish.option}={wish.value}" for wish in lacking)
+        raise UserError(
+            f"the kernel's configuration drops {named} ({lacking[0].fragment.name}): "
+            "what it depends on is not set, or something selects otherwise"
+        )
+
+
+def _read(fragment: Path) -> list[Wish]:
+    try:
+        lines = fragment.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{fragment} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        settings = _settings(line)
+        if not settings and line.strip() and not line.startswith("#"):
+            raise UserError(
+                f"{fragment}:{number}: {line.strip()!r} is no option: "
+                "use CONFIG_NAME=y or # CONFIG_NAME is not set"
+            )
+        found += [Wish(name, value, fragment) for name, value in settings]
+    return found
+
+
+def _settings(text: str) -> list[tuple[str, str]]:
+    r"""Names and values.
+
+    >>> _settings('CONFIG_SMP=y\\n# CONFIG_NUMA is not set\\n# a comment')
+    [('SMP', 'y'), ('NUMA', 'n')]
+    """
+    matches = [match for line in text.splitlines() if (match := _LINE.fullmatch(line.strip()))]
+    return [(match[1], match[2]) if match[1] else (match[3], "n") for match in matches]
+
+
+def _known_options(source: Path) -> set[str]:
+    files = [file for file in source.rglob("Kconfig*") if file.is_file()]
+    return {name for file in files for name in _DEFINED.findall(file.read_text(errors="replace"))}
