@@ -17,6 +17,11 @@ declare -A why=(
     [libelf-dev]="reads them for libbpf"
     [zlib1g-dev]="is needed by libelf"
     [libzstd-dev]="is needed by libelf"
+    [flex]="builds kernels from source, as do the next three: it makes the parser of their configuration"
+    [bison]="makes it too"
+    [bc]="computes constants of theirs"
+    [dwarves]="has pahole, which writes down their types for the probes"
+    [ccache]="keeps what was compiled for the next build"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -44,6 +49,11 @@ missing_packages() {
     has_library libelf.a || echo libelf-dev
     has_library libz.a || echo zlib1g-dev
     ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || has_library libzstd.a || echo libzstd-dev
+    have flex || echo flex
+    have bison || echo bison
+    have bc || echo bc
+    have pahole || echo dwarves
+    have ccache || echo ccache
     qemu_is_usable || echo qemu-system-x86
 }
 

@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -157,6 +158,10 @@ def main() -> None:
         sys.exit(_complain(f"{error.strerror or error}{place}{advice}", 2))
 
 
+def _say(name: str) -> Callable[[str], None]:
+    return lambda step: print(f"{name}: {step}", file=sys.stderr)
+
+
 def _complain(message: str, status: int) -> int:
     print(f"bigiron: {message}", file=sys.stderr)
     return status
@@ -186,14 +191,14 @@ def kernel_fetch(
 
     Example: `bigiron kernel fetch debian/6.12`
     """
-    kernel = kernels.fetch(name, arch, lambda step: print(f"{name}: {step}", file=sys.stderr))
+    kernel = kernels.fetch(name, arch, _say(name))
     print(f"{kernel.name}: Linux {kernel.release}, {kernel.version}")
 
 
 @kernel_app.command("build")
 def kernel_build(
     source: Annotated[
-        str, typer.Argument(help="a kernel source tree, TREE@REF of a git tree, or debian/6.1")
+        str, typer.Argument(help="a kernel's source tree, TREE@REF of a git tree, or debian/6.1")
     ],
     patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; repeat it")] = None,
     config: Annotated[
@@ -208,14 +213,10 @@ def kernel_build(
 
     Example: `bigiron kernel build ~/linux@v6.1 --patch fix.patch --name fixed`
     """
-    kernel = kernels.build(
-        source,
-        patch or [],
-        config or [],
-        arch,
-        name,
-        lambda step: print(f"{source}: {step}", file=sys.stderr),
-    )
+    try:
+        kernel = kernels.build(source, patch or [], config or [], arch, name, _say(source))
+    except KeyboardInterrupt:
+        raise typer.Exit(_complain("stopped; run it again and it goes on where it was", 130)) from None
     print(f"{kernel.name}: Linux {kernel.release}")
 
 
@@ -371,7 +372,7 @@ def case(
     chosen = cases.find(name)
     folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
     specs_of = {study: chosen.spec(study, quick) for study in chosen.studies}
-    cases.get_kernels(chosen, specs_of.values(), lambda step: print(f"{name}: {step}", file=sys.stderr))
+    cases.get_kernels(chosen, specs_of.values(), _say(name))
     for study, spec in specs_of.items():
         _run(spec, folder / study, jobs)
     studies = {study: store.open_study(folder / study) for study in chosen.studies}

@@ -36,11 +36,10 @@ _TARGETS = {
     "x86_64": _Target("x86", "", "gcc"),
     "ppc64le": _Target("powerpc", "powerpc64le-linux-gnu-", "gcc-powerpc64le-linux-gnu"),
 }
-_TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}  # and packages
-_ERROR = re.compile(
-    r"^.*(?:\b[Ee]rror: |undefined reference|FAILED: |No rule to make target).*$", re.MULTILINE
-)
-_STOP = re.compile(r"^.*\*\*\* .*$", re.MULTILINE)
+# What the kernel's make starts, and the packages that it is in
+_TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
+_ERROR = re.compile(r".*(\b[Ee]rror: |undefined reference|FAILED: |No rule to make target).*")
+_STOP = re.compile(r".*\*\*\* .*")
 
 # So that the same source makes the same image, and ccache finds what another build compiled.
 _REPRODUCIBLE = {
@@ -183,7 +182,7 @@ def _without_make_s_own(environment: Mapping[str, str]) -> dict[str, str]:
 def _first_error(log: str) -> str:
     r"""The first error in make's output, which goes on after it.
 
-    >>> _first_error("  CC a.o\n../source/a.c:7:2: error: expected ';'\nmake: *** [Makefile:9: a.o] Error 1\n")
+    >>> _first_error("  CC a.o\n../source/a.c:7:2: error: expected ';'\nmake: *** [a.o] Error 1\n")
     "a.c:7:2: error: expected ';'"
     """
     found = _ERROR.search(log) or _STOP.search(log)

@@ -261,9 +261,9 @@ def _environment() -> dict[str, str]:
 
 
 def _why_not_applied(stderr: str) -> str:
-    """Which file and hunk, out of git's words.
+    r"""Which file and hunk, out of git's words.
 
-    >>> _why_not_applied("error: patch failed: kernel/fork.c:446\nerror: kernel/fork.c: patch does not apply\n")
+    >>> _why_not_applied("error: patch failed: kernel/fork.c:446\nerror: kernel/fork.c: patch does …\n")
     'kernel/fork.c, the hunk at line 446'
     >>> _why_not_applied("error: kernel/spoon.c: does not exist in index\n")
     'it has no kernel/spoon.c'
