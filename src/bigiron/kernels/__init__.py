@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
-from bigiron.kernels.build import build
+from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel, known_arch
 
 __all__ = ["Kernel", "add", "build", "fetch", "find", "installed"]

@@ -81,7 +81,7 @@ def _read(fragment: Path) -> list[Wish]:
 def _settings(text: str) -> list[tuple[str, str]]:
     r"""Names and values.
 
-    >>> _settings('CONFIG_SMP=y\\n# CONFIG_NUMA is not set\\n# a comment')
+    >>> _settings('CONFIG_SMP=y\n# CONFIG_NUMA is not set\n# a comment')
     [('SMP', 'y'), ('NUMA', 'n')]
     """
     matches = [match for line in text.splitlines() if (match := _LINE.fullmatch(line.strip()))]

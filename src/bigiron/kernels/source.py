@@ -6,6 +6,7 @@ repository, and a checkout writes the files that differ and no others, so that m
 
 import contextlib
 import hashlib
+import lzma
 import os
 import re
 import shutil
@@ -23,7 +24,7 @@ from bigiron.kernels import deb, debian, store
 
 _DEBIAN = "debian/"
 _ACCEPTED = "give a kernel source tree, TREE@REF for a git ref in it, or debian/6.1"
-_NO_SOURCE_PATH = re.compile(r'[\0\n"\\]|(^|/)\.{0,2}(/|$)')
+_NO_SOURCE_PATH = re.compile(r'[\0\n"\\]|(^|/)(\.{0,2}|\.git)(/|$)', re.IGNORECASE)
 _GIT = ("git", "-c", "core.compression=1", "-c", "core.autocrlf=false", "-c", "gc.auto=0")
 
 
@@ -60,8 +61,6 @@ def find(spelled: str, on_step: Callable[[str], None]) -> Source:
             source = _from_ref(Path(folder).resolve(), ref)
         else:
             raise UserError(f"there is no source {spelled}: {_ACCEPTED}")
-    if "Kconfig" not in _git("ls-tree", "--name-only", source.tree, objects=source.objects).splitlines():
-        raise UserError(f"{spelled} is not a kernel source tree (it has no Kconfig): {_ACCEPTED}")
     return source
 
 
@@ -144,7 +143,7 @@ def _import(archive: Path, ref: str, description: str) -> None:
 def _write_files(archive: Path, to: IO[bytes]) -> None:
     """The files below the archive's one folder, in the language of git fast-import."""
     try:
-        with tarfile.open(archive, "r|xz") as tar:
+        with lzma.open(archive) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
             for member in tar:
                 path = member.name.removeprefix("./").partition("/")[2]
                 if member.isdir():
@@ -160,12 +159,15 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
                 else:
                     shutil.copyfileobj(cast(IO[bytes], tar.extractfile(member)), to, 1 << 20)
                 to.write(b"\n")
-    except (tarfile.TarError, EOFError) as error:
+            unpacked.read()  # to its end: tarfile takes an archive that is cut short for a whole one
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise UserError(f"the archive is not whole: {error}") from None
 
 
 def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
     """A tree as it is now: in a git repository without what git ignores, else with everything."""
+    if not (folder / "Kconfig").is_file():
+        raise _no_source(str(folder))
     objects = _objects(folder)
     if not objects and ((folder / ".config").exists() or (folder / "include/config").exists()):
         raise UserError(f"{folder} has been built in place: run make mrproper in it first")
@@ -183,7 +185,14 @@ def _from_ref(folder: Path, ref: str) -> Source:
     objects = _objects(folder)
     if not objects:
         raise UserError(f"{folder} is not a git repository, so it has no {ref!r}")
-    return Source(_family(folder), f"{folder}@{ref}", "", _ask(folder, f"{ref}^{{tree}}"), objects)
+    tree = _ask(folder, f"{ref}^{{tree}}")
+    if "Kconfig" not in _git("ls-tree", "--name-only", tree, objects=objects).splitlines():
+        raise _no_source(f"{folder}@{ref}")
+    return Source(_family(folder), f"{folder}@{ref}", "", tree, objects)
+
+
+def _no_source(named: str) -> UserError:
+    return UserError(f"{named} is not a kernel source tree (it has no Kconfig): {_ACCEPTED}")
 
 
 def _family(folder: Path) -> str:

@@ -1,0 +1,319 @@
+"""Kernels built from source: where sources come from, patches, configuration, and one real build."""
+
+import doctest
+import io
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import bigiron
+
+from bigiron.cache import cache_folder
+from bigiron.errors import UserError
+from bigiron.kernels import builder, configuration, source
+from bigiron.kernels.source import Source
+
+CASES = Path(__file__).parent.parent / "cases"
+
+
+@pytest.fixture(scope="session")
+def debian_source() -> Source:
+    """The kernel 6.1 with Debian's patches, from the user's cache or fetched into it."""
+    return source.find("debian/6.1", lambda _step: None)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, empty_cache: Path) -> Path:
+    """A git tree with the few files that make it a kernel's, and a commit tagged v1."""
+    tree = tmp_path / "linux"
+    (tree / "kernel").mkdir(parents=True)
+    (tree / "Kconfig").write_text("mainmenu\n")
+    (tree / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\n")
+    (tree / ".gitignore").write_text("*.o\n")
+    (tree / "kernel/fork.c").write_text("".join(f"line {number}\n" for number in range(20)))
+    (tree / "kernel/exit.c").write_text("exit\n")
+    git(tree, "init", "--quiet")
+    git(tree, "add", ".")
+    git(tree, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-m", "first")
+    git(tree, "tag", "v1")
+    return tree
+
+
+def git(folder: Path, *command: str) -> str:
+    return subprocess.run(["git", "-C", folder, *command], check=True, capture_output=True, text=True).stdout
+
+
+def find(spelled: str | Path) -> Source:
+    return source.find(str(spelled), lambda _step: None)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = [file.relative_to(folder) for file in folder.rglob("*") if file.is_file()]
+    return {str(file): (folder / file).read_text() for file in files if file.parts[0] != ".git"}
+
+
+def checked_out(found: Source, tree: str, folder: Path) -> dict[str, str]:
+    source.check_out(tree, found, folder)
+    return contents(folder)
+
+
+def patch_of(tmp_path: Path, name: str, old: str, new: str, file: str = "kernel/fork.c") -> Path:
+    """A patch of one line in the middle of fork.c."""
+    patch = tmp_path / f"{name}.patch"
+    before, after = "".join(f" line {n}\n" for n in (7, 8, 9)), "".join(f" line {n}\n" for n in (11, 12, 13))
+    patch.write_text(f"Why.\n\n--- a/{file}\n+++ b/{file}\n@@ -8,7 +8,7 @@\n{before}-{old}\n+{new}\n{after}")
+    return patch
+
+
+def test_the_examples() -> None:
+    for module in builder, configuration, source:
+        assert doctest.testmod(module).failed == 0
+
+
+# Sources
+
+
+def test_a_tree_as_it_is_now(tree: Path, tmp_path: Path) -> None:
+    (tree / "kernel/exit.c").write_text("changed\n")
+    (tree / "kernel/new.c").write_text("new\n")
+    (tree / "kernel/fork.o").write_text("built in place\n")
+    (tree / ".config").write_text("CONFIG_SMP=y\n")
+    (tree / ".gitignore").write_text("*.o\n.config\n")
+    before = {file: file.stat() for file in tree.rglob("*")}
+    found = find(tree)
+    assert {file: file.stat() for file in tree.rglob("*")} == before
+    theirs = contents(tree)
+    del theirs["kernel/fork.o"], theirs[".config"]
+    assert checked_out(found, found.tree, tmp_path / "out") == theirs
+    assert found.description == str(tree)
+    (tree / "kernel/exit.c").write_text("changed again\n")
+    assert checked_out(found, find(tree).tree, tmp_path / "out")["kernel/exit.c"] == "changed again\n"
+
+
+def test_a_ref(tree: Path, tmp_path: Path) -> None:
+    (tree / "kernel/exit.c").write_text("changed\n")
+    found = find(f"{tree}@v1")
+    assert (found.tree, found.description) == (git(tree, "rev-parse", "v1^{tree}").strip(), f"{tree}@v1")
+    assert checked_out(found, found.tree, tmp_path / "out")["kernel/exit.c"] == "exit\n"
+    assert found.family == find(tree).family, "a tree and its refs are built in one folder"
+    assert source.kernel_version(found) == "6.1.192"
+
+
+def test_a_tree_without_git(tree: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tree / ".git")
+    (tree / "kernel/blob.o").write_text("a file that is part of the source\n")
+    found = find(tree)
+    assert checked_out(found, found.tree, tmp_path / "out") == contents(tree)
+    (tree / ".config").touch()
+    with pytest.raises(UserError, match=r"/linux has been built in place: run make mrproper in it first$"):
+        find(tree)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "complaint"),
+    [
+        (
+            "{}/none",
+            "there is no source {}/none: give a kernel source tree, TREE@REF for a git ref in it, or",
+        ),
+        ("{}/linux@v9", "{}/linux has no 'v9', says git: Needed a single revision"),
+        ("{}/linux@--help", "{}/linux has no '--help', says git: "),
+        ("{}@v1", "{} is not a git repository, so it has no 'v1'"),
+        ("{}/linux/kernel", "{}/linux/kernel is not a kernel source tree (it has no Kconfig): give a"),
+        ("debian/../6.1", "'../6.1' cannot name a kernel: "),
+    ],
+)
+def test_no_source(tree: Path, tmp_path: Path, spelled: str, complaint: str) -> None:
+    answer = bigiron("kernel", "build", spelled.format(tmp_path))
+    assert answer.status == 2
+    assert answer.complaint.startswith(complaint.format(tmp_path))
+
+
+def archive_of(path: Path, *members: tuple[str, bytes, str]) -> Path:
+    """A .tar.xz of members: name, type, link's target."""
+    with tarfile.open(path, "w:xz") as tar:
+        for name, kind, target in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            info.size = len(name) if kind == tarfile.REGTYPE else 0
+            tar.addfile(info, io.BytesIO(name.encode()) if info.size else None)
+    return path
+
+
+def imported(archive: Path) -> str:
+    source._git("init", "--quiet", "--bare")
+    source._import(archive, "refs/debian/9", "Debian's")
+    return source._git("rev-parse", "refs/debian/9^{tree}").strip()
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("linux/../../up", tarfile.REGTYPE, ""),
+        ("/etc/../up", tarfile.REGTYPE, ""),
+        ("linux/.git/hooks/post-checkout", tarfile.REGTYPE, ""),
+        ("linux/a\nb", tarfile.REGTYPE, ""),
+        ("linux/hard", tarfile.LNKTYPE, "/etc/passwd"),
+        ("linux/node", tarfile.CHRTYPE, ""),
+        ("alone", tarfile.REGTYPE, ""),
+    ],
+)
+def test_a_hostile_archive(tmp_path: Path, empty_cache: Path, member: tuple[str, bytes, str]) -> None:
+    archive = archive_of(tmp_path / "a.tar.xz", ("linux/Kconfig", tarfile.REGTYPE, ""), member)
+    with pytest.raises(
+        UserError, match=r"the archive holds .* which is in no kernel's source$|could not be unp"
+    ):
+        imported(archive)
+    assert source._run("rev-parse", "--verify", "--quiet", "refs/debian/9").returncode
+
+
+def test_no_file_is_written_through_a_link(tmp_path: Path, empty_cache: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    tree = imported(
+        archive_of(
+            tmp_path / "a.tar.xz",
+            ("linux/link", tarfile.SYMTYPE, str(outside)),
+            ("linux/link/evil", tarfile.REGTYPE, ""),
+            ("linux/fine", tarfile.SYMTYPE, "../outside"),
+        )
+    )
+    source.check_out(tree, Source("f", "d", "", tree, None), tmp_path / "out")
+    assert list(outside.iterdir()) == []
+    assert (tmp_path / "out/fine").readlink() == Path("../outside")
+
+
+def test_an_archive_cut_short(tmp_path: Path, empty_cache: Path) -> None:
+    archive = archive_of(tmp_path / "a.tar.xz", *[(f"linux/{n}", tarfile.REGTYPE, "") for n in range(100)])
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"^the archive is not whole: "):
+        imported(archive)
+
+
+# Patches
+
+
+def test_only_files_that_differ_are_written(tree: Path, tmp_path: Path) -> None:
+    found, out = find(tree), tmp_path / "out"
+    one = patch_of(tmp_path, "one", "line 10", "line ten")
+    two = patch_of(tmp_path, "two", "line ten", "line X")
+    checked_out(found, found.tree, out)
+    for patches, line in [([one], "line ten\n"), ([one, two], "line X\n"), ([], "line 10\n")]:
+        before = {file: file.stat().st_mtime_ns for file in out.rglob("*.c")}
+        texts = checked_out(found, source.patched(found, patches), out)
+        assert texts["kernel/fork.c"].splitlines(keepends=True)[10] == line
+        assert (out / "kernel/fork.c").stat().st_mtime_ns > before[out / "kernel/fork.c"]
+        assert (out / "kernel/exit.c").stat().st_mtime_ns == before[out / "kernel/exit.c"]
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def test_patches_that_do_not_apply(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "prose.patch").write_text("no patch\n")
+    for patch, complaint in [
+        (patch_of(tmp_path, "other", "line ten", "line X"), "kernel/fork.c, the hunk at line 8"),
+        (patch_of(tmp_path, "absent", "line 10", "line X", "kernel/spoon.c"), "it has no kernel/spoon.c"),
+        (patch_of(tmp_path, "up", "line 10", "line X", "../../up.c"), "it has no ../../up.c"),
+        (tmp_path / "prose.patch", "No valid patches in input"),
+    ]:
+        answer = bigiron("kernel", "build", tree, "--patch", patch)
+        assert answer.status == 2
+        line = answer.err.splitlines()[-1]
+        assert line.startswith(f"bigiron: {patch} does not apply to {tree}: {complaint}"), line
+    answer = bigiron("kernel", "build", f"{tree}@v1", "--patch", tmp_path / "none")
+    assert (answer.status, answer.complaint) == (2, f"there is no patch {tmp_path}/none")
+
+
+@pytest.mark.parametrize("patch", sorted(CASES.glob("*/patches/*.patch")), ids=lambda patch: patch.stem)
+def test_the_cases_patches_apply(debian_source: Source, patch: Path) -> None:
+    changed = source.patched(debian_source, [patch])
+    named = [line[6:] for line in patch.read_text().splitlines() if line.startswith("+++ b/")]
+    differing = source._git("diff-tree", "-r", "--name-only", debian_source.tree, changed).split()
+    assert sorted(named) == differing
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("fragment", "complaint"),
+    [
+        ("CONFIG_SPOON=y", "{}: this kernel has no option CONFIG_SPOON"),
+        (
+            "# CONFIG_TRACING is not set\nCONFIG_IRQ_REMAP=y",
+            "the kernel's configuration drops CONFIG_TRACING=n, CONFIG_IRQ_REMAP=y (more.config): what",
+        ),
+        ("SMP=y", "{}:1: 'SMP=y' is no option: use CONFIG_NAME=y or # CONFIG_NAME is not set"),
+    ],
+)
+def test_options_that_cannot_be_had(
+    debian_source: Source, tmp_path: Path, fragment: str, complaint: str
+) -> None:
+    file = tmp_path / "more.config"
+    file.write_text(fragment)
+    answer = bigiron("kernel", "build", "debian/6.1", "--config", file)
+    assert answer.status == 2
+    assert answer.err.splitlines()[-1].startswith("bigiron: " + complaint.format(file))
+
+
+def test_no_fragment(tree: Path, tmp_path: Path) -> None:
+    answer = bigiron("kernel", "build", tree, "--config", tmp_path / "none")
+    assert (answer.status, answer.complaint) == (
+        2,
+        f"{tmp_path}/none cannot be read: No such file or directory",
+    )
+
+
+def test_the_last_fragment_counts(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("CONFIG_NR_CPUS=8\n# CONFIG_NUMA is not set\n")
+    (tmp_path / "b").write_text('CONFIG_NR_CPUS=16\nCONFIG_DEFAULT_HOSTNAME="b"\n')
+    found = {
+        wish.option: wish.value for wish in configuration.wishes("ppc64le", [tmp_path / "a", tmp_path / "b"])
+    }
+    assert (found["NR_CPUS"], found["NUMA"], found["DEFAULT_HOSTNAME"]) == ("16", "n", '"b"')
+    assert found["PPC_PSERIES"] == "y"
+
+
+# Building
+
+
+def test_what_building_lacks(tree: Path, tmp_path: Path) -> None:
+    answer = bigiron("kernel", "build", tree, "--arch", "arm64")
+    assert (answer.status, answer.complaint.split(":")[0]) == (2, "architecture 'arm64' is not known")
+    answer = bigiron("kernel", "build", tree, "--name", "a/b")
+    assert answer.status == 2
+    assert answer.err.splitlines()[-1].startswith("bigiron: 'a/b' cannot name a kernel: ")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in "make", "flex", "bison", "bc", "gcc":
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    answer = bigiron("kernel", "build", tree, PATH=str(tools))
+    assert (answer.status, answer.complaint) == (
+        2, "no pahole on PATH to build a kernel with: apt-get install dwarves",
+    )  # fmt: skip
+
+
+def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -> None:
+    patch = tmp_path / "broken.patch"
+    patch.write_text("--- /dev/null\n+++ b/include/linux/kbuild.h\n@@ -0,0 +1 @@\n+x\n")
+    bounds = source._git("show", f"{debian_source.tree}:kernel/bounds.c").splitlines()
+    at = bounds.index("int main(void)")
+    patch.write_text(
+        f"--- a/kernel/bounds.c\n+++ b/kernel/bounds.c\n@@ -{at + 1},2 +{at + 1},3 @@\n"
+        f" {bounds[at]}\n {bounds[at + 1]}\n+\tspoon;\n"
+    )
+    answer = bigiron("kernel", "build", "debian/6.1", "--patch", patch)
+    log = cache_folder("builds") / "debian-6.1@x86_64/log"
+    assert answer.status == 2
+    assert answer.err.splitlines()[-1] == (
+        f"bigiron: the kernel does not build: kernel/bounds.c:{at + 3}:9: error: 'spoon' undeclared "
+        f"(first use in this function) (the log is {log})"
+    )
+    assert "spoon" in log.read_text()
