@@ -13,7 +13,7 @@ from bigiron.doctor import Check, can_run
 
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
-    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le",
+    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le", "kernels from source",
     "BPF compiler, libbpf", "BPF", "perf",
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     missing = {name for name, check in checks.items() if check.state == "missing"}
     assert missing >= {
         "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "apt", "QEMU for ppc64le",
-        "cross compiler for ppc64le", "perf",
+        "cross compiler for ppc64le", "kernels from source", "perf",
     }  # fmt: skip
     assert checks["gcc"].found == "no gcc on PATH"
     assert not can_run(list(checks.values()))

@@ -15,7 +15,7 @@ from typing import Literal
 
 from bigiron import compiled, libbpf
 from bigiron.errors import UserError
-from bigiron.kernels import debian
+from bigiron.kernels import builder, debian
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.qemu import find_qemu, how_to_get
 
@@ -64,6 +64,7 @@ def examine() -> list[Check]:
             "powerpc64le-linux-gnu-gcc and its C library for static linking",
             "-static",
         ),
+        _kernel_builds(),
         _bpf_programs(),
         _bpf(),
         _perf(),
@@ -155,6 +156,19 @@ def _kvm() -> Check:
         return Check("KVM", "ok", why)
     state: State = "limited" if _KVM.exists() else "missing"
     return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
+
+
+def _kernel_builds() -> Check:
+    name = "kernels from source"
+    try:
+        compiler = builder.check_tools("x86_64")
+    except UserError as error:
+        advice = _install("make flex bison bc dwarves", "make, flex, bison, bc and pahole")
+        return Check(name, "missing", str(error).partition(":")[0], advice)
+    keeps = (
+        "ccache keeps what was compiled" if shutil.which("ccache") else "no ccache: a new folder starts anew"
+    )
+    return Check(name, "ok", f"{compiler}; {keeps}")
 
 
 def _bpf_programs() -> Check:

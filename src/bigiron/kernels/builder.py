@@ -66,7 +66,7 @@ def build(
     arch = known_arch(arch)
     target = _TARGETS[arch]
     wishes = configuration.wishes(arch, fragments)
-    compiler = _check_tools(target)
+    compiler = check_tools(arch)
     original = source.find(spelled, on_step)
     tree = source.patched(original, patches)
     version = source.kernel_version(original)
@@ -97,8 +97,9 @@ def build(
             return store.keep(stripped, name, facts, original.package_version, recipe)
 
 
-def _check_tools(target: _Target) -> str:
-    """The compiler and its version; UserError where a tool is missing."""
+def check_tools(arch: str) -> str:
+    """The compiler and its version, for instance "gcc 12.2.0"; UserError where a tool is missing."""
+    target = _TARGETS[arch]
     for tool, package in (_TOOLS | {target.compiler: target.package}).items():
         if shutil.which(tool) is None:
             raise UserError(f"no {tool} on PATH to build a kernel with: apt-get install {package}")
