@@ -169,6 +169,28 @@ class Growth:
             return Prediction(cpus, ceiling.value, low, high)
         return predicted
 
+    def sum_relative(self, numbers: Sequence[int], reference: int) -> Prediction:
+        """The sum of the counts at `numbers` of CPUs, as a multiple of the count at `reference`.
+
+        The interval is that of the laws by their weights, each at its best fit.
+
+        >>> sums = fit({2: 13.0, 3: 14.0, 4: 15.0, 6: 17.0, 8: 19.0}).sum_relative([9, 19], 4)
+        >>> round(sums.value, 3), round(sums.low, 3), round(sums.high, 3)
+        (3.333, 3.333, 3.333)
+        """
+        heard = [c for c in self.candidates if c.weight > _UNHEARD and c.value(reference) > 0]
+        sums = {c: sum(c.value(cpus) for cpus in numbers) / c.value(reference) for c in heard}
+        ordered = sorted(heard, key=lambda candidate: sums[candidate])
+        low, high = (
+            next(
+                sums[c] for at, c in enumerate(ordered)
+                if sum(each.weight for each in ordered[: at + 1]) >= share * sum(c.weight for c in ordered)
+            )
+            for share in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
+        )  # fmt: skip
+        value = sums[self.best]
+        return Prediction(max(numbers), value, min(low, value), max(high, value))
+
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
         heard = [c for c in self.candidates if c.weight > _UNHEARD]

@@ -36,4 +36,5 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
             continue
         build = builds[kernel]
         patches = [case.folder / "patches" / patch for patch in build.patches]
-        kernels.build(build.source, patches, [], build.arch, build.name, on_step)
+        fragments = [case.folder / fragment for fragment in build.fragments]
+        kernels.build(build.source, patches, fragments, build.arch, build.name, on_step)

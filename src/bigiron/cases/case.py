@@ -70,12 +70,13 @@ class Quick:
 
 @dataclass(frozen=True)
 class Build:
-    """A kernel of a case's own: built from `source` with patches that lie in the case's folder."""
+    """A kernel of a case's own: built from `source` with what lies in the case's folder."""
 
     name: str
     source: str
     arch: str
-    patches: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()  # in its folder patches/
+    fragments: tuple[str, ...] = ()  # of configuration
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,11 @@ _NOTES = (
     "Spinning CPUs give way in the emulator, and memory that CPUs contend for costs nothing.",
 )
 
+
+def _build(name: str, *patches: str) -> Build:
+    return Build(f"hotplug-rcu-{name}", "debian/6.1", "ppc64le", patches, ("kernel.config",))
+
+
 CASE = Case(
     name="hotplug-rcu",
     description="CPU hotplug waits for grace periods: what expediting them, or not waiting at all, saves",
@@ -220,8 +225,8 @@ CASE = Case(
     quick=Quick(cpus=[16], repetitions=4),
     report=report,
     builds=(
-        Build("hotplug-rcu-baseline", "debian/6.1", "ppc64le"),
-        Build("hotplug-rcu-removed", "debian/6.1", "ppc64le", ("idle-without-wait.patch",)),
-        Build("hotplug-rcu-expedited", "debian/6.1", "ppc64le", ("idle-with-expedited-wait.patch",)),
+        _build("baseline"),
+        _build("removed", "idle-without-wait.patch"),
+        _build("expedited", "idle-with-expedited-wait.patch"),
     ),
 )
