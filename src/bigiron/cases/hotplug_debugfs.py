@@ -233,7 +233,7 @@ def _notes() -> list[str]:
         "Instructions are exact and depend on no machine. VM times are an emulator's: memory that CPUs "
         "contend for costs nothing in it, waiting for a grace period takes real time, and spinning is cheap.",
         "A prediction holds as long as its law does; the interval is that of what all laws predict.",
-        "Seconds are fitted to one published time (build_domains_240_cpus): the others are predicted from it.",
+        "Seconds are fitted to one published time (build_domains_240_cpus), the others predicted from it.",
         f"The published machine had {_BIG} POWER CPUs in 17 sockets, so domains of more levels than here, "
         "where all CPUs are in one socket.",
     ]
