@@ -134,7 +134,9 @@ def compare_study(
     places = sorted({(record.cpus, record.tasks) for record in records})
     points = [_point(study, records, cpus, tasks, base, contexts) for cpus, tasks in places]
     spec = study.spec
-    return Comparison(study.name, spec.workload, spec.operations, contexts, spec.scope, points, most_paths)
+    return Comparison(
+        study.name, spec.workload, study.operations("conflicts"), contexts, spec.scope, points, most_paths
+    )
 
 
 def _point(

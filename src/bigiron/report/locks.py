@@ -93,7 +93,7 @@ def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> 
     for cpus, tasks in sorted({(record.cpus, record.tasks) for record in records}):
         here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
         points.append(_point(study, here, cpus, tasks, study.base(base), contexts))
-    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points)
+    return Comparison(study.name, study.spec.workload, study.operations("locks"), contexts, points)
 
 
 def _point(

@@ -71,7 +71,7 @@ def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> 
     for cpus, tasks in places:
         here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
         points.append(_point(study, here, cpus, tasks, study.base(base), contexts))
-    return Comparison(study.name, study.spec.workload, study.spec.operations, contexts, points)
+    return Comparison(study.name, study.spec.workload, study.operations("work"), contexts, points)
 
 
 def _point(

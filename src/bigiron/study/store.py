@@ -109,6 +109,13 @@ class Study:
         """What is known of all cells that were tried, in the plan's order."""
         return [record for cell in self.plan() if (record := self.record(cell))]
 
+    def operations(self, probe: str) -> int:
+        """How many operations each task did while the probe recorded it: where cells differ, the most."""
+        facts = [
+            record.facts[probe] for record in self.records() if record.measured and probe in record.tables
+        ]
+        return max((max(each["operations"]) for each in facts), default=self.spec.operations)
+
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
         """A probe's table in one cell, its checksum verified."""
         if probe not in record.tables:
