@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hotplug.h"
+#include "guard.h"
 #include "init.h"
 #include "job.h"
 #include "measure.h"
@@ -30,13 +30,15 @@
 
 static int run_in_child(const struct job *job)
 {
-	pid_t runner = fork();
+	pid_t agent = getpid(), runner = fork();
 	int status;
 
 	if (runner < 0)
 		return report_error("machine", "cannot fork: %m");
-	if (!runner)
+	if (!runner) {
+		die_with(agent);
 		_exit(measure(job));
+	}
 
 	for (;;) {
 		/* PID 1 inherits the workload's orphans: reap them all, wait for one. */
@@ -54,19 +56,12 @@ static int run_in_child(const struct job *job)
 	return WEXITSTATUS(status) == MEASURED ? 0 : 1;
 }
 
-/* Run the workload, and on a real machine leave its CPUs as they were. */
-static int run_workload(const struct job *job, int is_init)
+/* A real machine has CPUs taken from it if it may, and is left as it was. */
+static int spare_machine(const struct job *job)
 {
-	int failed;
-
-	if (!workload_has_rounds() || is_init)
-		return run_in_child(job);
-	if (!job->allow_hotplug)
+	if (workload_has_rounds() && !job->allow_hotplug)
 		return report_error("workload", "it takes CPUs of this machine offline: say --allow-hotplug if it may");
-	if (hotplug_guard())
-		return 1;
-	failed = run_in_child(job);
-	return hotplug_restored() || failed;
+	return guard_begin(job);
 }
 
 int main(int argc, char **argv)
@@ -84,13 +79,14 @@ int main(int argc, char **argv)
 	report_hello();
 	capture_workload_stderr();
 
-	failed = job_read(&job, is_init ? "/job" : argv[1]) || apply_settings(&job);
+	failed = job_read(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
 	if (!failed && job.symbols)
 		failed = record_symbols();
 	if (!failed && job.tasks)
-		failed = run_workload(&job, is_init);
+		failed = run_in_child(&job);
 	if (!failed)
 		failed = report_files(&job);
+	failed = guard_end() || failed;
 	report_end(failed);
 
 	if (is_init)

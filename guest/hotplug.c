@@ -4,11 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "job.h"
@@ -176,7 +174,15 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
 	}
 }
 
-static int restore(const signed char *before)
+static signed char before[MAX_CPUS];
+
+void hotplug_remember(void)
+{
+	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+		before[cpu] = state_of(cpu);
+}
+
+int hotplug_restore(void)
 {
 	int lost = 0;
 
@@ -186,45 +192,4 @@ static int restore(const signed char *before)
 			lost = 1;
 		}
 	return lost;
-}
-
-static pid_t guard;
-static int life[2]; /* nobody writes: reading ends when all who could have ended */
-
-static void guard_main(const signed char *before)
-{
-	char byte;
-
-	setsid();
-	close(life[1]);
-	for (int signal = 1; signal < NSIG; signal++)
-		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
-	while (read(life[0], &byte, 1) < 0 && errno == EINTR)
-		;
-	_exit(restore(before));
-}
-
-int hotplug_guard(void)
-{
-	static signed char before[MAX_CPUS];
-
-	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
-		before[cpu] = state_of(cpu);
-	if (pipe2(life, O_CLOEXEC))
-		return report_error("machine", "cannot guard the CPUs' states: %m");
-	guard = fork();
-	if (guard < 0)
-		return report_error("machine", "cannot guard the CPUs' states: %m");
-	if (!guard)
-		guard_main(before);
-	close(life[0]);
-	return 0;
-}
-
-int hotplug_restored(void)
-{
-	int status;
-
-	close(life[1]);
-	return waitpid(guard, &status, 0) < 0 || status;
 }

@@ -25,12 +25,8 @@ void hotplug_there_and_back(unsigned long long *iterations) __attribute__((noret
 unsigned long smt_prepare(enum hotplug_state leave);
 void smt_cycle(unsigned long long *iterations, enum hotplug_state enter) __attribute__((noreturn));
 
-/*
- * On a real machine every CPU gets its state back however the agent ends: a process waits for its end. Returns 0, or 1
- * after reporting the error.
- */
-int hotplug_guard(void);
-/* Let it do so now. Returns 0, or 1 where it said that it could not. */
-int hotplug_restored(void);
+/* Each CPU's state; to put back what differs from it returns 0, or 1 after reporting what it could not. */
+void hotplug_remember(void);
+int hotplug_restore(void);
 
 #endif

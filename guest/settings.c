@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
 #include "settings.h"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "job.h"
 #include "report.h"
 
-static int apply(char *setting)
+/* The path of a setting, "PATH=VALUE"; `value` is what follows. Freed by the caller; NULL after reporting the error. */
+static char *path_of(const char *setting, const char **value)
 {
-	char *value = strchr(setting, '=');
-	int fd, failed;
+	const char *equals = strchr(setting, '=');
 
-	if (!value)
-		return report_error("setting", "'%s' is not PATH=VALUE", setting);
-	*value++ = 0;
-	fd = open(setting, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	if (!equals) {
+		report_error("setting", "'%s' is not PATH=VALUE", setting);
+		return NULL;
+	}
+	*value = equals + 1;
+	return strndup(setting, equals - setting);
+}
+
+static int write_to(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC), failed;
+
 	if (fd < 0)
-		return report_error("setting", "cannot open %s: %m", setting);
+		return report_error("setting", "cannot open %s: %m", path);
 	failed = write(fd, value, strlen(value)) < 0;
 	if (failed)
-		report_error("setting", "cannot write '%s' to %s: %m", value, setting);
+		report_error("setting", "cannot write '%s' to %s: %m", value, path);
 	close(fd);
 	return failed;
 }
@@ -30,7 +41,53 @@ int apply_settings(const struct job *job)
 {
 	int failed = 0;
 
-	for (unsigned long i = 0; i < job->nr_settings && !failed; i++)
-		failed = apply(job->settings[i]);
+	for (unsigned long i = 0; i < job->nr_settings && !failed; i++) {
+		const char *value;
+		char *path = path_of(job->settings[i], &value);
+
+		failed = !path || write_to(path, value);
+		free(path);
+	}
 	return failed;
+}
+
+static struct {
+	char *path, *value;
+} before[MAX_SETTINGS];
+static unsigned long nr_before;
+
+/* Of a choice, such as "always [madvise] never", the one that is chosen. */
+static char *chosen(char *text)
+{
+	char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
+
+	text[strcspn(text, "\n")] = 0;
+	return close ? strndup(open + 1, close - open - 1) : strdup(text);
+}
+
+int remember_settings(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->nr_settings; i++) {
+		const char *value;
+		char text[4096] = "", *path = path_of(job->settings[i], &value);
+		FILE *file = path ? fopen(path, "re") : NULL;
+
+		if (!path)
+			return 1;
+		if (!file || !fgets(text, sizeof(text), file))
+			return report_error("setting", "cannot read %s, so as to put it back later: %m", path);
+		fclose(file);
+		before[nr_before].path = path;
+		before[nr_before++].value = chosen(text);
+	}
+	return 0;
+}
+
+int restore_settings(void)
+{
+	int lost = 0;
+
+	while (nr_before--)
+		lost |= write_to(before[nr_before].path, before[nr_before].value);
+	return lost;
 }

@@ -44,9 +44,11 @@ static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
 static unsigned long nr_dead_threads;
 
-static void die_with_the_runner(void)
+void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* it died before the kernel was told */
 }
 
 static void wait_for_release(void)
@@ -99,8 +101,12 @@ void new_task(void *(*func)(void *), void *arg)
 
 	if (in_threads) {
 		pthread_create(&thread, NULL, func, arg);
-	} else if (!fork()) {
-		die_with_the_runner();
+	} else {
+		pid_t parent = getpid();
+
+		if (fork())
+			return;
+		die_with(parent);
 		func(arg);
 		_exit(0);
 	}
@@ -108,12 +114,14 @@ void new_task(void *(*func)(void *), void *arg)
 
 static int start_task(struct task *task)
 {
+	pid_t runner = getpid();
+
 	if (in_threads)
 		return pthread_create(&task->thread, NULL, task_main, task);
 	task->pid = fork();
 	if (task->pid)
 		return task->pid < 0;
-	die_with_the_runner();
+	die_with(runner);
 	task_main(task);
 	_exit(STATUS_RETURNED);
 }

@@ -106,6 +106,10 @@ int shares_begin(const struct job *job, char why_not[256])
 	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map(".bss")), 0);
 	if (counting == MAP_FAILED || attach_all())
 		return report_error("machine", "cannot attach the BPF program: %s", bpf_complaint());
+	if (!nr_links) {
+		snprintf(why_not, 256, "the kernel has no tracepoints in %sevents", TRACING_FOLDER);
+		return -1;
+	}
 	counting->since = clock_ns();
 	return 0;
 }

@@ -125,6 +125,13 @@ class Scope(StrEnum):
     user = "user"
 
 
+class MachineKind(StrEnum):
+    """Where a workload runs."""
+
+    vm = "vm"
+    host = "host"
+
+
 class Mode(StrEnum):
     """What tasks are."""
 
@@ -266,6 +273,7 @@ def run(
     workload_file: Annotated[
         Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
     ] = None,
+    machine: Annotated[MachineKind, typer.Option(help="virtual machines, or this one")] = MachineKind.vm,
     cpus: Annotated[str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8]")] = None,
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all",
     mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process,
@@ -298,6 +306,9 @@ def run(
     cpus_to_cycle: Annotated[
         int, typer.Option(min=0, help="CPUs that go or come, in workloads of CPU hotplug; 0: all but one")
     ] = 0,
+    allow_hotplug: Annotated[
+        bool, typer.Option("--allow-hotplug", help="let them do so on a real machine")
+    ] = False,
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,
@@ -322,8 +333,10 @@ def run(
     else:
         if not (workload or workload_file):
             raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
-        if not kernel:
+        if not kernel and machine is MachineKind.vm:
             raise UserError("no kernel: give --kernel debian/6.12, or another (`bigiron kernel list`)")
+        if kernel and machine is not MachineKind.vm:
+            raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
         if workload and workload_file:
             raise UserError(f"both a workload ({workload}) and --workload-file: give one of them")
         shape = topologies.parse(topology)
@@ -333,7 +346,9 @@ def run(
             mode=mode.value,
             arch=arch,
             probes=_words(probe),
-            cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
+            machine=machine.value,
+            allow_hotplug=allow_hotplug,
+            cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus] if shape.cpus else [],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
             topology=str(shape),
             repetitions=reps,
@@ -346,7 +361,10 @@ def run(
             memory_mib=memory,
             deadline_s=deadline,
             variant=sweep(
-                [Variant(name=name, kernel=name, boot=boot, set=set_ or []) for name in kernel],
+                [
+                    Variant(name=name or "host", kernel=name, boot=boot, set=set_ or [])
+                    for name in kernel or [""]
+                ],
                 boot_sweep or [],
                 set_sweep or [],
             ),

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +22,8 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines.architecture import Architecture, architecture
 from bigiron.machines.initramfs import initramfs
 from bigiron.machines.memory import GuestRam
-from bigiron.machines.messages import PROTOCOL, Decoder, Message
+from bigiron.machines.messages import Decoder
+from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.topology import Topology
 
 _CONSOLE_KEPT = 64 << 10  # bytes
@@ -76,19 +77,6 @@ class VirtualMachine:
         return "tcg,thread=multi" if enough and not self.plugin else "tcg,thread=single"
 
 
-@dataclass
-class Outcome:
-    """What a machine that ran to its end said."""
-
-    messages: list[Message] = field(default_factory=list)
-    seconds_to_agent: float = 0.0
-    seconds: float = 0.0
-
-
-class StoppedError(Exception):
-    """The user asked to stop while the machine ran."""
-
-
 def memory_mib(cpus: int) -> int:
     """How much memory a machine has by default: will-it-scale's tests map up to 128 MiB a task."""
     return 1024 + 128 * cpus
@@ -131,12 +119,15 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
                     pass_fds=[*fds, vm.ram.fd] if vm.ram else fds,
                     start_new_session=True,  # a Ctrl-C is for us, not for it
                 )
+            log = bytearray()
             try:
-                return _listen(vm, console, agent, stop, on_stage)
+                return _listen(vm, console, agent, log, stop, on_stage)
             except _QemuEndedError as ended:
                 process.wait()
-                reason = _why_it_ended(vm, ended, stderr, process.returncode)
-                raise MachineError(reason, _tail(ended.console)) from None
+                reason = _why_it_ended(vm, ended.stage, bytes(log), stderr, process.returncode)
+                raise MachineError(reason, _tail(bytes(log))) from None
+            except MachineError as error:
+                raise MachineError(error.reason, _tail(bytes(log))) from None
             finally:
                 process.kill()
                 process.wait()
@@ -147,19 +138,21 @@ def _contents(files: Iterable[Path]) -> dict[str, bytes]:
 
 
 class _QemuEndedError(Exception):
-    def __init__(self, stage: str, console: bytes) -> None:
-        self.stage, self.console = stage, console
+    def __init__(self, stage: str) -> None:
+        self.stage = stage
 
 
 def _listen(
     vm: VirtualMachine,
     console: socket.socket,
     agent: socket.socket,
+    log: bytearray,
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> Outcome:
+    """Until the last word. What the console shows is kept in `log`, as far as it matters."""
     started = time.monotonic()
-    outcome, decoder, log, stage = Outcome(), Decoder(), b"", "booting"
+    outcome, decoder = Outcome(stage="booting"), Decoder()
     with selectors.DefaultSelector() as selector:
         for channel in (console, agent):
             selector.register(channel, selectors.EVENT_READ)
@@ -169,23 +162,21 @@ def _listen(
                 if not data:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is console:
-                    log = (log + data)[-_CONSOLE_KEPT:]
+                    log += data
+                    del log[:-_CONSOLE_KEPT]
                 else:
                     for message in decoder.feed(data):
-                        outcome.messages.append(message)
-                        outcome.seconds = time.monotonic() - started
-                        stage = _heard(message, outcome, stage, log)
-                        on_stage(stage)
-                        if message.type == "end":
+                        outcome.hear(message, time.monotonic() - started)
+                        on_stage(outcome.stage)
+                        if outcome.ended:
                             return outcome
             if stop.is_set():
                 raise StoppedError
             if not selector.get_map():
-                raise _QemuEndedError(stage, log)
+                raise _QemuEndedError(outcome.stage)
             if time.monotonic() - started > vm.deadline_s:
-                raise MachineError(
-                    f"the machine was still {stage} after its deadline of {vm.deadline_s:.0f} s", _tail(log)
-                )
+                deadline = f"its deadline of {vm.deadline_s:.0f} s"
+                raise MachineError(f"the machine was still {outcome.stage} after {deadline}")
 
 
 def _receive(channel: socket.socket) -> bytes:
@@ -195,33 +186,17 @@ def _receive(channel: socket.socket) -> bytes:
         return b""
 
 
-def _heard(message: Message, outcome: Outcome, stage: str, console: bytes) -> str:
-    if message.type == "hello":
-        outcome.seconds_to_agent = outcome.seconds
-        if message.content.get("protocol") != PROTOCOL:
-            raise MachineError(f"the agent speaks protocol {message.content.get('protocol')}, not {PROTOCOL}")
-        return "starting tasks"
-    if message.type == "stage":
-        return f"in {message.content.get('stage')}"
-    if message.type == "error":
-        kind, text = str(message.content.get("kind")), str(message.content.get("text"))
-        if kind == "machine":
-            raise MachineError(text, _tail(console))
-        raise UserError(f"{kind}: {text}" if kind != "workload" else text)
-    return stage
-
-
-def _why_it_ended(vm: VirtualMachine, ended: _QemuEndedError, stderr: IO[bytes], status: int) -> str:
-    for line in _printable(ended.console).splitlines():
+def _why_it_ended(vm: VirtualMachine, stage: str, log: bytes, stderr: IO[bytes], status: int) -> str:
+    for line in _printable(log).splitlines():
         # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
         if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
-            return f"the kernel crashed {ended.stage}: {line.split('] ', 1)[-1].strip()}"
+            return f"the kernel crashed {stage}: {line.split('] ', 1)[-1].strip()}"
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status or complaint:
         said = complaint[-1] if complaint else "it said nothing"
-        return f"{vm.architecture.qemu} ended with status {status} while {ended.stage}: {said}"
-    return f"the machine stopped while {ended.stage} and gave no reason"
+        return f"{vm.architecture.qemu} ended with status {status} while {stage}: {said}"
+    return f"the machine stopped while {stage} and gave no reason"
 
 
 def _tail(console: bytes) -> str:

@@ -30,7 +30,7 @@ STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 def _job(ask: Ask) -> list[str]:
     states = sum(STATES[letter] for letter in set(ask.blocked_states))
     return [
-        "blocked /blocked.bpf.o",
+        f"blocked {ask.files_at}blocked.bpf.o",
         f"blocked_min_us {ask.blocked_min_us}",
         f"blocked_states {states}",
         *(["blocked_user"] if ask.blocked_user else []),

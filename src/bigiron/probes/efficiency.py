@@ -30,8 +30,8 @@ _STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal") 
 _SCHEDSTAT = {6: "running", 7: "waiting"}  # Documentation/scheduler/sched-stats.rst, counted from 0
 
 
-def _job(_ask: Ask) -> list[str]:
-    return ["efficiency /efficiency.bpf.o", f"efficiency_ms {WINDOW_MS}"]
+def _job(ask: Ask) -> list[str]:
+    return [f"efficiency {ask.files_at}efficiency.bpf.o", f"efficiency_ms {WINDOW_MS}"]
 
 
 def _collect(raw: Raw) -> Table:
@@ -44,12 +44,12 @@ def _collect(raw: Raw) -> Table:
         ]
         for name in ("/proc/stat", "/proc/schedstat")
     }
-    if not said or any(len(readings) != 2 for readings in files.values()):
+    if not said or any(len(readings) not in (0, 2) for readings in files.values()):
         raise MachineError("the agent did not report what the CPUs spent their time on")
     rows = [
         *_by_events([message.content for message in raw.messages if message.type == "share"]),
-        *_by_ticks(*files["/proc/stat"]),
-        *_by_scheduler(*files["/proc/schedstat"]),
+        *(_by_ticks(*files["/proc/stat"]) if files["/proc/stat"] else []),
+        *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), said[-1])
 

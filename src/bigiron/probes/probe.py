@@ -23,6 +23,7 @@ class Ask:
     scope: Literal["kernel", "user"]
     functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
     depth: int = 1
+    files_at: str = "/"  # where the agent finds files that are not its own
     blocked_min_us: int = 0  # shorter times are not counted
     blocked_states: str = ""  # letters of the only states that are; "" for all
     blocked_user: bool = False  # with stacks in user space

@@ -57,6 +57,7 @@ class Comparison:
 
     study: str
     workload: str
+    time: str  # VM time, or real time
     points: list[Point]
 
 
@@ -76,7 +77,7 @@ def compare_study(study: Study, contexts: Sequence[str]) -> Comparison:
                 {name: _waited(study, [r for r in here if r.variant == name], contexts) for name in variants},
             )
         )
-    return Comparison(study.name, study.spec.workload, points)
+    return Comparison(study.name, study.spec.workload, study.time, points)
 
 
 def _waited(study: Study, records: list[CellRecord], contexts: Sequence[str]) -> Waited:
@@ -98,7 +99,7 @@ def _text_of(comparison: Comparison, point: Point, stacks: int) -> Iterator[str]
     width = max(20, *(len(name) + 2 for name in point.variants))
     yield (
         f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: "
-        "time off the CPU and how often, per operation (VM time)"
+        f"time off the CPU and how often, per operation ({comparison.time})"
     )
     yield ""
     yield f"{'':60}{''.join(f'{name:>{width}}' for name in point.variants)}"

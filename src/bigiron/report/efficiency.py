@@ -45,6 +45,7 @@ class Comparison:
 
     study: str
     workload: str
+    time: str  # VM time, or real time
     points: list[Point]
 
 
@@ -64,7 +65,7 @@ def compare_study(study: Study) -> Comparison:
         facts = {record.variant: record.facts["efficiency"] for record in here}
         shares = {name: efficiency.shares(tables[name]) for name in names}
         points.append(Point(cpus, tasks, shares, facts))
-    return Comparison(study.name, study.spec.workload, points)
+    return Comparison(study.name, study.spec.workload, study.time, points)
 
 
 def text(comparison: Comparison) -> str:
@@ -76,7 +77,7 @@ def _text_of(comparison: Comparison, point: Point) -> Iterator[str]:
     width = max(25, *(len(name) + 2 for name in point.variants))
     yield (
         f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: shares of the CPUs' time in % "
-        "(VM time; least and most: of one CPU)"
+        f"({comparison.time}; least and most: of one CPU)"
     )
     yield ""
     yield f"{'':30}{''.join(f'{name:>{width}}' for name in point.variants)}"

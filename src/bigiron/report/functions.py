@@ -55,6 +55,7 @@ class Comparison:
 
     study: str
     workload: str
+    time: str  # VM time, or real time
     points: list[Point]
 
 
@@ -73,7 +74,7 @@ def compare_study(study: Study) -> Comparison:
                 {name: _traced(study, [r for r in here if r.variant == name]) for name in variants},
             )
         )
-    return Comparison(study.name, study.spec.workload, points)
+    return Comparison(study.name, study.spec.workload, study.time, points)
 
 
 def _traced(study: Study, records: list[CellRecord]) -> Traced:
@@ -96,7 +97,8 @@ def text(comparison: Comparison, with_tree: bool = False) -> str:
 
 def _text_of(comparison: Comparison, point: Point, with_tree: bool) -> Iterator[str]:
     width = max(12, *(len(name) + 2 for name in point.variants))
-    yield f"{comparison.workload}, {point.cpus} CPUs: time in kernel functions, VM time (waiting included)"
+    heading = f"{comparison.workload}, {point.cpus} CPUs: time in kernel functions"
+    yield f"{heading}, {comparison.time} (waiting included)"
     yield ""
     yield f"{'function':38}{'':{width}}{''.join(f'{name:>10}' for name in _COLUMNS)}"
     for function in point.functions[:_SHOWN]:

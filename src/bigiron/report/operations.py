@@ -75,6 +75,7 @@ class Comparison:
 
     study: str
     workload: str
+    time: str  # VM time, or real time
     points: list[Point]
 
 
@@ -96,7 +97,7 @@ def compare_study(study: Study, base: str | None) -> Comparison:
                 variants,
             )
         )
-    return Comparison(study.name, study.spec.workload, points)
+    return Comparison(study.name, study.spec.workload, study.time, points)
 
 
 def _sums(rows: pl.DataFrame) -> list[Sums]:
@@ -130,7 +131,8 @@ def _text_of(comparison: Comparison, point: Point) -> str:
     for row, measure in enumerate(MEASURES):
         figures = "".join(f"{_figure(point, name, row):>{width}}" for name in point.variants)
         lines.append(f"{measure.title:{_WIDTH}}{figures}")
-    lines += ["", "Times are VM times: how they compare means more than what they are."]
+    if comparison.time == "VM time":
+        lines += ["", "Times are VM times: how they compare means more than what they are."]
     return "\n".join(line.rstrip() for line in lines)
 
 

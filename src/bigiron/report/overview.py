@@ -60,8 +60,8 @@ def _cells(study: Study) -> Listing:
                 f"failed: {record.failure.reason}" if record.failure else "measured",
                 f"{record.seconds:.1f}",
                 f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})",
-                str(environment["qemu"]),
-                str(environment["accelerator"]),
+                str(environment.get("qemu", "-")),
+                str(environment.get("accelerator", "-")),
                 record.started,
                 str(environment["bigiron"]),
             )

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import bigiron
 from bigiron import compiled, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
-from bigiron.kernels import Kernel
-from bigiron.machines import topology, vm
+from bigiron.machines import host, topology, vm
 from bigiron.machines.architecture import architecture
 from bigiron.machines.memory import GuestRam
+from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
@@ -66,7 +66,7 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if _measures_time(spec):
+    if _measures_time(spec) or spec.machine == "host":
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -84,9 +84,10 @@ class Programs:
 def prepare(spec: Spec, workload: Workload) -> Programs:
     """Compile what the study needs; UserError if it cannot run here."""
     target = architecture(spec.arch)
-    require_qemu(target.qemu)
-    for cpus in spec.cpus:
-        vm.check_memory(_memory_mib(spec, cpus), cpus)
+    if spec.machine == "vm":
+        require_qemu(target.qemu)
+        for cpus in spec.cpus:
+            vm.check_memory(_memory_mib(spec, cpus), cpus)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
     agent = compiled.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
     return Programs(
@@ -135,17 +136,21 @@ def _measure(
 ) -> CellRecord:
     """Boot a machine for one cell and write what came of it."""
     spec = study.spec
-    kernel = kernels.find(cell.variant.kernel, spec.arch)
     chosen = [probes.probe(name) for name in spec.probes]
     with tempfile.TemporaryDirectory(prefix="bigiron-") as results, _ram(spec, cell, programs) as ram:
-        machine = _machine(spec, cell, kernel, programs, Path(results), ram)
-        record = _new_record(spec, cell, kernel, machine)
+        machine = _machine(spec, cell, programs, Path(results), ram)
+        record = _new_record(spec, cell, machine)
         tables: dict[str, probes.Table] = {}
         try:
-            outcome = vm.run(machine, stop, on_stage)
+            outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
             raw = probes.Raw(
-                outcome.messages, Path(results), machine.architecture, programs.agent, _ask(spec, cell), ram
+                outcome.messages,
+                Path(results),
+                architecture(spec.arch),
+                programs.agent,
+                _ask(spec, cell),
+                ram,
             )
             tables = {probe.name: probe.collect(raw) for probe in chosen}
         except UserError as error:
@@ -161,14 +166,24 @@ def _ram(spec: Spec, cell: Cell, programs: Programs) -> GuestRam | nullcontext[N
     return GuestRam(_memory_mib(spec, cell.cpus)) if programs.recorder else nullcontext()
 
 
-def _machine(
-    spec: Spec, cell: Cell, kernel: Kernel, programs: Programs, results: Path, ram: GuestRam | None
-) -> vm.VirtualMachine:
+_Machine: TypeAlias = vm.VirtualMachine | host.HostMachine
+
+
+def _run(machine: _Machine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
+    if isinstance(machine, host.HostMachine):
+        return host.run(machine, stop, on_stage)
+    return vm.run(machine, stop, on_stage)
+
+
+def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: GuestRam | None) -> _Machine:
+    job = _job(spec, cell)
+    if spec.machine == "host":
+        return host.HostMachine(programs.agent, job, _deadline_s(spec, cell.cpus), programs.bpf)
     return vm.VirtualMachine(
         architecture=architecture(spec.arch),
-        kernel=kernel.image,
+        kernel=kernels.find(cell.variant.kernel, spec.arch).image,
         agent=programs.agent,
-        job=_job(spec, cell),
+        job=job,
         topology=topology.parse(spec.topology).at(cell.cpus),
         memory_mib=_memory_mib(spec, cell.cpus),
         deadline_s=_deadline_s(spec, cell.cpus),
@@ -189,6 +204,7 @@ def _ask(spec: Spec, cell: Cell) -> probes.Ask:
         spec.operations,
         spec.mode,
         spec.scope,
+        files_at="/" if spec.machine == "vm" else "./",
         functions=tuple(spec.functions),
         depth=spec.depth,
         blocked_min_us=spec.blocked_min_us,
@@ -207,6 +223,7 @@ def _job(spec: Spec, cell: Cell) -> str:
         f"warmup {_WARM_UP}",
         f"patience_s {_deadline_s(spec, cell.cpus) // 2}",
         f"cpus_to_cycle {spec.cpus_to_cycle}",
+        *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
         *(line for name in spec.probes for line in probes.probe(name).job(ask)),
     ]
@@ -221,9 +238,9 @@ def _deadline_s(spec: Spec, cpus: int) -> int:
     return spec.deadline_s or vm.deadline_s(cpus)
 
 
-def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachine) -> CellRecord:
+def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
     """A cell's identity and environment: all that produced it."""
-    shape = machine.topology
+    on = _of_host() if isinstance(machine, host.HostMachine) else _of_vm(spec, cell, machine)
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -245,20 +262,39 @@ def _new_record(spec: Spec, cell: Cell, kernel: Kernel, machine: vm.VirtualMachi
             "blocked_min_us": spec.blocked_min_us,
             "blocked_states": spec.blocked_states or "all",
             "blocked_user": spec.blocked_user,
-            "kernel": kernel.name,
-            "kernel_release": kernel.release,
-            "kernel_version": kernel.version,
-            "kernel_sha256": kernel.sha256,
-            "boot": machine.boot_line,
+            "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
             "arch": spec.arch,
-            "sockets": shape.sockets,
-            "nodes": shape.nodes,
-            "cores": shape.cores,
-            "threads": shape.threads,
-            "memory_mib": machine.memory_mib,
-            "qemu": require_qemu(machine.architecture.qemu),
-            "accelerator": machine.accelerator,
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
+            **on,
         },
     )
+
+
+def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, object]:
+    kernel, shape = kernels.find(cell.variant.kernel, spec.arch), machine.topology
+    return {
+        "kernel": kernel.name,
+        "kernel_release": kernel.release,
+        "kernel_version": kernel.version,
+        "boot": machine.boot_line,
+        "sockets": shape.sockets,
+        "nodes": shape.nodes,
+        "cores": shape.cores,
+        "threads": shape.threads,
+        "memory_mib": machine.memory_mib,
+        "qemu": require_qemu(machine.architecture.qemu),
+        "accelerator": machine.accelerator,
+    }
+
+
+def _of_host() -> dict[str, object]:
+    release, version = host.kernel()
+    return {
+        "kernel": release,
+        "kernel_release": release,
+        "kernel_version": version,
+        "boot": host.boot_line(),
+        "cpu": host.cpu_model(),
+        "memory_mib": host.memory_mib(),
+    }

@@ -1,5 +1,7 @@
 """What a study asks: study.toml, or the command line's options, as one typed value."""
 
+import hashlib
+import platform
 import re
 from pathlib import Path
 from typing import Literal
@@ -8,7 +10,7 @@ import msgspec
 
 from bigiron import kernels, probes, workloads
 from bigiron.errors import UserError
-from bigiron.machines import topology
+from bigiron.machines import host, topology
 from bigiron.machines.architecture import architecture
 from bigiron.probes.blocked import STATES
 from bigiron.probes.functions import AUTO
@@ -26,7 +28,8 @@ class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """A kernel, its boot parameters and its run-time settings: one column of a comparison."""
 
     name: str
-    kernel: str
+    kernel: str = ""
+    """On a real machine its own: filled in when the study is made."""
     boot: str = ""
     set: list[str] = []
     """Settings as PATH=VALUE, written in the guest before the workload starts."""
@@ -43,10 +46,14 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     workload_sha256: str = ""
     """Of the C file; filled in when the study is made."""
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm"] = "vm"
+    machine: Literal["vm", "host"] = "vm"
+    """Where it runs: in virtual machines, or on the machine that bigiron runs on."""
+    allow_hotplug: bool = False
+    """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
     probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
-    cpus: list[int] = msgspec.field(default_factory=lambda: [8])
+    cpus: list[int] = []
+    """None: 8; of a real machine all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     repetitions: int = 1
@@ -102,6 +109,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
+    spec = _on_host(spec) if spec.machine == "host" else _in_vm(spec)
     shape = topology.parse(spec.topology)
     for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
         shape.at(cpus)
@@ -127,6 +135,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     for name in spec.probes:
         if name == "operations" and not workload.has_rounds:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
+        if probes.probe(name).needs_recorder and spec.machine == "host":
+            raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
         if probes.probe(name).needs_recorder and not target.has_recorder:
             raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
     if spec.scope == "user" and "conflicts" not in spec.probes:
@@ -140,10 +150,32 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
             workload=workload.name,
             workload_file=str(workload.source) if spec.workload_file else "",
             workload_sha256=workload.sha256,
-            variant=[_resolve_variant(variant, spec.arch) for variant in spec.variant],
+            variant=[_resolve_variant(variant, spec) for variant in spec.variant],
         ),
         workload,
     )
+
+
+def _in_vm(spec: Spec) -> Spec:
+    return spec if spec.cpus else msgspec.structs.replace(spec, cpus=[8])
+
+
+def _on_host(spec: Spec) -> Spec:
+    """All the CPUs that it has, and nothing that needs another kernel or a boot."""
+    release, _ = host.kernel()
+    for variant in spec.variant:
+        if variant.boot:
+            raise UserError(
+                f"variant {variant.name}: kernel parameters are for virtual machines (--machine vm)"
+            )
+        if variant.kernel not in ("", release):
+            raise UserError(f"variant {variant.name}: this machine runs {release}, not {variant.kernel}")
+    if spec.topology or spec.memory_mib:
+        raise UserError("topology and memory are a virtual machine's: this machine has its own")
+    if spec.cpus not in ([], [host.cpus()]):
+        asked = ", ".join(map(str, spec.cpus))
+        raise UserError(f"cpus = {asked}: this machine has {host.cpus()} to use; choose how many --tasks run")
+    return msgspec.structs.replace(spec, cpus=[host.cpus()], arch=platform.machine())
 
 
 def _check_functions(spec: Spec) -> None:
@@ -211,7 +243,7 @@ def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[i
     return numbers
 
 
-def _resolve_variant(variant: Variant, arch: str) -> Variant:
+def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
     if not _NAME.fullmatch(variant.name) or not slug(variant.name):
         raise UserError(f"variant {variant.name!r}: use letters, digits and a few signs, 80 at most")
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
@@ -220,5 +252,9 @@ def _resolve_variant(variant: Variant, arch: str) -> Variant:
         path, equals, _value = setting.partition("=")
         if not equals or not path.startswith("/") or "\n" in setting or len(setting) > 4000:
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
-    kernel = kernels.find(variant.kernel, arch)
+    if spec.machine == "host":
+        release, version = host.kernel()
+        running = hashlib.sha256(f"{release} {version}".encode()).hexdigest()
+        return msgspec.structs.replace(variant, kernel=release, kernel_sha256=running)
+    kernel = kernels.find(variant.kernel, spec.arch)
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

@@ -79,6 +79,11 @@ class Study:
         """The folder's name."""
         return self.folder.resolve().name
 
+    @property
+    def time(self) -> str:
+        """What its times are: never is an emulator's time shown as a real one."""
+        return "VM time" if self.spec.machine == "vm" else "real time"
+
     def base(self, name: str | None) -> str:
         """The variant that the others are compared with: the one named, else the first."""
         variants = [variant.name for variant in self.spec.variant]

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * On a real machine everything gets back what it had, however the agent ends: a process of its own waits for that end.
+ */
+#ifndef GUARD_H
+#define GUARD_H
+
+struct job;
+
+/* Before anything is changed. Returns 0, or 1 after reporting the error. */
+int guard_begin(const struct job *job);
+/* Let it put everything back now. Returns 0, or 1 where it said that it could not. */
+int guard_end(void);
+
+#endif

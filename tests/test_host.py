@@ -1,0 +1,84 @@
+"""The host machine: the same workloads and probes, times of its own, and everything as it was afterwards."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BIGIRON, bigiron, measured, wait_until
+
+import bigiron as library
+
+SETTING = Path(
+    "/proc/sys/vm/stat_interval"
+)  # seconds between two updates of statistics: nothing depends on it
+CPUS = len(os.sched_getaffinity(0))
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="settings are root's to change")
+
+
+def now() -> str:
+    return SETTING.read_text().strip()
+
+
+@needs_root
+def test_variants_of_the_running_kernel(tmp_path: Path) -> None:
+    before = now()
+    measured(
+        *("getppid1", "--machine", "host", "--tasks", "1", "--probe", "throughput,efficiency"),
+        *("--set-sweep", f"{SETTING}=7,8", "-o", tmp_path / "s"),
+    )
+    assert now() == before
+    study = library.open_study(tmp_path / "s")
+    assert [record.environment["set"] for record in study.records()] == [[f"{SETTING}={n}"] for n in (7, 8)]
+    for record in study.records():
+        assert (record.machine, record.cpus, record.tasks) == ("host", CPUS, 1)
+        assert record.environment["kernel_release"] == os.uname().release
+        assert record.environment["cpu"] and record.environment["memory_mib"] > 0
+    assert study.tables("throughput")["operations"].min() > 0
+    text = bigiron("compare", tmp_path / "s", "--probe", "efficiency").out
+    assert "real time" in text and "VM time" not in text
+    again = bigiron("run", tmp_path / "s")
+    assert again.status == 0 and "every cell" in again.out
+
+
+@needs_root
+@pytest.mark.parametrize("victim", ["bigiron", "agent"])
+def test_settings_are_put_back_however_it_ends(victim: str, tmp_path: Path) -> None:
+    before = now()
+    options = ["--machine", "host", "--probe", "efficiency", "--set", f"{SETTING}=9"]
+    command = [BIGIRON, "run", "spin", *options, "-o", str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        wait_until(lambda: now() == "9")
+        pid = run.pid if victim == "bigiron" else _agent_of(run.pid)
+        os.kill(pid, signal.SIGKILL)
+        _, complaint = run.communicate()
+    wait_until(lambda: now() == before)
+    assert run.returncode == (-signal.SIGKILL if victim == "bigiron" else 3)
+    if victim == "agent":
+        assert "the agent ended by signal 9" in complaint
+        measured(tmp_path / "s")
+
+
+def _agent_of(pid: int) -> int:
+    """Its only child."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    return int("".join(each.read_text() for each in children).split()[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("open1 --probe conflicts", "probe conflicts is recorded in virtual machines only"),
+        ("open1 --kernel debian/6.1", "a real machine runs the kernel that it runs"),
+        ("open1 --probe throughput --boot quiet", "kernel parameters are for virtual machines"),
+        ("open1 --probe throughput --cpus 4096", f"cpus = 4096: this machine has {CPUS} to use"),
+        ("open1 --probe throughput --memory 512", "topology and memory are a virtual machine's"),
+        ("hotplug-offline --probe operations", "takes CPUs of this machine offline: say --allow-hotplug"),
+        ("spin --probe throughput --set /no/such=1", "cannot read /no/such, so as to put it back"),
+    ],
+)
+def test_what_it_refuses(tmp_path: Path, arguments: str, complaint: str) -> None:
+    answer = bigiron("run", *arguments.split(), "--machine", "host", "-o", tmp_path / "s")
+    assert answer.status == 2 and complaint in answer.complaint, answer
