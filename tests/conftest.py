@@ -37,7 +37,7 @@ class Answer:
         return lines[0].removeprefix("bigiron: ")
 
 
-def bigiron(*arguments: str | Path, **environment: str) -> Answer:
+def bigiron(*arguments: str | Path, timeout_s: int = SAFETY_NET_S, **environment: str) -> Answer:
     """Run the command; `environment` is added to this process's own."""
     done = subprocess.run(
         [BIGIRON, *arguments],
@@ -45,7 +45,7 @@ def bigiron(*arguments: str | Path, **environment: str) -> Answer:
         text=True,
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
-        timeout=SAFETY_NET_S,
+        timeout=timeout_s,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

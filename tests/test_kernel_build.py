@@ -2,19 +2,22 @@
 
 import doctest
 import io
+import re
 import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import bigiron
+from conftest import Answer, bigiron, measured
 
+from bigiron import kernels
 from bigiron.cache import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
 from bigiron.kernels.source import Source
 
+BUILD_S = 1800  # a safety net
 CASES = Path(__file__).parent.parent / "cases"
 
 
@@ -25,7 +28,12 @@ def debian_source() -> Source:
 
 
 @pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_cache() -> Path:
+    return cache_folder("sources").parent
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_cache: Path) -> Path:
     monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -317,3 +325,47 @@ def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -
         f"(first use in this function) (the log is {log})"
     )
     assert "spoon" in log.read_text()
+
+
+@pytest.mark.slow
+def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, empty_cache: Path) -> None:
+    """The smallest kernel, on an empty cache but for Debian's source; then again with a patch."""
+    empty_cache.mkdir()
+    (empty_cache / "sources").symlink_to(user_cache / "sources")
+    (empty_cache / "ccache").symlink_to(user_cache / "ccache")
+    smallest = ("--config", Path(__file__).with_name("smallest.config"))
+    answer = built("debian/6.1", *smallest, "--name", "first")
+    release = re.fullmatch(r"first: Linux (6\.1\.\d+)\n", answer.out)
+    assert release, answer
+    first = kernels.find("first")
+    assert first.version.startswith(release[1])
+    assert first.source.startswith(
+        f"{debian_source.description}: tree {debian_source.tree[:12]}, configuration "
+    )
+    measured("getppid1", "--kernel", "first", "--cpus", "2", "--operations", "10", "-o", tmp_path / "s")
+
+    # Nothing is compiled for the same again, and no other kernel takes its name.
+    again = built("debian/6.1", *smallest, "--name", "first")
+    assert (again.out, again.err) == (answer.out, "")
+    patch = CASES / "hotplug-rcu/patches/idle-without-wait.patch"
+    answer = bigiron("kernel", "build", "debian/6.1", *smallest, "--patch", patch, "--name", "first")
+    assert answer.status == 2
+    assert answer.complaint.startswith("'first' is another kernel already (Debian ")
+
+    built("debian/6.1", *smallest, "--patch", patch, "--name", "second")
+    log = (empty_cache / "builds/debian-6.1@x86_64/log").read_text()
+    compiled = set(
+        re.findall(r"^  CC +(?!init/|scripts/|\.|arch/x86/(?:boot|tools))(\S+)$", log, re.MULTILINE)
+    )
+    assert compiled == {"drivers/cpuidle/cpuidle.o"}
+    assert kernels.find("second").sha256 != first.sha256
+
+    # The same source makes the same kernel.
+    built("debian/6.1", *smallest, "--name", "third")
+    assert kernels.find("third").sha256 == first.sha256
+
+
+def built(*arguments: str | Path) -> Answer:
+    answer = bigiron("kernel", "build", *arguments, timeout_s=BUILD_S)
+    assert answer.status == 0, answer
+    return answer
