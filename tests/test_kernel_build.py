@@ -309,19 +309,18 @@ def test_what_building_lacks(tree: Path, tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -> None:
-    patch = tmp_path / "broken.patch"
-    patch.write_text("--- /dev/null\n+++ b/include/linux/kbuild.h\n@@ -0,0 +1 @@\n+x\n")
     bounds = source._git("show", f"{debian_source.tree}:kernel/bounds.c").splitlines()
-    at = bounds.index("int main(void)")
+    at = bounds.index("int main(void)") + 1
+    patch = tmp_path / "broken.patch"
     patch.write_text(
-        f"--- a/kernel/bounds.c\n+++ b/kernel/bounds.c\n@@ -{at + 1},2 +{at + 1},3 @@\n"
-        f" {bounds[at]}\n {bounds[at + 1]}\n+\tspoon;\n"
+        f"--- a/kernel/bounds.c\n+++ b/kernel/bounds.c\n@@ -{at},3 +{at},4 @@\n"
+        f" {bounds[at - 1]}\n {bounds[at]}\n+\tspoon;\n {bounds[at + 1]}\n"
     )
     answer = bigiron("kernel", "build", "debian/6.1", "--patch", patch)
     log = cache_folder("builds") / "debian-6.1@x86_64/log"
     assert answer.status == 2
     assert answer.err.splitlines()[-1] == (
-        f"bigiron: the kernel does not build: kernel/bounds.c:{at + 3}:9: error: 'spoon' undeclared "
+        f"bigiron: the kernel does not build: kernel/bounds.c:{at + 2}:9: error: 'spoon' undeclared "
         f"(first use in this function) (the log is {log})"
     )
     assert "spoon" in log.read_text()

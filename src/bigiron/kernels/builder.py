@@ -120,7 +120,10 @@ def _recipe(
 def _already(name: str, arch: str, recipe: str) -> Kernel | None:
     here = store.lookup(name, arch)
     if here and here.source != recipe:
-        raise UserError(f"{name!r} is another kernel already ({here.source}): choose another with --name")
+        raise UserError(
+            f"{name!r} is another kernel already ({here.source}): "
+            f"choose another name with --name, or delete {here.image.parent}"
+        )
     return here
 
 
