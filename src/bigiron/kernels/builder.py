@@ -148,7 +148,7 @@ class _Make:
             "LOCALVERSION=",
         ]
         caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
-        self._environment = _without_make_s_own(os.environ) | _REPRODUCIBLE | caching | {"LC_ALL": "C"}
+        self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
     def configure(self, wishes: Sequence[Wish]) -> None:
         """Set what is wished for and nothing else; UserError where the kernel does not take it."""
@@ -177,9 +177,9 @@ class _Make:
             raise UserError(f"the kernel does not build: {_first_error(said)} (the log is {self.log})")
 
 
-def _without_make_s_own(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what would reach into the kernel's make."""
-    theirs = re.compile(r"(KBUILD|KCONFIG|MAKE|CCACHE|MFLAGS|INSTALL).*")
+def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what would reach into the kernel's make, which lets no LC_ALL through, or change its language."""
+    theirs = re.compile(r"(KBUILD|KCONFIG|MAKE|CCACHE|MFLAGS|INSTALL|LANG|LC_).*")
     return {name: value for name, value in environment.items() if not theirs.fullmatch(name)}
 
 
