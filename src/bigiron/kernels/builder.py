@@ -178,7 +178,7 @@ class _Make:
 
 
 def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what would reach into the kernel's make, which lets no LC_ALL through, or change its language."""
+    """Without what would reach into the kernel's make or change its language: it lets no LC_ALL through."""
     theirs = re.compile(r"(KBUILD|KCONFIG|MAKE|CCACHE|MFLAGS|INSTALL|LANG|LC_).*")
     return {name: value for name, value in environment.items() if not theirs.fullmatch(name)}
 
