@@ -362,6 +362,7 @@ def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, 
     # The same source makes the same kernel.
     built("debian/6.1", *smallest, "--name", "third")
     assert kernels.find("third").sha256 == first.sha256
+    shutil.rmtree(empty_cache / "builds")  # gigabytes
 
 
 def built(*arguments: str | Path) -> Answer:

@@ -38,7 +38,7 @@ _TARGETS = {
 }
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
-_ERROR = re.compile(r".*(\b[Ee]rror: |undefined reference|FAILED: |No rule to make target).*")
+_ERROR = re.compile(r".*(\b[Ee]rror: |syntax error|undefined reference|FAILED: |No rule to make target).*")
 _STOP = re.compile(r".*\*\*\* .*")
 
 # So that the same source makes the same image, and ccache finds what another build compiled.

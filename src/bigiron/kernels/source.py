@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -219,7 +219,7 @@ def _theirs(folder: Path, *question: str) -> str:
         text=True,
         errors="replace",
         check=False,
-        env={**os.environ, "LC_ALL": "C"},
+        env=_without_git_s_own(os.environ),
     )
     if done.returncode:
         revision = question[-1].removesuffix("^{tree}")
@@ -265,8 +265,13 @@ def _repository() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return inherited | {"LC_ALL": "C", "GIT_DIR": str(_repository())}
+    return _without_git_s_own(os.environ) | {"GIT_DIR": str(_repository())}
+
+
+def _without_git_s_own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what would send git to another repository, and with messages that can be read here."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    return kept | {"LC_ALL": "C"}
 
 
 def _why_not_applied(stderr: str) -> str:
