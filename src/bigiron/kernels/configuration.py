@@ -10,6 +10,7 @@ from pathlib import Path
 from bigiron.errors import UserError
 
 _FRAGMENTS = Path(__file__).with_name("fragments")
+_REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
@@ -43,17 +44,19 @@ def text(wishes: Sequence[Wish]) -> str:
 def check(wishes: Sequence[Wish], config: Path, source: Path) -> None:
     """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
 
-    Kernels differ: an option of bigiron's own that this one does not know at all is none that it lacks.
+    Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
+    of, is none that it lacks.
     """
     given = {name: value for name, value in _settings(config.read_text(encoding="utf-8"))}
     dropped = [wish for wish in wishes if given.get(wish.option, "n") != wish.value]
     if not dropped:
         return
     known = _known_options(source)
+    needed = known - {old for old, new in _REPLACED.items() if given.get(new) == "y"}
     for wish in dropped:
         if wish.option not in known and not wish.is_ours:
             raise UserError(f"{wish.fragment}: this kernel has no option CONFIG_{wish.option}")
-    if lacking := [wish for wish in dropped if wish.option in known]:
+    if lacking := [wish for wish in dropped if wish.option in (needed if wish.is_ours else known)]:
         named = ", ".join(f"CONFIG_{wish.option}={wish.value}" for wish in lacking)
         raise UserError(
             f"the kernel's configuration drops {named} ({lacking[0].fragment.name}): "
