@@ -15,6 +15,7 @@ from bigiron import kernels
 from bigiron.cache import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
+from bigiron.kernels.configuration import Wish
 from bigiron.kernels.source import Source
 
 BUILD_S = 1800  # a safety net
@@ -287,6 +288,17 @@ def test_the_last_fragment_counts(tmp_path: Path) -> None:
     }
     assert (found["NR_CPUS"], found["NUMA"], found["DEFAULT_HOSTNAME"]) == ("16", "n", '"b"')
     assert found["PPC_PSERIES"] == "y"
+
+
+def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
+    """Voluntary preemption went, lazy preemption came: bigiron takes it, whoever asked for the other is told."""
+    (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")
+    (tmp_path / ".config").write_text("CONFIG_PREEMPT_LAZY=y\n")
+    ours = next(wish for wish in configuration.wishes("x86_64", []) if wish.option == "PREEMPT_VOLUNTARY")
+    configuration.check([ours], tmp_path / ".config", tmp_path)
+    for theirs in Wish(ours.option, "y", tmp_path / "f"), Wish("SPOON", "y", ours.fragment):
+        with pytest.raises(UserError, match=rf"drops CONFIG_{theirs.option}=y \({theirs.fragment.name}\)"):
+            configuration.check([theirs], tmp_path / ".config", tmp_path)
 
 
 # Building
