@@ -291,7 +291,7 @@ def test_the_last_fragment_counts(tmp_path: Path) -> None:
 
 
 def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
-    """Voluntary preemption went, lazy preemption came: bigiron takes it, whoever asked for the other is told."""
+    """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")
     (tmp_path / ".config").write_text("CONFIG_PREEMPT_LAZY=y\n")
     ours = next(wish for wish in configuration.wishes("x86_64", []) if wish.option == "PREEMPT_VOLUNTARY")
