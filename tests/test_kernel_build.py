@@ -353,7 +353,7 @@ def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, 
     assert first.source.startswith(
         f"{debian_source.description}: tree {debian_source.tree[:12]}, configuration "
     )
-    measured("getppid1", "--kernel", "first", "--cpus", "2", "--operations", "10", "-o", tmp_path / "s")
+    measured("getppid1", "--kernel", "first", "--cpus", "2", "--probe", "throughput", "-o", tmp_path / "s")
 
     # Nothing is compiled for the same again, and no other kernel takes its name.
     again = built("debian/6.1", *smallest, "--name", "first")
