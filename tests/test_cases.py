@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
-from conftest import bigiron
+from conftest import bigiron, measured
+from msgspec.structs import replace
 
+from bigiron import open_study
 from bigiron.cases import cases, find
 from bigiron.cases.case import Published
 from bigiron.errors import UserError
-from bigiron.study import spec as specs
 
 
 @pytest.mark.slow
@@ -28,11 +30,43 @@ def test_hotplug_debugfs(tmp_path: Path) -> None:
     assert "every cell" in again.out and again.out.count("published") == answer.out.count("published")
 
 
+@pytest.mark.slow
+def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
+    """On Debian's kernel in all four scenarios: two of them are then the same as the first."""
+    case = find("hotplug-rcu")
+    studies = {}
+    for name in case.studies:
+        spec = case.spec(name, quick=True)
+        variants = [replace(variant, kernel="debian/6.1") for variant in spec.variant]
+        file = tmp_path / f"{name}.toml"
+        file.write_bytes(msgspec.toml.encode(replace(spec, cpus=[4], repetitions=2, variant=variants)))
+        measured(file, "-o", tmp_path / name)
+        studies[name] = open_study(tmp_path / name)
+    report = case.measure_up(studies)
+    figures = {figure.what: figure for figure in report.figures}
+    assert figures["offline: all expedited"].published == "0.842 s for 127 CPUs, 95.3 % less"
+    assert (
+        "VM time for 3 CPUs" in figures["online: baseline"].ours
+        and "% less (" in figures["online: all expedited"].ours
+    )
+    blocked = figures["blocked in synchronize_rcu under the idle handler's end, offline"]
+    assert blocked.published == "5,771,569 us" and "VM time in 3 waits" in blocked.ours
+    assert "synchronize_rcu < cpuidle_pause_and_lock < pseries_cpuidle_cpu_dead" in report.claims[-1].evidence
+    assert any("a part of its caller, cpuidle_pause_and_lock" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_what_a_case_brings(case: object) -> None:
     found = find(getattr(case, "name", ""))
-    for quick in (False, True):
-        assert specs.read(found.spec_file(quick)).variant
+    for study in found.studies:
+        full, quick = found.spec(study, False), found.spec(study, True)
+        assert max(quick.cpus) < max(full.cpus) and quick.variant
+        builds = {build.name: build for build in found.builds}
+        for variant in full.variant:
+            assert variant.kernel in builds or variant.kernel.startswith("debian/")
+    for build in found.builds:
+        assert all((found.folder / "patches" / patch).is_file() for patch in build.patches)
+        assert all((found.folder / fragment).is_file() for fragment in build.fragments)
     assert (found.folder / "README.md").read_text().startswith(f"# {found.name}\n")
 
 
