@@ -1,0 +1,346 @@
+//! A CPU as its program sees it: operations that take time, one after the other.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll};
+
+use crate::engine::{Action, Doing, Interrupt, LockId, Mode, State, Word, decode};
+use crate::failure::Failure;
+use crate::line::NOBODY;
+use crate::locks::{Lock, ReadLock};
+use crate::time::Time;
+
+/// The CPU on which a program or an interrupt handler runs.
+///
+/// A program is an ordinary async function. Whatever takes time is awaited, and a CPU does one thing at a time:
+///
+/// ```
+/// use bigiron_sim::{Machine, Run, Simulation, Time, ns, us};
+///
+/// let mut sim = Simulation::new(Machine::uniform(4, ns(1), ns(100)), 1);
+/// let counter = sim.word("counter", 0);
+/// for cpu in 0..4 {
+///     sim.program(cpu, move |cpu| async move {
+///         loop {
+///             cpu.fetch_add(counter, 1).await;
+///             cpu.operation();
+///         }
+///     });
+/// }
+/// let report = sim.run(Run::measuring(us(1), us(100))).unwrap();
+/// assert_eq!(report.operations, 1000); // one for each transfer of the line
+/// ```
+#[derive(Clone)]
+pub struct Cpu {
+    state: Rc<RefCell<State>>,
+    id: usize,
+    context: usize,
+}
+
+impl Cpu {
+    pub(crate) fn new(state: Rc<RefCell<State>>, id: usize, context: usize) -> Cpu {
+        Cpu { state, id, context }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Its node.
+    pub fn node(&self) -> usize {
+        self.state.borrow().machine.node_of(self.id)
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Time {
+        self.state.borrow().now
+    }
+
+    // Work and sleep.
+
+    /// Runs in the kernel for so long. An interrupt makes it take longer.
+    pub async fn work(&self, time: Time) {
+        let done = self.now() + time;
+        self.ask(Doing::Work(Mode::Kernel), done).await;
+    }
+
+    /// Runs in user mode for so long.
+    pub async fn user(&self, time: Time) {
+        let done = self.now() + time;
+        self.ask(Doing::Work(Mode::User), done).await;
+    }
+
+    /// Has nothing to do until `time`, or until another CPU wakes it.
+    pub async fn sleep_until(&self, time: Time) {
+        let time = time.max(self.now());
+        self.ask(Doing::Sleep, time).await;
+    }
+
+    /// Has nothing to do until another CPU wakes it. A wakeup that came before is not lost.
+    pub async fn sleep(&self) {
+        self.ask(Doing::Sleep, Time::NEVER).await;
+    }
+
+    /// Has nothing to do ever again but interrupts.
+    pub async fn idle(&self) {
+        self.ask(Doing::Idle, Time::NEVER).await;
+    }
+
+    /// Wakes the program of a CPU. That takes the machine's time for a wakeup, and this CPU none: a design adds
+    /// what its own code costs.
+    pub fn wake(&self, cpu: usize) {
+        let mut state = self.state.borrow_mut();
+        let at = state.now + state.machine.wakeup;
+        state.wake(cpu, at);
+    }
+
+    /// Wakes the program of a CPU at once, which no machine can: for locks that cost nothing.
+    pub(crate) fn wake_now(&self, cpu: usize) {
+        let mut state = self.state.borrow_mut();
+        let now = state.now;
+        state.wake(cpu, now);
+    }
+
+    // Memory.
+
+    /// Reads a word.
+    pub async fn read(&self, word: Word) -> u64 {
+        self.access(word, Action::Read).await
+    }
+
+    /// Writes a word.
+    pub async fn write(&self, word: Word, value: u64) {
+        self.access(word, Action::Write(value)).await;
+    }
+
+    /// Adds to a word atomically; gives the value from before. To subtract, add `n.wrapping_neg()`.
+    pub async fn fetch_add(&self, word: Word, more: u64) -> u64 {
+        self.access(word, Action::Add(more)).await
+    }
+
+    /// Clears the bits that `mask` lacks, atomically; gives the value from before.
+    pub async fn fetch_and(&self, word: Word, mask: u64) -> u64 {
+        self.access(word, Action::And(mask)).await
+    }
+
+    /// Sets the bits of `mask`, atomically; gives the value from before.
+    pub async fn fetch_or(&self, word: Word, mask: u64) -> u64 {
+        self.access(word, Action::Or(mask)).await
+    }
+
+    /// Writes a word atomically; gives the value from before.
+    pub async fn swap(&self, word: Word, value: u64) -> u64 {
+        self.access(word, Action::Swap(value)).await
+    }
+
+    /// Writes `new` if the word holds `old`; gives the value from before. The line comes even if it does not.
+    pub async fn compare_exchange(&self, word: Word, old: u64, new: u64) -> u64 {
+        self.access(word, Action::CompareExchange { old, new }).await
+    }
+
+    /// Reads a word again and again while it `must_wait`, and gives the value that ended the wait. Between
+    /// writes of the line the CPU spins on its own copy, which disturbs nobody.
+    pub async fn spin_while(&self, word: Word, must_wait: impl Fn(u64) -> bool) -> u64 {
+        let mut value = self.read(word).await;
+        while must_wait(value) {
+            value = self.ask(Doing::Watch { word: word.0, seen: value }, Time::NEVER).await;
+        }
+        value
+    }
+
+    #[inline]
+    fn access(&self, word: Word, action: Action) -> Operation<'_> {
+        self.ask(Doing::Access { word: word.0, action }, Time::ZERO)
+    }
+
+    #[inline]
+    fn ask(&self, doing: Doing, done: Time) -> Operation<'_> {
+        Operation { cpu: self, asked: Some((doing, done)) }
+    }
+
+    // Interrupts.
+
+    /// In a handler: waits for the next interrupt. Meanwhile the program runs.
+    pub async fn interrupt(&self) -> Interrupt {
+        decode(self.ask(Doing::AwaitInterrupt, Time::NEVER).await)
+    }
+
+    /// Keeps interrupts waiting until `enable_interrupts`. The calls nest.
+    pub fn disable_interrupts(&self) {
+        self.state.borrow_mut().cpus[self.id].masked += 1;
+    }
+
+    /// Lets interrupts come again. Those that wait come with the next operation.
+    pub fn enable_interrupts(&self) {
+        let masked = &mut self.state.borrow_mut().cpus[self.id].masked;
+        *masked = masked.checked_sub(1).expect("interrupts were disabled before they are enabled");
+    }
+
+    /// Interrupts this CPU at `time`.
+    pub fn set_timer(&self, time: Time, tag: u64) {
+        let mut state = self.state.borrow_mut();
+        let time = time.max(state.now);
+        state.send(self.id, time, Interrupt::Timer(tag));
+    }
+
+    /// Interrupts another CPU, which takes the machine's time for an IPI, and this CPU none.
+    pub fn send_ipi(&self, cpu: usize, message: u64) {
+        let mut state = self.state.borrow_mut();
+        let at = state.now + state.machine.ipi;
+        state.send(cpu, at, Interrupt::Ipi { from: self.id, message });
+    }
+
+    // Locks.
+
+    /// Takes a lock. What it waits and holds is reported; that nobody else holds it is checked.
+    pub async fn lock(&self, lock: &impl Lock) {
+        let since = self.want(lock.id());
+        lock.acquire(self).await;
+        self.got(lock.id(), since);
+    }
+
+    /// Gives a lock back.
+    pub async fn unlock(&self, lock: &impl Lock) {
+        self.leave(lock.id());
+        lock.release(self).await;
+    }
+
+    /// Takes a lock to read, with others who read.
+    pub async fn read_lock(&self, lock: &impl ReadLock) {
+        let since = self.want(lock.id());
+        lock.acquire_read(self).await;
+        self.got_to_read(lock.id(), since);
+    }
+
+    /// Gives a lock back that was taken to read.
+    pub async fn read_unlock(&self, lock: &impl ReadLock) {
+        self.leave_as_reader(lock.id());
+        lock.release_read(self).await;
+    }
+
+    fn want(&self, lock: LockId) -> Time {
+        let mut state = self.state.borrow_mut();
+        state.cpus[self.id].contexts[self.context].wants = lock.0;
+        state.now
+    }
+
+    fn got(&self, lock: LockId, since: Time) {
+        let mut state = self.state.borrow_mut();
+        state.cpus[self.id].contexts[self.context].wants = NOBODY;
+        let now = state.now;
+        let taken = &mut state.locks[lock.0 as usize];
+        taken.traffic.acquired += 1;
+        taken.traffic.waiting += now - since;
+        let (holder, readers) = (taken.holder, taken.readers);
+        taken.holder = self.id as u32;
+        taken.since = now;
+        if holder != NOBODY || readers != 0 {
+            let failure = Failure::two_holders(&state, lock, self.id, holder);
+            state.failure.get_or_insert(failure);
+        }
+    }
+
+    fn leave(&self, lock: LockId) {
+        let mut state = self.state.borrow_mut();
+        let now = state.now;
+        let left = &mut state.locks[lock.0 as usize];
+        left.traffic.holding += now - left.since;
+        if left.holder != self.id as u32 {
+            let failure = Failure::not_held(&state, lock, self.id);
+            state.failure.get_or_insert(failure);
+        } else {
+            left.holder = NOBODY;
+        }
+    }
+
+    fn got_to_read(&self, lock: LockId, since: Time) {
+        let mut state = self.state.borrow_mut();
+        state.cpus[self.id].contexts[self.context].wants = NOBODY;
+        let now = state.now;
+        let taken = &mut state.locks[lock.0 as usize];
+        taken.traffic.acquired += 1;
+        taken.traffic.waiting += now - since;
+        taken.readers += 1;
+        let holder = taken.holder;
+        if holder != NOBODY {
+            let failure = Failure::two_holders(&state, lock, self.id, holder);
+            state.failure.get_or_insert(failure);
+        }
+    }
+
+    fn leave_as_reader(&self, lock: LockId) {
+        let mut state = self.state.borrow_mut();
+        let left = &mut state.locks[lock.0 as usize];
+        if left.readers == 0 {
+            let failure = Failure::not_held(&state, lock, self.id);
+            state.failure.get_or_insert(failure);
+        } else {
+            left.readers -= 1;
+        }
+    }
+
+    // Chance, and what is counted.
+
+    /// A random number, from this CPU's own stream.
+    pub fn random(&self) -> u64 {
+        self.state.borrow_mut().cpus[self.id].random.next()
+    }
+
+    /// A random whole number below `bound`.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.state.borrow_mut().cpus[self.id].random.below(bound)
+    }
+
+    /// A random time with the exponential distribution.
+    pub fn exponential(&self, mean: Time) -> Time {
+        self.state.borrow_mut().cpus[self.id].random.exponential(mean)
+    }
+
+    /// One operation of the workload is done.
+    pub fn operation(&self) {
+        self.state.borrow_mut().cpus[self.id].operations += 1;
+    }
+
+    /// Adds to a counter of the design's own, which is reported under its name.
+    pub fn count(&self, counter: Counter, more: u64) {
+        self.state.borrow_mut().counters[counter.0].1 += more;
+    }
+
+    /// States what must be true. If it is not, the run fails with the message.
+    pub fn check(&self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            let mut state = self.state.borrow_mut();
+            let failure = Failure::Broken(format!("at {}, CPU {}: {}", state.now, self.id, otherwise()));
+            state.failure.get_or_insert(failure);
+        }
+    }
+}
+
+/// A counter of a design's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter(pub(crate) usize);
+
+/// One operation: asked for when first polled, and done when the engine polls it again.
+struct Operation<'a> {
+    cpu: &'a Cpu,
+    asked: Option<(Doing, Time)>,
+}
+
+impl Future for Operation<'_> {
+    type Output = u64;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<u64> {
+        let cpu = self.cpu;
+        match self.asked.take() {
+            Some((doing, done)) => {
+                cpu.state.borrow_mut().ask(cpu.id, cpu.context, doing, done);
+                Poll::Pending
+            }
+            None => Poll::Ready(cpu.state.borrow().cpus[cpu.id].contexts[cpu.context].value),
+        }
+    }
+}

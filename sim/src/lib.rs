@@ -1,0 +1,56 @@
+//! A simulator of kernel designs on machines with many CPUs.
+//!
+//! A design is ordinary sequential code, one async function for each CPU. It runs on a [`Machine`] whose caches,
+//! nodes and links cost time: a read of a line that another CPU has written waits for the line to come, and for
+//! everybody who asked for it before. Locks ([`locks`]) are built of such lines, as the kernel has them. A
+//! [`Simulation`] puts the two together and [reports](Report) where the time went: by CPU, by line, by lock.
+//!
+//! Time is virtual, in picoseconds. The same seed gives the same result to the last bit, on any machine.
+//!
+//! ```
+//! use bigiron_sim::locks::Ticket;
+//! use bigiron_sim::{Lock, Machine, Run, Simulation, ns, us};
+//! use std::rc::Rc;
+//!
+//! let mut sim = Simulation::new(Machine::uniform(8, ns(1), ns(100)), 1);
+//! let lock = Rc::new(Ticket::new(&mut sim, "lock", 0));
+//! for cpu in 0..8 {
+//!     let lock = Rc::clone(&lock);
+//!     sim.program(cpu, |cpu| async move {
+//!         loop {
+//!             cpu.user(cpu.exponential(us(10))).await;
+//!             cpu.lock(&*lock).await;
+//!             cpu.work(ns(200)).await;
+//!             cpu.unlock(&*lock).await;
+//!             cpu.operation();
+//!         }
+//!     });
+//! }
+//! let report = sim.run(Run::measuring(us(100), us(1000))).unwrap();
+//! println!("{:.0} operations a second", report.throughput());
+//! ```
+//!
+//! Read on: [`engine`](Simulation) for what an event is, [`Cpu`] for what a program can do, [`locks`], and
+//! [`designs`] for the designs that come with the simulator.
+
+mod cpu;
+pub mod designs;
+mod engine;
+mod failure;
+mod line;
+pub mod locks;
+mod machine;
+mod queue;
+mod random;
+mod report;
+mod time;
+mod trace;
+
+pub use cpu::{Counter, Cpu};
+pub use engine::{Interrupt, LineId, LockId, Run, Simulation, Word};
+pub use failure::Failure;
+pub use locks::{Lock, ReadLock};
+pub use machine::{BUILT_IN, Machine, MachineError};
+pub use report::{LineReport, LockReport, Report, Spent};
+pub use time::{Time, ms, ns, us};
+pub use trace::Trace;

@@ -1,0 +1,191 @@
+//! Cache lines: who has a copy, and until when the line is busy.
+//!
+//! Invariant: a line has either one owner, who may write it, or any number of sharers, who may read it. State
+//! changes when an access is issued, its time is when the line has come; accesses of one line that need a
+//! transfer are served one at a time, in the order in which they were issued.
+
+use crate::machine::{Machine, Place};
+use crate::time::Time;
+
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// What happened to a line, for the report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub accesses: u64,
+    pub transfers: u64,
+    pub waiting: Time,
+    pub transferring: Time,
+}
+
+pub(crate) struct Line {
+    home: Place,
+    home_node: u16,
+    /// Who may write it.
+    owner: u32,
+    /// Who got it last.
+    last: u32,
+    sharers: Sharers,
+    /// The bitwise and and or of the sharers' places: they tell how far away the farthest is.
+    all: u32,
+    any: u32,
+    busy_until: Time,
+    /// The first of those who wait for a write; a list through the contexts.
+    pub watchers: u32,
+    pub name: u32,
+    pub traffic: Traffic,
+}
+
+/// When an access is served and when it is done.
+#[derive(Clone, Copy)]
+pub(crate) struct Served {
+    pub begin: Time,
+    pub done: Time,
+}
+
+impl Line {
+    pub fn new(machine: &Machine, node: usize, name: u32) -> Line {
+        Line {
+            home: machine.home(node),
+            home_node: node as u16,
+            owner: NOBODY,
+            last: NOBODY,
+            sharers: Sharers::default(),
+            all: u32::MAX,
+            any: 0,
+            busy_until: Time::ZERO,
+            watchers: NOBODY,
+            name,
+            traffic: Traffic::default(),
+        }
+    }
+
+    pub fn has_copy(&self, cpu: usize) -> bool {
+        self.owner == cpu as u32 || self.sharers.contains(cpu)
+    }
+
+    /// Brings the line to `cpu`, to read or to write it. `links` is when each node's link is free.
+    #[inline]
+    pub fn access(&mut self, machine: &Machine, links: &mut [Time], cpu: usize, writes: bool, now: Time) -> Served {
+        self.traffic.accesses += 1;
+        if self.owner == cpu as u32 || (!writes && self.sharers.contains(cpu)) {
+            return Served { begin: now, done: now + machine.hit };
+        }
+        let place = machine.place(cpu);
+        let latency = self.latency(machine, place, writes);
+        let mut begin = now.max(self.busy_until);
+        if let Some(link) = machine.link {
+            begin = self.over_links(machine, links, cpu, begin, link);
+        }
+        let clean = self.owner == NOBODY;
+        let busy = if writes || !clean { latency } else { machine.busy_with_reader(latency) };
+        self.busy_until = begin + busy;
+        if writes {
+            self.sharers.clear();
+            (self.all, self.any) = (u32::MAX, 0);
+            self.owner = cpu as u32;
+        } else if clean && self.last == NOBODY {
+            self.owner = cpu as u32; // the only copy: as MESI's exclusive, it can be written without asking
+        } else {
+            if !clean {
+                self.share(self.owner as usize, machine);
+                self.owner = NOBODY;
+            }
+            self.share(cpu, machine);
+        }
+        self.last = cpu as u32;
+        self.traffic.transfers += 1;
+        self.traffic.waiting += begin - now;
+        self.traffic.transferring += latency;
+        Served { begin, done: begin + latency }
+    }
+
+    fn share(&mut self, cpu: usize, machine: &Machine) {
+        let place = machine.place(cpu).0;
+        self.all &= place;
+        self.any |= place;
+        self.sharers.insert(cpu, machine.cpus());
+    }
+
+    fn latency(&self, machine: &Machine, place: Place, writes: bool) -> Time {
+        if self.last == NOBODY {
+            return machine.memory_between(self.home, place);
+        }
+        let last = machine.place(self.last as usize);
+        if self.owner != NOBODY {
+            // Inside a node its CPUs settle it among themselves; from elsewhere, the home is asked first.
+            let direct = machine.transfer_between(last, place);
+            return match machine.same_node(last, place) {
+                true => direct,
+                false => direct.max(machine.transfer_between(self.home, place)),
+            };
+        }
+        if writes {
+            return machine.farthest(place, self.all, self.any); // all copies must go, at the same time
+        }
+        machine.transfer_between(last, place).min(machine.memory_between(self.home, place))
+    }
+
+    /// A line that crosses between nodes occupies the links of both.
+    fn over_links(&self, machine: &Machine, links: &mut [Time], cpu: usize, begin: Time, link: Time) -> Time {
+        let to = machine.node_of(cpu);
+        let from = match self.last {
+            NOBODY => self.home_node as usize,
+            last => machine.node_of(last as usize),
+        };
+        if from == to {
+            return begin;
+        }
+        let begin = begin.max(links[from]).max(links[to]);
+        links[from] = begin + link;
+        links[to] = begin + link;
+        begin
+    }
+}
+
+/// A set of CPUs: a few are listed, more are bits. Clearing it keeps its memory, as the same CPUs will return.
+#[derive(Default)]
+struct Sharers {
+    count: u32,
+    few: [u32; FEW],
+    bits: Option<Box<[u64]>>,
+}
+
+const FEW: usize = 4;
+
+impl Sharers {
+    #[inline]
+    fn contains(&self, cpu: usize) -> bool {
+        if self.count as usize <= FEW {
+            return self.few[..self.count as usize].contains(&(cpu as u32));
+        }
+        self.bits.as_ref().is_some_and(|bits| bits[cpu / 64] >> (cpu % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, cpu: usize, cpus: usize) {
+        if self.contains(cpu) {
+            return;
+        }
+        if (self.count as usize) < FEW {
+            self.few[self.count as usize] = cpu as u32;
+        } else {
+            let bits = self.bits.get_or_insert_with(|| vec![0; cpus.div_ceil(64)].into_boxed_slice());
+            if self.count as usize == FEW {
+                for &sharer in &self.few {
+                    bits[sharer as usize / 64] |= 1 << (sharer % 64);
+                }
+            }
+            bits[cpu / 64] |= 1 << (cpu % 64);
+        }
+        self.count += 1;
+    }
+
+    fn clear(&mut self) {
+        if self.count as usize > FEW {
+            if let Some(bits) = &mut self.bits {
+                bits.fill(0);
+            }
+        }
+        self.count = 0;
+    }
+}

@@ -1,0 +1,59 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation, Word};
+use crate::locks::Lock;
+use crate::locks::queue_nodes::{Node, QueueNodes};
+
+/// A queue, in which each CPU waits on a word of its own until the one ahead of it writes there.
+///
+/// Follows `kernel/locking/mcs_spinlock.h`.
+pub struct Mcs {
+    id: LockId,
+    /// The name of the last node in the queue; zero: the lock is free.
+    tail: Word,
+    nodes: Rc<QueueNodes>,
+    /// The node of who holds the lock.
+    held: Cell<Option<Node>>,
+}
+
+impl Mcs {
+    /// A free lock in a node's memory.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Mcs {
+        let nodes = sim.queue_nodes();
+        Mcs { id: sim.lock_id(name), tail: sim.word(name, node), nodes, held: Cell::new(None) }
+    }
+}
+
+impl Lock for Mcs {
+    fn id(&self) -> LockId {
+        self.id
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        let node = self.nodes.take(cpu.id());
+        cpu.write(node.locked, 0).await;
+        cpu.write(node.next, 0).await;
+        let before = cpu.swap(self.tail, node.name).await;
+        if before != 0 {
+            cpu.write(self.nodes.node(before).next, node.name).await;
+            cpu.spin_while(node.locked, |locked| locked == 0).await;
+        }
+        self.held.set(Some(node));
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        let node = self.held.take().expect("who holds the lock gives it back");
+        let mut next = cpu.read(node.next).await;
+        if next == 0 {
+            if cpu.compare_exchange(self.tail, node.name, 0).await == node.name {
+                self.nodes.free(node);
+                return;
+            }
+            next = cpu.spin_while(node.next, |next| next == 0).await;
+        }
+        cpu.write(self.nodes.node(next).locked, 1).await;
+        self.nodes.free(node);
+    }
+}

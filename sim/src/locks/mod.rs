@@ -1,0 +1,77 @@
+//! Locks, built of cache lines as the kernel has them. One file a lock.
+
+mod fifo;
+mod mcs;
+mod queue_nodes;
+mod test_and_set;
+mod ticket;
+
+use std::future::Future;
+
+pub use fifo::Fifo;
+pub use mcs::Mcs;
+pub use queue_nodes::QueueNodes;
+pub use test_and_set::TestAndSet;
+pub use ticket::Ticket;
+
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation};
+
+/// A lock that one CPU holds at a time. Programs take it with `cpu.lock(&lock)`.
+pub trait Lock {
+    /// Under which name it is reported.
+    fn id(&self) -> LockId;
+    /// Returns when the CPU has the lock.
+    fn acquire(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+    /// Returns when the CPU can go on; the lock is free then, or another's.
+    fn release(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+}
+
+/// A lock that many can hold to read. Programs take it with `cpu.read_lock(&lock)`.
+pub trait ReadLock: Lock {
+    /// Returns when the CPU may read.
+    fn acquire_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+    /// Returns when the CPU can go on.
+    fn release_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+}
+
+macro_rules! any_lock {
+    ($($name:literal $kind:ident $why:literal),+ $(,)?) => {
+        /// A lock of a kind chosen by name, as parameters choose it.
+        pub enum AnyLock { $(#[doc = $why] $kind($kind)),+ }
+
+        impl AnyLock {
+            /// The kinds, and what each is.
+            pub const KINDS: &[(&str, &str)] = &[$(($name, $why)),+];
+
+            /// A lock of that kind, its lines in a node's memory; None for an unknown kind.
+            pub fn new(kind: &str, sim: &mut Simulation, name: &str, node: usize) -> Option<AnyLock> {
+                match kind {
+                    $($name => Some(AnyLock::$kind($kind::new(sim, name, node))),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl Lock for AnyLock {
+            fn id(&self) -> LockId {
+                match self { $(AnyLock::$kind(lock) => lock.id()),+ }
+            }
+
+            async fn acquire(&self, cpu: &Cpu) {
+                match self { $(AnyLock::$kind(lock) => lock.acquire(cpu).await),+ }
+            }
+
+            async fn release(&self, cpu: &Cpu) {
+                match self { $(AnyLock::$kind(lock) => lock.release(cpu).await),+ }
+            }
+        }
+    };
+}
+
+any_lock! {
+    "fifo" Fifo "ideal: first come, first served, and costs nothing",
+    "test-and-set" TestAndSet "one word; who waits reads it until it is free, then tries",
+    "ticket" Ticket "first come, first served; all wait on one word (Linux 2.6.25 to 4.1)",
+    "mcs" Mcs "a queue: each waits on a word of its own",
+}

@@ -1,0 +1,59 @@
+use std::cell::Cell;
+
+use crate::engine::{Simulation, Word};
+
+/// The nodes in which CPUs queue for a lock: four a CPU, on one line, as `kernel/locking/qspinlock.c` has them (one
+/// each for a task, a softirq, a hardirq and an NMI).
+pub struct QueueNodes {
+    words: Vec<[Word; NODES * 2]>,
+    /// Which of a CPU's nodes are in use, one bit each.
+    used: Vec<Cell<u8>>,
+}
+
+const NODES: usize = 4;
+
+/// One CPU's place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Not zero, and the same for the same node always: what a lock's word holds of it.
+    pub name: u64,
+    /// What the CPU waits on.
+    pub locked: Word,
+    /// The name of the node behind this one; zero while there is none.
+    pub next: Word,
+}
+
+impl QueueNodes {
+    pub(crate) fn new(sim: &mut Simulation) -> QueueNodes {
+        let machine = sim.machine();
+        let words = (0..sim.cpus())
+            .map(|cpu| {
+                let line = sim.line("queue node", machine.node_of(cpu));
+                std::array::from_fn(|_| sim.word_on(line))
+            })
+            .collect();
+        QueueNodes { words, used: vec![Cell::new(0); sim.cpus()] }
+    }
+
+    /// A node of the CPU's that is free, to be given back with `free`.
+    pub(crate) fn take(&self, cpu: usize) -> Node {
+        let used = &self.used[cpu];
+        let index = used.get().trailing_ones() as usize;
+        assert!(index < NODES, "CPU {cpu} queues for more than {NODES} locks");
+        used.set(used.get() | 1 << index);
+        self.node((cpu * NODES + index + 1) as u64)
+    }
+
+    pub(crate) fn free(&self, node: Node) {
+        let number = node.name as usize - 1;
+        let used = &self.used[number / NODES];
+        used.set(used.get() & !(1 << (number % NODES)));
+    }
+
+    pub(crate) fn node(&self, name: u64) -> Node {
+        let number = name as usize - 1;
+        let words = &self.words[number / NODES];
+        let first = number % NODES * 2;
+        Node { name, locked: words[first], next: words[first + 1] }
+    }
+}

@@ -1,0 +1,507 @@
+//! The machine: CPUs in nested levels, and how long a cache line takes between any two of them.
+//!
+//! A machine is a tree. Its file lists the levels from the outside in, such as `socket`, `core`, `thread`; each
+//! says how many of it lie in one unit of the level outside it, and how long a line takes between CPUs in
+//! different ones. CPUs are numbered in the order of the tree: the threads of a core are neighbours.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::time::{Time, ns};
+
+/// What is wrong with a machine file or a request for CPUs, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineError(String);
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MachineError {}
+
+fn error<T>(message: impl Into<String>) -> Result<T, MachineError> {
+    Err(MachineError(message.into()))
+}
+
+/// The machines that come with the simulator: name and file.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("uniform", include_str!("../machines/uniform.toml")),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    description: String,
+    hit_ns: f64,
+    memory_ns: f64,
+    #[serde(default)]
+    #[allow(dead_code)] // for the reader of the file
+    source: String,
+    node: String,
+    shared_read_ns: Option<f64>,
+    link_ns: Option<f64>,
+    #[serde(default = "default_wakeup")]
+    wakeup_ns: f64,
+    #[serde(default = "default_ipi")]
+    ipi_ns: f64,
+    level: Vec<LevelFile>,
+}
+
+fn default_wakeup() -> f64 {
+    2000.0
+}
+
+fn default_ipi() -> f64 {
+    500.0
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LevelFile {
+    name: String,
+    count: Counts,
+    transfer_ns: Latencies,
+    memory_ns: Option<Latencies>,
+    hops: Option<Vec<Vec<usize>>>,
+    #[serde(default)]
+    #[allow(dead_code)]
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Counts {
+    Same(i64),
+    Each(Vec<i64>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Latencies {
+    One(f64),
+    ByHops(Vec<f64>),
+}
+
+impl Latencies {
+    fn values(&self) -> Vec<f64> {
+        match self {
+            Latencies::One(value) => vec![*value],
+            Latencies::ByHops(values) => values.clone(),
+        }
+    }
+}
+
+/// Between CPUs in different units of one level, inside the same unit of the level around it.
+#[derive(Clone, Debug)]
+struct Level {
+    name: String,
+    /// By hops, less one; one value where all units are equally far apart.
+    transfer: Vec<Time>,
+    memory: Vec<Time>,
+    /// How many hops lie between two units, row by row; empty where all are equally far apart.
+    hops: Vec<Vec<u8>>,
+    /// Where this level's unit is in a CPU's place.
+    shift: u32,
+    mask: u32,
+}
+
+impl Level {
+    #[inline]
+    fn pick(&self, latencies: &[Time], a: Place, b: Place) -> Time {
+        if self.hops.is_empty() {
+            return latencies[0];
+        }
+        let unit = |place: Place| (place.0 >> self.shift & self.mask) as usize;
+        latencies[self.hops[unit(a)][unit(b)] as usize - 1]
+    }
+}
+
+/// Where a CPU is in the tree: the number of its unit at each level, outermost first, in bit fields. The highest
+/// bit in which two places differ says at which level their ways part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(pub u32);
+
+impl Place {
+    /// The number of the highest bit in which the two differ. They must differ.
+    #[inline]
+    fn parting(self, other: Place) -> usize {
+        (31 - (self.0 ^ other.0).leading_zeros()) as usize
+    }
+}
+
+/// A machine of any number of CPUs.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// What it is called.
+    pub name: String,
+    /// What it is, in one line.
+    pub description: String,
+    /// How long a CPU takes for a line that is in its own cache.
+    pub hit: Time,
+    /// How long a wakeup takes from the waker's store to the woken program's first instruction.
+    pub wakeup: Time,
+    /// How long an IPI takes from sending to the first instruction of its handler.
+    pub ipi: Time,
+    /// How long a line that is clean is busy with one reader; the whole transfer unless the file says less.
+    shared_read: Time,
+    /// How long one line occupies a node's link to the others; none: bandwidth is no limit.
+    pub(crate) link: Option<Time>,
+    local_memory: Time,
+    levels: Vec<Level>,
+    /// For every bit of a place, the level it belongs to.
+    level_of_bit: [u8; 32],
+    /// For every bit of a place, the transfer's time; None where it depends on hops.
+    transfer_of_bit: [Option<Time>; 32],
+    /// The lowest bit of the level that is a node.
+    node_shift: u32,
+    places: Vec<Place>,
+    nodes: Vec<u16>,
+    first_cpus: Vec<u32>,
+}
+
+impl Machine {
+    /// A machine that comes with the simulator.
+    ///
+    /// ```
+    /// let machine = bigiron_sim::Machine::named("uniform").unwrap();
+    /// assert_eq!(machine.cpus(), 1024);
+    /// ```
+    pub fn named(name: &str) -> Result<Machine, MachineError> {
+        match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            Some((_, file)) => Machine::from_toml(file),
+            None => {
+                let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+                error(format!("no machine {name:?}: there are {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// The machine that a TOML file describes.
+    pub fn from_toml(text: &str) -> Result<Machine, MachineError> {
+        let file: File = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(wrong) => {
+                let line = wrong.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+                return error(format!("line {line}: {}", wrong.message().replace('\n', " ")));
+            }
+        };
+        build(file)
+    }
+
+    /// A machine of `cpus` CPUs that are all equally far apart, as closed formulas want them.
+    pub fn uniform(cpus: usize, hit: Time, transfer: Time) -> Machine {
+        let level = LevelFile {
+            name: "cpu".into(),
+            count: Counts::Same(cpus as i64),
+            transfer_ns: Latencies::One(transfer.as_ns()),
+            memory_ns: None,
+            hops: None,
+            source: String::new(),
+        };
+        let outer = LevelFile { name: "node".into(), count: Counts::Same(1), ..one_unit(transfer) };
+        let file = File {
+            name: "uniform".into(),
+            description: format!("{cpus} CPUs, {transfer} between any two"),
+            hit_ns: hit.as_ns(),
+            memory_ns: transfer.as_ns(),
+            source: String::new(),
+            node: "node".into(),
+            shared_read_ns: None,
+            link_ns: None,
+            wakeup_ns: 0.0,
+            ipi_ns: 0.0,
+            level: vec![outer, level],
+        };
+        build(file).expect("a machine of equals is possible")
+    }
+
+    /// The same machine with only its first `cpus` CPUs.
+    pub fn with_cpus(mut self, cpus: usize) -> Result<Machine, MachineError> {
+        if cpus == 0 || cpus > self.cpus() {
+            return error(format!("{} has 1 to {} CPUs, not {cpus}", self.name, self.cpus()));
+        }
+        self.places.truncate(cpus);
+        self.nodes.truncate(cpus);
+        let nodes = self.nodes[cpus - 1] as usize + 1;
+        self.first_cpus.truncate(nodes);
+        Ok(self)
+    }
+
+    /// How many CPUs there are.
+    pub fn cpus(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many nodes there are: parts with memory of their own.
+    pub fn nodes(&self) -> usize {
+        self.first_cpus.len()
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: usize) -> usize {
+        self.nodes[cpu] as usize
+    }
+
+    /// The first CPU of a node.
+    pub fn first_cpu_of(&self, node: usize) -> usize {
+        self.first_cpus[node] as usize
+    }
+
+    /// How long a line takes from the cache of one CPU to another's: `hit` where they are the same.
+    pub fn transfer(&self, from: usize, to: usize) -> Time {
+        self.transfer_between(self.places[from], self.places[to])
+    }
+
+    /// How long a line takes to a CPU from the memory of a node.
+    pub fn memory(&self, node: usize, cpu: usize) -> Time {
+        self.memory_between(self.home(node), self.places[cpu])
+    }
+
+    /// The names of the levels, outermost first, each with the number of its units in the whole machine.
+    pub fn levels(&self) -> Vec<(&str, usize)> {
+        let units = |level: &Level| {
+            let mut seen: Vec<u32> = self.places.iter().map(|place| place.0 >> level.shift).collect();
+            seen.dedup();
+            seen.len()
+        };
+        self.levels.iter().map(|level| (level.name.as_str(), units(level))).collect()
+    }
+
+    /// The unit of a CPU at a level, counted through the whole machine.
+    pub fn unit_of(&self, level: &str, cpu: usize) -> Option<usize> {
+        let level = self.levels.iter().find(|known| known.name == level)?;
+        let units = self.places[..=cpu].windows(2).filter(|pair| pair[0].0 >> level.shift != pair[1].0 >> level.shift);
+        Some(units.count())
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, cpu: usize) -> Place {
+        self.places[cpu]
+    }
+
+    /// A node's place: that of its first CPU.
+    pub(crate) fn home(&self, node: usize) -> Place {
+        self.places[self.first_cpus[node] as usize]
+    }
+
+    #[inline]
+    pub(crate) fn same_node(&self, a: Place, b: Place) -> bool {
+        a.0 >> self.node_shift == b.0 >> self.node_shift
+    }
+
+    #[inline]
+    pub(crate) fn transfer_between(&self, a: Place, b: Place) -> Time {
+        if a == b {
+            return self.hit;
+        }
+        let bit = a.parting(b);
+        match self.transfer_of_bit[bit] {
+            Some(time) => time,
+            None => {
+                let level = &self.levels[self.level_of_bit[bit] as usize];
+                level.pick(&level.transfer, a, b)
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn memory_between(&self, home: Place, cpu: Place) -> Time {
+        if self.same_node(home, cpu) {
+            return self.local_memory;
+        }
+        let level = &self.levels[self.level_of_bit[home.parting(cpu)] as usize];
+        level.pick(&level.memory, home, cpu)
+    }
+
+    /// The longest transfer from `cpu` to any of the places of which `all` and `any` are the bitwise and and or.
+    #[inline]
+    pub(crate) fn farthest(&self, cpu: Place, all: u32, any: u32) -> Time {
+        let differing = (any & !cpu.0) | (!all & cpu.0);
+        if differing == 0 {
+            return self.hit;
+        }
+        let bit = (31 - differing.leading_zeros()) as usize;
+        match self.transfer_of_bit[bit] {
+            Some(time) => time,
+            None => *self.levels[self.level_of_bit[bit] as usize].transfer.last().expect("checked when read"),
+        }
+    }
+
+    /// How long a clean line is busy with a reader that takes `transfer`.
+    #[inline]
+    pub(crate) fn busy_with_reader(&self, transfer: Time) -> Time {
+        self.shared_read.min(transfer)
+    }
+}
+
+fn one_unit(transfer: Time) -> LevelFile {
+    LevelFile {
+        name: String::new(),
+        count: Counts::Same(1),
+        transfer_ns: Latencies::One(transfer.as_ns()),
+        memory_ns: Some(Latencies::One(transfer.as_ns())),
+        hops: None,
+        source: String::new(),
+    }
+}
+
+fn latency(what: &str, value: f64) -> Result<Time, MachineError> {
+    if !value.is_finite() || value < 0.0 {
+        return error(format!("{what} is {value}: a latency is zero or more"));
+    }
+    Ok(ns(value))
+}
+
+fn latencies(what: &str, given: &Latencies, hops: Option<usize>) -> Result<Vec<Time>, MachineError> {
+    let values = given.values();
+    let wanted = hops.unwrap_or(1);
+    if values.len() != wanted {
+        return error(format!("{what} has {} values, and hops asks for {wanted}", values.len()));
+    }
+    values.into_iter().map(|value| latency(what, value)).collect()
+}
+
+fn build(file: File) -> Result<Machine, MachineError> {
+    if file.level.is_empty() {
+        return error("no [[level]]: a machine has one at least");
+    }
+    let Some(node_level) = file.level.iter().position(|level| level.name == file.node) else {
+        let names: Vec<&str> = file.level.iter().map(|level| level.name.as_str()).collect();
+        return error(format!("node = {:?} is none of the levels {}", file.node, names.join(", ")));
+    };
+    let mut counts: Vec<Vec<usize>> = Vec::new(); // of every level, for every unit of the one outside it
+    let mut units = 1usize;
+    for level in &file.level {
+        let each = match &level.count {
+            Counts::Same(count) => vec![*count; units],
+            Counts::Each(each) if each.len() == units => each.clone(),
+            Counts::Each(each) => {
+                return error(format!(
+                    "level {}: count lists {} units, and there are {units} around them",
+                    level.name,
+                    each.len()
+                ));
+            }
+        };
+        if let Some(count) = each.iter().find(|count| !(1..=65_536).contains(*count)) {
+            return error(format!("level {}: count {count} is not from 1 to 65536", level.name));
+        }
+        let each: Vec<usize> = each.into_iter().map(|count| count as usize).collect();
+        units = each.iter().sum();
+        if units > 65_536 {
+            return error(format!("level {}: {units} units; a machine has at most 65536", level.name));
+        }
+        counts.push(each);
+    }
+
+    let widths: Vec<u32> = counts.iter().map(|each| bits(*each.iter().max().expect("units"))).collect();
+    if widths.iter().sum::<u32>() > 31 {
+        return error("too many levels for so many units");
+    }
+    let mut levels = Vec::new();
+    let mut shift: u32 = widths.iter().sum();
+    for (number, level) in file.level.iter().enumerate() {
+        shift -= widths[number];
+        levels.push(read_level(level, &counts[number], number <= node_level, shift, widths[number])?);
+    }
+
+    let mut level_of_bit = [0; 32];
+    let mut transfer_of_bit = [None; 32];
+    for (number, level) in levels.iter().enumerate() {
+        for bit in level.shift..level.shift + widths[number] {
+            level_of_bit[bit as usize] = number as u8;
+            if level.hops.is_empty() {
+                transfer_of_bit[bit as usize] = Some(level.transfer[0]);
+            }
+        }
+    }
+
+    let places = places(&counts, &levels);
+    let node_shift = levels[node_level].shift;
+    let (mut nodes, mut first_cpus) = (Vec::with_capacity(places.len()), Vec::new());
+    for (cpu, place) in places.iter().enumerate() {
+        if cpu == 0 || places[cpu - 1].0 >> node_shift != place.0 >> node_shift {
+            first_cpus.push(cpu as u32);
+        }
+        nodes.push((first_cpus.len() - 1) as u16);
+    }
+    Ok(Machine {
+        hit: latency("hit_ns", file.hit_ns)?,
+        wakeup: latency("wakeup_ns", file.wakeup_ns)?,
+        ipi: latency("ipi_ns", file.ipi_ns)?,
+        shared_read: file.shared_read_ns.map_or(Ok(Time::NEVER), |value| latency("shared_read_ns", value))?,
+        link: file.link_ns.map(|value| latency("link_ns", value)).transpose()?,
+        local_memory: latency("memory_ns", file.memory_ns)?,
+        name: file.name,
+        description: file.description,
+        levels,
+        level_of_bit,
+        transfer_of_bit,
+        node_shift,
+        places,
+        nodes,
+        first_cpus,
+    })
+}
+
+fn bits(count: usize) -> u32 {
+    count.next_power_of_two().trailing_zeros()
+}
+
+fn read_level(
+    level: &LevelFile,
+    counts: &[usize],
+    has_memory: bool,
+    shift: u32,
+    width: u32,
+) -> Result<Level, MachineError> {
+    let name = &level.name;
+    let mut hops = Vec::new();
+    if let Some(matrix) = &level.hops {
+        let [count] = counts else {
+            return error(format!("level {name}: hops can be given for the outermost level only"));
+        };
+        if matrix.len() != *count || matrix.iter().any(|row| row.len() != *count) {
+            return error(format!("level {name}: hops is not a table of {count} by {count}"));
+        }
+        for (a, row) in matrix.iter().enumerate() {
+            for (b, &distance) in row.iter().enumerate() {
+                if distance != matrix[b][a] || (distance == 0) != (a == b) || distance > 255 {
+                    return error(format!(
+                        "level {name}: hops from {a} to {b} is {distance}, and from {b} to {a} {}: \
+                         use 0 to itself, and the same both ways",
+                        matrix[b][a]
+                    ));
+                }
+            }
+        }
+        hops = matrix.iter().map(|row| row.iter().map(|&distance| distance as u8).collect()).collect();
+    }
+    let most = hops.iter().flatten().max().map(|&most: &u8| most.max(1) as usize);
+    let transfer = latencies(&format!("level {name}: transfer_ns"), &level.transfer_ns, most)?;
+    let memory = match (&level.memory_ns, has_memory) {
+        (Some(memory), true) => latencies(&format!("level {name}: memory_ns"), memory, most)?,
+        (None, false) => Vec::new(),
+        (None, true) => return error(format!("level {name}: memory_ns, of another {name}'s memory, is missing")),
+        (Some(_), false) => {
+            return error(format!("level {name}: memory_ns makes no sense inside a node, whose memory is one"));
+        }
+    };
+    Ok(Level { name: name.clone(), transfer, memory, hops, shift, mask: (1 << width) - 1 })
+}
+
+fn places(counts: &[Vec<usize>], levels: &[Level]) -> Vec<Place> {
+    let mut places = vec![Place(0)];
+    for (each, level) in counts.iter().zip(levels) {
+        places = places
+            .iter()
+            .zip(each)
+            .flat_map(|(outer, &count)| (0..count as u32).map(move |unit| Place(outer.0 | unit << level.shift)))
+            .collect();
+    }
+    places
+}

@@ -1,0 +1,129 @@
+//! Virtual time, in whole picoseconds: the same on every machine, and enough for 200 days.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// A moment, counted from the start of the simulation, or the time between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+/// So many nanoseconds, `ns(5)` or `ns(0.5)`.
+pub fn ns(count: impl Into<f64>) -> Time {
+    Time::from_ps(count.into() * 1e3)
+}
+
+/// So many microseconds.
+pub fn us(count: impl Into<f64>) -> Time {
+    Time::from_ps(count.into() * 1e6)
+}
+
+/// So many milliseconds.
+pub fn ms(count: impl Into<f64>) -> Time {
+    Time::from_ps(count.into() * 1e9)
+}
+
+impl Time {
+    /// The start of the simulation; no time at all.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything that happens.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    fn from_ps(count: f64) -> Time {
+        debug_assert!(count >= 0.0, "time is never negative");
+        Time(libm::round(count) as u64)
+    }
+
+    /// In picoseconds, exactly.
+    pub const fn ps(self) -> u64 {
+        self.0
+    }
+
+    /// From whole picoseconds.
+    pub const fn of_ps(count: u64) -> Time {
+        Time(count)
+    }
+
+    /// In nanoseconds.
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// In seconds.
+    pub fn as_s(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The time since `earlier`, none if that is later.
+    pub fn since(self, earlier: Time) -> Time {
+        Time(self.0.saturating_sub(earlier.0))
+    }
+
+    /// What share of `whole` this is; 0 of nothing.
+    pub fn share_of(self, whole: Time) -> f64 {
+        if whole.0 == 0 { 0.0 } else { self.0 as f64 / whole.0 as f64 }
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+
+impl SubAssign for Time {
+    fn sub_assign(&mut self, other: Time) {
+        self.0 -= other.0;
+    }
+}
+
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, count: u64) -> Time {
+        Time(self.0 * count)
+    }
+}
+
+impl Div<u64> for Time {
+    type Output = Time;
+    fn div(self, count: u64) -> Time {
+        Time(self.0 / count)
+    }
+}
+
+impl Sum for Time {
+    fn sum<I: Iterator<Item = Time>>(times: I) -> Time {
+        times.fold(Time::ZERO, Add::add)
+    }
+}
+
+/// With the unit that suits it: `12.5 us`.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ps = self.0 as f64;
+        let (value, unit) = match self.0 {
+            0..1_000 => (ps, "ps"),
+            1_000..1_000_000 => (ps / 1e3, "ns"),
+            1_000_000..1_000_000_000 => (ps / 1e6, "us"),
+            1_000_000_000..1_000_000_000_000 => (ps / 1e9, "ms"),
+            _ => (ps / 1e12, "s"),
+        };
+        let text = format!("{value:.3}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        write!(f, "{text} {unit}")
+    }
+}
