@@ -6,7 +6,8 @@ use std::time::Instant;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let lock = args.get(1).map_or("mcs", String::as_str);
-    for cpus in [8, 64, 512, 1024, 4096, 16384] {
+    let only: Option<usize> = args.get(3).map(|n| n.parse().unwrap());
+    for cpus in [8, 64, 512, 1024, 4096, 16384].into_iter().filter(|&n| only.is_none_or(|m| m == n)) {
         let machine = Machine::uniform(cpus, ns(1), ns(100));
         let think = (cpus * 500).to_string();
         let given = [("lock", lock), ("think", &think)].map(|(a, b)| (a.to_string(), b.to_string()));

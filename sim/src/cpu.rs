@@ -62,31 +62,30 @@ impl Cpu {
     // Work and sleep.
 
     /// Runs in the kernel for so long. An interrupt makes it take longer.
-    pub async fn work(&self, time: Time) {
-        let done = self.now() + time;
-        self.ask(Doing::Work(Mode::Kernel), done).await;
+    #[inline]
+    pub fn work(&self, time: Time) -> Pause<'_> {
+        self.pause(Doing::Work(Mode::Kernel), |now| now + time)
     }
 
     /// Runs in user mode for so long.
-    pub async fn user(&self, time: Time) {
-        let done = self.now() + time;
-        self.ask(Doing::Work(Mode::User), done).await;
+    #[inline]
+    pub fn user(&self, time: Time) -> Pause<'_> {
+        self.pause(Doing::Work(Mode::User), |now| now + time)
     }
 
     /// Has nothing to do until `time`, or until another CPU wakes it.
-    pub async fn sleep_until(&self, time: Time) {
-        let time = time.max(self.now());
-        self.ask(Doing::Sleep, time).await;
+    pub fn sleep_until(&self, time: Time) -> Pause<'_> {
+        self.pause(Doing::Sleep, |now| time.max(now))
     }
 
     /// Has nothing to do until another CPU wakes it. A wakeup that came before is not lost.
-    pub async fn sleep(&self) {
-        self.ask(Doing::Sleep, Time::NEVER).await;
+    pub fn sleep(&self) -> Pause<'_> {
+        self.pause(Doing::Sleep, |_| Time::NEVER)
     }
 
     /// Has nothing to do ever again but interrupts.
-    pub async fn idle(&self) {
-        self.ask(Doing::Idle, Time::NEVER).await;
+    pub fn idle(&self) -> Pause<'_> {
+        self.pause(Doing::Idle, |_| Time::NEVER)
     }
 
     /// Wakes the program of a CPU. That takes the machine's time for a wakeup, and this CPU none: a design adds
@@ -107,38 +106,45 @@ impl Cpu {
     // Memory.
 
     /// Reads a word.
-    pub async fn read(&self, word: Word) -> u64 {
-        self.access(word, Action::Read).await
+    #[inline]
+    pub fn read(&self, word: Word) -> Access<'_> {
+        self.access(word, Action::Read)
     }
 
     /// Writes a word.
-    pub async fn write(&self, word: Word, value: u64) {
-        self.access(word, Action::Write(value)).await;
+    #[inline]
+    pub fn write(&self, word: Word, value: u64) -> Pause<'_> {
+        Pause(self.access(word, Action::Write(value)))
     }
 
     /// Adds to a word atomically; gives the value from before. To subtract, add `n.wrapping_neg()`.
-    pub async fn fetch_add(&self, word: Word, more: u64) -> u64 {
-        self.access(word, Action::Add(more)).await
+    #[inline]
+    pub fn fetch_add(&self, word: Word, more: u64) -> Access<'_> {
+        self.access(word, Action::Add(more))
     }
 
     /// Clears the bits that `mask` lacks, atomically; gives the value from before.
-    pub async fn fetch_and(&self, word: Word, mask: u64) -> u64 {
-        self.access(word, Action::And(mask)).await
+    #[inline]
+    pub fn fetch_and(&self, word: Word, mask: u64) -> Access<'_> {
+        self.access(word, Action::And(mask))
     }
 
     /// Sets the bits of `mask`, atomically; gives the value from before.
-    pub async fn fetch_or(&self, word: Word, mask: u64) -> u64 {
-        self.access(word, Action::Or(mask)).await
+    #[inline]
+    pub fn fetch_or(&self, word: Word, mask: u64) -> Access<'_> {
+        self.access(word, Action::Or(mask))
     }
 
     /// Writes a word atomically; gives the value from before.
-    pub async fn swap(&self, word: Word, value: u64) -> u64 {
-        self.access(word, Action::Swap(value)).await
+    #[inline]
+    pub fn swap(&self, word: Word, value: u64) -> Access<'_> {
+        self.access(word, Action::Swap(value))
     }
 
     /// Writes `new` if the word holds `old`; gives the value from before. The line comes even if it does not.
-    pub async fn compare_exchange(&self, word: Word, old: u64, new: u64) -> u64 {
-        self.access(word, Action::CompareExchange { old, new }).await
+    #[inline]
+    pub fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Access<'_> {
+        self.access(word, Action::CompareExchange { old, new })
     }
 
     /// Reads a word again and again while it `must_wait`, and gives the value that ended the wait. Between
@@ -146,26 +152,40 @@ impl Cpu {
     pub async fn spin_while(&self, word: Word, must_wait: impl Fn(u64) -> bool) -> u64 {
         let mut value = self.read(word).await;
         while must_wait(value) {
-            value = self.ask(Doing::Watch { word: word.0, seen: value }, Time::NEVER).await;
+            value = self.watch(word, value).await;
         }
         value
     }
 
-    #[inline]
-    fn access(&self, word: Word, action: Action) -> Operation<'_> {
-        self.ask(Doing::Access { word: word.0, action }, Time::ZERO)
+    fn watch(&self, word: Word, seen: u64) -> Access<'_> {
+        self.state.borrow_mut().watch(self.id, self.context, word.0, seen);
+        Access { cpu: self, asked: false }
     }
 
     #[inline]
-    fn ask(&self, doing: Doing, done: Time) -> Operation<'_> {
-        Operation { cpu: self, asked: Some((doing, done)) }
+    fn access(&self, word: Word, action: Action) -> Access<'_> {
+        self.state.borrow_mut().access(self.id, self.context, word.0, action);
+        Access { cpu: self, asked: false }
+    }
+
+    #[inline]
+    fn ask(&self, doing: Doing, until: impl FnOnce(Time) -> Time) -> Access<'_> {
+        let mut state = self.state.borrow_mut();
+        let done = until(state.now);
+        state.ask(self.id, self.context, doing, done);
+        Access { cpu: self, asked: false }
+    }
+
+    #[inline]
+    fn pause(&self, doing: Doing, until: impl FnOnce(Time) -> Time) -> Pause<'_> {
+        Pause(self.ask(doing, until))
     }
 
     // Interrupts.
 
     /// In a handler: waits for the next interrupt. Meanwhile the program runs.
     pub async fn interrupt(&self) -> Interrupt {
-        decode(self.ask(Doing::AwaitInterrupt, Time::NEVER).await)
+        decode(self.ask(Doing::AwaitInterrupt, |_| Time::NEVER).await)
     }
 
     /// Keeps interrupts waiting until `enable_interrupts`. The calls nest.
@@ -323,24 +343,41 @@ impl Cpu {
 #[derive(Clone, Copy, Debug)]
 pub struct Counter(pub(crate) usize);
 
-/// One operation: asked for when first polled, and done when the engine polls it again.
-struct Operation<'a> {
+/// An operation that gives a value. It begins when it is called, so it is awaited at once.
+#[must_use = "an operation is awaited at once"]
+pub struct Access<'a> {
     cpu: &'a Cpu,
-    asked: Option<(Doing, Time)>,
+    asked: bool,
 }
 
-impl Future for Operation<'_> {
+impl Future for Access<'_> {
     type Output = u64;
 
+    /// The engine polls a program only when the operation it waits for is done.
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<u64> {
-        let cpu = self.cpu;
-        match self.asked.take() {
-            Some((doing, done)) => {
-                cpu.state.borrow_mut().ask(cpu.id, cpu.context, doing, done);
-                Poll::Pending
-            }
-            None => Poll::Ready(cpu.state.borrow().cpus[cpu.id].contexts[cpu.context].value),
+        if self.asked {
+            let cpu = self.cpu;
+            return Poll::Ready(cpu.state.borrow().value(cpu.id, cpu.context));
         }
+        self.asked = true;
+        Poll::Pending
+    }
+}
+
+/// An operation that gives nothing. It begins when it is called, so it is awaited at once.
+#[must_use = "an operation is awaited at once"]
+pub struct Pause<'a>(Access<'a>);
+
+impl Future for Pause<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<()> {
+        if self.0.asked {
+            return Poll::Ready(());
+        }
+        self.0.asked = true;
+        Poll::Pending
     }
 }

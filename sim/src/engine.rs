@@ -4,7 +4,7 @@
 //! end of a sleep, or an interrupt that arrives. A CPU has one next event at most. It does one thing at a time,
 //! in one of two contexts: its program, or its interrupt handler, which goes first.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::{BinaryHeap, VecDeque};
 use std::cmp::Reverse;
 use std::future::Future;
@@ -72,8 +72,8 @@ pub(crate) enum Doing {
     Ready,
     Work(Mode),
     Access { word: u32, action: Action },
-    /// Spins on its own copy of the line, having seen this value, until somebody writes it; then reads the word.
-    Watch { word: u32, seen: u64 },
+    /// Spins on its own copy of the line, until somebody writes it; then reads the word.
+    Watch { word: u32 },
     /// Was watching when interrupted, and the line has been written since.
     Written { word: u32 },
     /// Sleeps until it is time or until somebody wakes it.
@@ -121,12 +121,15 @@ pub(crate) struct CpuState {
     pub masked: u32,
     woken: bool,
     arrivals: BinaryHeap<Reverse<(Time, u64, Interrupt)>>,
+    /// The time of the first of them.
+    next_arrival: Time,
     due: VecDeque<Interrupt>,
     pub random: Random,
     pub spent: Spent,
     pub operations: u64,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct WordState {
     pub line: u32,
     pub value: u64,
@@ -177,6 +180,7 @@ impl State {
             masked: 0,
             woken: false,
             arrivals: BinaryHeap::new(),
+            next_arrival: Time::NEVER,
             due: VecDeque::new(),
             random: Random::new(seed, number as u64 + 2),
             spent: Spent::default(),
@@ -184,7 +188,7 @@ impl State {
         };
         State {
             now: Time::ZERO,
-            queue: Queue::new(cpus, Random::new(seed, 0)),
+            queue: Queue::new(cpus),
             cpus: (0..cpus).map(cpu).collect(),
             lines: Vec::new(),
             words: Vec::new(),
@@ -210,30 +214,38 @@ impl State {
         }) as u32
     }
 
-    /// A context asks for something to do. It is the one that runs on that CPU.
+    /// The context that runs on a CPU asks for something that takes time.
     #[inline]
-    pub fn ask(&mut self, cpu: usize, context: usize, doing: Doing, done: Time) {
+    fn begin(&mut self, cpu: usize, context: usize) -> &mut Context {
         let now = self.now;
-        let state = &mut self.cpus[cpu];
-        let asking = &mut state.contexts[context];
+        let asking = &mut self.cpus[cpu].contexts[context];
         assert!(
             matches!(asking.doing, Doing::Nothing | Doing::Ready),
-            "CPU {cpu} does one thing at a time, and is asked to do two: await each operation"
+            "CPU {cpu} does one thing at a time, and is asked to do two: await each operation at once"
         );
         asking.start = now;
-        match doing {
-            Doing::Access { word, action } => self.access(cpu, context, word, action),
-            Doing::Watch { word, seen } => self.watch(cpu, context, word, seen),
-            Doing::Sleep if state.woken => {
-                state.woken = false;
-                (asking.doing, asking.done) = (Doing::Sleep, now);
-            }
-            _ => (asking.doing, asking.done) = (doing, done),
+        asking
+    }
+
+    /// Work, sleep or waiting for interrupts, until `done`.
+    #[inline]
+    pub fn ask(&mut self, cpu: usize, context: usize, doing: Doing, mut done: Time) {
+        if matches!(doing, Doing::Sleep) && std::mem::take(&mut self.cpus[cpu].woken) {
+            done = self.now;
         }
+        let asking = self.begin(cpu, context);
+        (asking.doing, asking.done) = (doing, done);
+    }
+
+    /// An access of a word's line.
+    #[inline]
+    pub fn access(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
+        self.begin(cpu, context);
+        self.bring(cpu, context, word, action);
     }
 
     #[inline]
-    fn access(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
+    fn bring(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
         let line = &mut self.lines[self.words[word as usize].line as usize];
         let writes = !matches!(action, Action::Read);
         let served = line.access(&self.machine, &mut self.links, cpu, writes, self.now);
@@ -243,19 +255,25 @@ impl State {
         asking.done = served.done;
     }
 
-    /// Waits for a write of the line, unless the word has changed or the copy is gone already.
-    fn watch(&mut self, cpu: usize, context: usize, word: u32, seen: u64) {
+    /// Waits for a write of the line, unless the word has changed or the copy is gone already; then reads.
+    pub fn watch(&mut self, cpu: usize, context: usize, word: u32, seen: u64) {
+        self.begin(cpu, context);
         let WordState { line, value } = self.words[word as usize];
         let line = &mut self.lines[line as usize];
         if value != seen || !line.has_copy(cpu) {
-            self.access(cpu, context, word, Action::Read);
+            self.bring(cpu, context, word, Action::Read);
             return;
         }
         let asking = &mut self.cpus[cpu].contexts[context];
-        asking.doing = Doing::Watch { word, seen };
+        asking.doing = Doing::Watch { word };
         asking.done = Time::NEVER;
         asking.next_watcher = line.watchers;
         line.watchers = (2 * cpu + context) as u32;
+    }
+
+    #[inline]
+    pub fn value(&self, cpu: usize, context: usize) -> u64 {
+        self.cpus[cpu].contexts[context].value
     }
 
     /// The line has been written: everyone who spins on it reads it again, in an order that chance decides.
@@ -270,13 +288,13 @@ impl State {
         self.random.shuffle(&mut woken);
         for watcher in woken.drain(..) {
             let (cpu, context) = (watcher as usize / 2, watcher as usize % 2);
-            let Doing::Watch { word, .. } = self.cpus[cpu].contexts[context].doing else {
+            let Doing::Watch { word } = self.cpus[cpu].contexts[context].doing else {
                 unreachable!("who is on the list watches")
             };
             if self.cpus[cpu].active == context {
                 self.account(cpu, context);
                 self.cpus[cpu].contexts[context].start = self.now;
-                self.access(cpu, context, word, Action::Read);
+                self.bring(cpu, context, word, Action::Read);
                 self.schedule(cpu);
             } else {
                 self.cpus[cpu].contexts[context].doing = Doing::Written { word };
@@ -289,45 +307,36 @@ impl State {
     #[inline]
     fn schedule(&mut self, cpu: usize) {
         let state = &self.cpus[cpu];
-        let mut next = state.contexts[state.active].done;
-        if let Some(Reverse((arrival, ..))) = state.arrivals.peek() {
-            next = next.min(*arrival);
-        }
-        self.queue.set(cpu, next);
+        self.queue.set(cpu, state.contexts[state.active].done.min(state.next_arrival));
     }
 
     /// Deals with the CPU's next event, whose time has come. True if its program or handler can go on.
     #[inline]
     fn event(&mut self, cpu: usize) -> bool {
-        if !self.cpus[cpu].arrivals.is_empty() && self.arrival(cpu) {
+        if self.cpus[cpu].next_arrival <= self.now {
+            self.arrival(cpu);
             return self.interrupt_or_schedule(cpu);
         }
         let active = self.cpus[cpu].active;
         self.account(cpu, active);
         let context = &mut self.cpus[cpu].contexts[active];
-        if let Doing::Access { word, action } = context.doing {
-            context.doing = Doing::Ready;
+        let done = std::mem::replace(&mut context.doing, Doing::Ready);
+        if let Doing::Access { word, action } = done {
             self.apply(cpu, active, word, action);
-        } else {
-            context.doing = Doing::Ready;
         }
-        if active == PROGRAM && !self.cpus[cpu].due.is_empty() && self.cpus[cpu].masked == 0 {
+        let state = &self.cpus[cpu];
+        if !state.due.is_empty() && active == PROGRAM && state.masked == 0 {
             self.deliver(cpu);
         }
         true
     }
 
-    /// An interrupt that has arrived by now, if any, becomes due.
-    fn arrival(&mut self, cpu: usize) -> bool {
+    /// The interrupt that has arrived becomes due.
+    fn arrival(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
-        match state.arrivals.peek() {
-            Some(Reverse((time, ..))) if *time <= self.now => {
-                let Some(Reverse((_, _, interrupt))) = state.arrivals.pop() else { unreachable!() };
-                state.due.push_back(interrupt);
-                true
-            }
-            _ => false,
-        }
+        let Reverse((_, _, interrupt)) = state.arrivals.pop().expect("it has arrived");
+        state.due.push_back(interrupt);
+        state.next_arrival = state.arrivals.peek().map_or(Time::NEVER, |Reverse((time, ..))| *time);
     }
 
     /// Takes a due interrupt at once where the program can be interrupted. True if the handler can go on.
@@ -393,7 +402,7 @@ impl State {
             Doing::Ready => return true,
             Doing::Work(_) => program.done += now,
             Doing::Sleep => program.done = program.done.max(now),
-            Doing::Written { word } => self.access(cpu, PROGRAM, word, Action::Read),
+            Doing::Written { word } => self.bring(cpu, PROGRAM, word, Action::Read),
             _ => {}
         }
         self.schedule(cpu);
@@ -464,7 +473,7 @@ impl State {
             Doing::Work(Mode::User) => ("user", String::new()),
             Doing::Work(Mode::Kernel) => ("work", String::new()),
             Doing::Access { word, .. } => ("transfer", line_of(word)),
-            Doing::Watch { word, .. } => ("spin", line_of(word)),
+            Doing::Watch { word } => ("spin", line_of(word)),
             Doing::Sleep | Doing::Idle | Doing::Nothing => ("idle", String::new()),
             _ => return,
         };
@@ -494,7 +503,9 @@ impl State {
     /// An interrupt will arrive at a CPU.
     pub fn send(&mut self, cpu: usize, at: Time, interrupt: Interrupt) {
         self.arrivals += 1;
-        self.cpus[cpu].arrivals.push(Reverse((at, self.arrivals, interrupt)));
+        let state = &mut self.cpus[cpu];
+        state.arrivals.push(Reverse((at, self.arrivals, interrupt)));
+        state.next_arrival = state.next_arrival.min(at);
         self.schedule(cpu);
     }
 
@@ -682,9 +693,12 @@ impl Simulation {
         let warm = run.warmup;
         let end = Time::of_ps(warm.ps().saturating_add(run.duration.ps()));
         self.state.borrow_mut().trace = run.timeline.map(|(from, to)| Trace::new(from, to));
+        let shared = Rc::clone(&self.state);
+        let mut state = shared.borrow_mut();
         for cpu in 0..self.cpus() {
-            self.go_on(cpu);
+            state = self.go_on(cpu, &shared, state);
         }
+        drop(state);
         if warm > Time::ZERO {
             self.advance(warm, run.event_budget)?;
         }
@@ -700,63 +714,57 @@ impl Simulation {
 
     fn advance(&mut self, end: Time, event_budget: u64) -> Result<(), Failure> {
         let shared = Rc::clone(&self.state);
+        let mut state = shared.borrow_mut();
         loop {
-            let cpu = {
-                let mut state = shared.borrow_mut();
-                let (time, cpu) = state.queue.first();
-                if time >= end {
-                    if time == Time::NEVER && !state.all_are_done() {
-                        return Err(Failure::deadlock(&state));
-                    }
-                    if end != Time::NEVER {
-                        state.now = end;
-                    }
-                    return Ok(());
+            let (time, cpu) = state.queue.first();
+            if time >= end {
+                if time == Time::NEVER && !state.all_are_done() {
+                    return Err(Failure::deadlock(&state));
                 }
-                state.now = time;
-                self.events += 1;
-                if self.events > event_budget {
-                    return Err(Failure::livelock(&state, event_budget));
+                if end != Time::NEVER {
+                    state.now = end;
                 }
-                if !state.event(cpu) {
-                    continue;
+                return Ok(());
+            }
+            state.now = time;
+            self.events += 1;
+            if self.events > event_budget {
+                return Err(Failure::livelock(&state, event_budget));
+            }
+            if state.event(cpu) {
+                state = self.go_on(cpu, &shared, state);
+                if let Some(failure) = state.failure.take() {
+                    return Err(failure);
                 }
-                cpu
-            };
-            self.go_on(cpu);
-            if let Some(failure) = shared.borrow_mut().failure.take() {
-                return Err(failure);
             }
         }
     }
 
     /// Lets a CPU run until it waits for something that takes time.
     #[inline]
-    fn go_on(&mut self, cpu: usize) {
+    fn go_on<'a>(&mut self, cpu: usize, shared: &'a RefCell<State>, mut state: RefMut<'a, State>) -> RefMut<'a, State> {
         loop {
-            let active = self.state.borrow().cpus[cpu].active;
-            self.poll(cpu, active);
-            if !self.state.borrow_mut().settle(cpu) {
-                return;
+            let active = state.cpus[cpu].active;
+            if let Some(program) = &mut self.programs[cpu][active] {
+                drop(state);
+                let polled = program.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+                state = shared.borrow_mut();
+                let context = &mut state.cpus[cpu].contexts[active];
+                match polled {
+                    Poll::Pending => assert!(
+                        !matches!(context.doing, Doing::Nothing | Doing::Ready),
+                        "the program of CPU {cpu} awaits something that is no operation of its Cpu"
+                    ),
+                    Poll::Ready(()) => {
+                        assert!(active == PROGRAM, "a handler is a loop around cpu.interrupt(): CPU {cpu}'s has ended");
+                        (context.doing, context.done) = (Doing::Nothing, Time::NEVER);
+                        self.programs[cpu][active] = None;
+                    }
+                }
             }
-        }
-    }
-
-    #[inline]
-    fn poll(&mut self, cpu: usize, context: usize) {
-        let Some(program) = &mut self.programs[cpu][context] else { return };
-        let polled = program.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
-        let state = &mut self.state.borrow_mut().cpus[cpu].contexts[context];
-        match polled {
-            Poll::Ready(()) => {
-                assert!(context == PROGRAM, "the handler of CPU {cpu} has ended: it is a loop around cpu.interrupt()");
-                (state.doing, state.done) = (Doing::Nothing, Time::NEVER);
-                self.programs[cpu][context] = None;
+            if !state.settle(cpu) {
+                return state;
             }
-            Poll::Pending => assert!(
-                !matches!(state.doing, Doing::Nothing | Doing::Ready),
-                "the program of CPU {cpu} awaits something that is no operation of its Cpu"
-            ),
         }
     }
 }

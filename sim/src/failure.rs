@@ -77,7 +77,7 @@ fn waits(state: &State, cpu: usize) -> Option<String> {
         return Some(format!("CPU {cpu} waits for lock {}, {holder}", lock_name(state, lock)));
     }
     match state.cpus[cpu].contexts[PROGRAM].doing {
-        Doing::Watch { word, .. } => {
+        Doing::Watch { word } => {
             let line = &state.lines[state.words[word as usize].line as usize];
             Some(format!("CPU {cpu} waits for a write of {}", state.names[line.name as usize]))
         }

@@ -46,7 +46,7 @@ mod report;
 mod time;
 mod trace;
 
-pub use cpu::{Counter, Cpu};
+pub use cpu::{Access, Counter, Cpu, Pause};
 pub use engine::{Interrupt, LineId, LockId, Run, Simulation, Word};
 pub use failure::Failure;
 pub use locks::{Lock, ReadLock};

@@ -4,48 +4,48 @@
 //! inner node the earlier of its two children. Moving a CPU's event costs one comparison a level, whatever the
 //! others do; nothing is ever searched, deleted lazily or allocated.
 
-use crate::random::Random;
 use crate::time::Time;
 
-const NEVER: u128 = u128::MAX;
+const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Queue {
-    /// Node 1 is the root, node i's children are 2i and 2i + 1. A key is time, then a random number, then the
-    /// CPU: events at the same moment come in an order that favours nobody, and that the seed determines.
-    nodes: Vec<u128>,
+    /// Node 1 is the root, node i's children are 2i and 2i + 1. A key is the time, and in its lowest bits the
+    /// CPU: of events at the same moment the lower CPU's comes first. One word, as comparing two costs twice.
+    nodes: Box<[u64]>,
     leaves: usize,
-    ties: Random,
+    cpu_bits: u32,
 }
 
 impl Queue {
-    pub fn new(cpus: usize, ties: Random) -> Queue {
+    pub fn new(cpus: usize) -> Queue {
         let leaves = cpus.next_power_of_two();
-        Queue { nodes: vec![NEVER; 2 * leaves], leaves, ties }
+        Queue { nodes: vec![NEVER; 2 * leaves].into(), leaves, cpu_bits: leaves.trailing_zeros() }
+    }
+
+    /// The last moment that a key can hold: 2.5 hours with 2048 CPUs, 19 minutes with 16384.
+    pub fn horizon(&self) -> Time {
+        Time::of_ps((NEVER >> self.cpu_bits) - 1)
     }
 
     /// The earliest event's time and CPU; `Time::NEVER` if there is none.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
         let key = self.nodes[1];
-        (Time::of_ps((key >> 64) as u64), key as u32 as usize)
+        if key == NEVER {
+            return (Time::NEVER, 0);
+        }
+        (Time::of_ps(key >> self.cpu_bits), key as usize & (self.leaves - 1))
     }
 
-    /// Moves the CPU's next event to `time`.
+    /// Moves the CPU's next event to `time`; beyond the horizon is never.
     #[inline]
     pub fn set(&mut self, cpu: usize, time: Time) {
-        let mut winner = if time == Time::NEVER {
-            NEVER
-        } else {
-            u128::from(time.ps()) << 64 | u128::from(self.ties.next() as u32) << 32 | cpu as u128
-        };
+        let mut winner = if time > self.horizon() { NEVER } else { time.ps() << self.cpu_bits | cpu as u64 };
         let mut node = self.leaves + cpu;
         self.nodes[node] = winner;
         while node > 1 {
             winner = winner.min(self.nodes[node ^ 1]);
             node >>= 1;
-            if self.nodes[node] == winner {
-                return;
-            }
             self.nodes[node] = winner;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::time::Time;
 
-/// SplitMix64: eight bytes of state, so that every CPU has its own stream.
+/// wyrand: eight bytes of state, so that every CPU has its own stream, and one multiplication a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -14,12 +14,11 @@ impl Random {
         Random(Random(mixed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03)).next())
     }
 
+    #[inline]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(0xa076_1d64_78bd_642f);
+        let product = u128::from(self.0) * u128::from(self.0 ^ 0xe703_7ed1_a0b4_28db);
+        (product >> 64) as u64 ^ product as u64
     }
 
     /// A whole number below `bound`.
