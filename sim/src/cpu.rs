@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
 
-use crate::engine::{Action, Doing, Interrupt, LockId, Mode, State, Word, decode};
+use crate::engine::{Action, Doing, Interrupt, LockId, Mode, PROGRAM, State, Word, decode};
 use crate::failure::Failure;
 use crate::line::NOBODY;
 use crate::locks::{Lock, ReadLock};
@@ -73,6 +73,11 @@ impl Cpu {
         self.pause(Doing::Work(Mode::User), |now| now + time)
     }
 
+    /// Waits in a loop for so long, looking at nothing.
+    pub fn relax(&self, time: Time) -> Pause<'_> {
+        self.pause(Doing::Work(Mode::Spin), |now| now + time)
+    }
+
     /// Has nothing to do until `time`, or until another CPU wakes it.
     pub fn sleep_until(&self, time: Time) -> Pause<'_> {
         self.pause(Doing::Sleep, |now| time.max(now))
@@ -96,6 +101,12 @@ impl Cpu {
         state.wake(cpu, at);
     }
 
+    /// Whether the program of a CPU runs: it neither sleeps nor has it ended.
+    pub fn runs(&self, cpu: usize) -> bool {
+        let state = self.state.borrow();
+        !matches!(state.cpus[cpu].contexts[PROGRAM].doing, Doing::Sleep | Doing::Idle | Doing::Nothing)
+    }
+
     /// Wakes the program of a CPU at once, which no machine can: for locks that cost nothing.
     pub(crate) fn wake_now(&self, cpu: usize) {
         let mut state = self.state.borrow_mut();
@@ -114,7 +125,7 @@ impl Cpu {
     /// Writes a word.
     #[inline]
     pub fn write(&self, word: Word, value: u64) -> Pause<'_> {
-        Pause(self.access(word, Action::Write(value)))
+        Pause(self.access(word, Action::Replace { mask: u64::MAX, value }))
     }
 
     /// Adds to a word atomically; gives the value from before. To subtract, add `n.wrapping_neg()`.
@@ -138,7 +149,13 @@ impl Cpu {
     /// Writes a word atomically; gives the value from before.
     #[inline]
     pub fn swap(&self, word: Word, value: u64) -> Access<'_> {
-        self.access(word, Action::Swap(value))
+        self.access(word, Action::Replace { mask: u64::MAX, value })
+    }
+
+    /// Writes the bits of `mask`, atomically; gives the value from before.
+    #[inline]
+    pub fn swap_bits(&self, word: Word, mask: u64, value: u64) -> Access<'_> {
+        self.access(word, Action::Replace { mask, value })
     }
 
     /// Writes `new` if the word holds `old`; gives the value from before. The line comes even if it does not.

@@ -39,11 +39,11 @@ pub struct LockId(pub(crate) u32);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Read,
-    Write(u64),
     Add(u64),
     And(u64),
     Or(u64),
-    Swap(u64),
+    /// Replaces the bits of the mask.
+    Replace { mask: u64, value: u64 },
     CompareExchange { old: u64, new: u64 },
 }
 
@@ -61,6 +61,8 @@ pub enum Interrupt {
 pub(crate) enum Mode {
     User,
     Kernel,
+    /// In the kernel, waiting in a loop.
+    Spin,
 }
 
 /// What a context of a CPU is doing.
@@ -415,7 +417,7 @@ impl State {
         let (line, before) = (*line, *value);
         *value = match action {
             Action::Read => before,
-            Action::Write(new) | Action::Swap(new) => new,
+            Action::Replace { mask, value } => before & !mask | value & mask,
             Action::Add(more) => before.wrapping_add(more),
             Action::And(mask) => before & mask,
             Action::Or(mask) => before | mask,
@@ -439,6 +441,7 @@ impl State {
         match doing {
             Doing::Work(Mode::User) => spent.user += elapsed,
             Doing::Work(Mode::Kernel) => spent.work += elapsed,
+            Doing::Work(Mode::Spin) => spent.spinning += elapsed,
             Doing::Access { .. } => {
                 let served = begin.max(start).min(now);
                 spent.queueing += served - start;
@@ -472,6 +475,7 @@ impl State {
         let (what, line) = match doing {
             Doing::Work(Mode::User) => ("user", String::new()),
             Doing::Work(Mode::Kernel) => ("work", String::new()),
+            Doing::Work(Mode::Spin) => ("spin", String::new()),
             Doing::Access { word, .. } => ("transfer", line_of(word)),
             Doing::Watch { word } => ("spin", line_of(word)),
             Doing::Sleep | Doing::Idle | Doing::Nothing => ("idle", String::new()),
@@ -679,6 +683,7 @@ impl Simulation {
     pub fn program<F: Future<Output = ()> + 'static>(&mut self, cpu: usize, program: impl FnOnce(Cpu) -> F) {
         let handle = Cpu::new(Rc::clone(&self.state), cpu, PROGRAM);
         self.programs[cpu][PROGRAM] = Some(Box::pin(program(handle)));
+        self.state.borrow_mut().cpus[cpu].contexts[PROGRAM].doing = Doing::Ready;
     }
 
     /// What a CPU does when it is interrupted: a loop around `cpu.interrupt().await`.
@@ -697,6 +702,9 @@ impl Simulation {
         let mut state = shared.borrow_mut();
         for cpu in 0..self.cpus() {
             state = self.go_on(cpu, &shared, state);
+        }
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
         }
         drop(state);
         if warm > Time::ZERO {

@@ -13,7 +13,7 @@ pub struct Fifo {
 
 #[derive(Default)]
 struct Queue {
-    held: bool,
+    holder: Option<usize>,
     waiting: VecDeque<usize>,
 }
 
@@ -25,12 +25,16 @@ impl Fifo {
 
     fn take(&self, cpu: usize) -> bool {
         let mut queue = self.queue.borrow_mut();
-        if queue.held {
+        if queue.holder.is_some() {
             queue.waiting.push_back(cpu);
             return false;
         }
-        queue.held = true;
+        queue.holder = Some(cpu);
         true
+    }
+
+    fn is_mine(&self, cpu: usize) -> bool {
+        self.queue.borrow().holder == Some(cpu)
     }
 }
 
@@ -41,15 +45,17 @@ impl Lock for Fifo {
 
     async fn acquire(&self, cpu: &Cpu) {
         if !self.take(cpu.id()) {
-            cpu.sleep().await; // until the lock is ours: it is handed over
+            while !self.is_mine(cpu.id()) {
+                cpu.sleep().await; // it will be handed over; a wakeup meant for something else comes too early
+            }
         }
     }
 
     async fn release(&self, cpu: &Cpu) {
         let mut queue = self.queue.borrow_mut();
-        match queue.waiting.pop_front() {
-            Some(next) => cpu.wake_now(next),
-            None => queue.held = false,
+        queue.holder = queue.waiting.pop_front();
+        if let Some(next) = queue.holder {
+            cpu.wake_now(next);
         }
     }
 }

@@ -1,16 +1,28 @@
 //! Locks, built of cache lines as the kernel has them. One file a lock.
 
+mod cna;
 mod fifo;
 mod mcs;
+mod mutex;
+mod percpu_rwsem;
+mod qspinlock;
 mod queue_nodes;
+mod rwlock;
+mod seqlock;
 mod test_and_set;
 mod ticket;
 
 use std::future::Future;
 
+pub use cna::Cna;
 pub use fifo::Fifo;
 pub use mcs::Mcs;
+pub use mutex::Mutex;
+pub use percpu_rwsem::PercpuRwSem;
+pub use qspinlock::QSpinlock;
 pub use queue_nodes::QueueNodes;
+pub use rwlock::RwLock;
+pub use seqlock::SeqLock;
 pub use test_and_set::TestAndSet;
 pub use ticket::Ticket;
 
@@ -74,4 +86,10 @@ any_lock! {
     "test-and-set" TestAndSet "one word; who waits reads it until it is free, then tries",
     "ticket" Ticket "first come, first served; all wait on one word (Linux 2.6.25 to 4.1)",
     "mcs" Mcs "a queue: each waits on a word of its own",
+    "qspinlock" QSpinlock "the kernel's since 4.2: a word for the first two, a queue behind it",
+    "cna" Cna "a qspinlock that prefers waiters of the same node",
+    "rwlock" RwLock "the kernel's queueing rwlock, taken to write",
+    "seqlock" SeqLock "a sequence number and a qspinlock, taken to write",
+    "mutex" Mutex "the kernel's: spins while the owner runs, sleeps when it sleeps",
+    "percpu-rwsem" PercpuRwSem "readers count per CPU; taken to write, after a grace period",
 }

@@ -8,6 +8,7 @@ pub struct QueueNodes {
     words: Vec<[Word; NODES * 2]>,
     /// Which of a CPU's nodes are in use, one bit each.
     used: Vec<Cell<u8>>,
+    numa: Vec<u16>,
 }
 
 const NODES: usize = 4;
@@ -32,7 +33,8 @@ impl QueueNodes {
                 std::array::from_fn(|_| sim.word_on(line))
             })
             .collect();
-        QueueNodes { words, used: vec![Cell::new(0); sim.cpus()] }
+        let numa = (0..sim.cpus()).map(|cpu| machine.node_of(cpu) as u16).collect();
+        QueueNodes { words, used: vec![Cell::new(0); sim.cpus()], numa }
     }
 
     /// A node of the CPU's that is free, to be given back with `free`.
@@ -48,6 +50,11 @@ impl QueueNodes {
         let number = node.name as usize - 1;
         let used = &self.used[number / NODES];
         used.set(used.get() & !(1 << (number % NODES)));
+    }
+
+    /// The machine's node on which the CPU of a queue node is.
+    pub(crate) fn numa_node(&self, name: u64) -> u16 {
+        self.numa[(name as usize - 1) / NODES]
     }
 
     pub(crate) fn node(&self, name: u64) -> Node {

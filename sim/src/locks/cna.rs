@@ -1,0 +1,141 @@
+use std::cell::Cell;
+
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation};
+use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
+use crate::locks::queue_nodes::Node;
+use crate::locks::Lock;
+use crate::time::{Time, ms, ns};
+
+/// A qspinlock that stays on a node: who is at the queue's head moves waiters of other nodes to a second queue,
+/// which gets its turn when the first is empty or a millisecond has passed.
+///
+/// Follows `kernel/locking/qspinlock_cna.h` of "Add NUMA-awareness to qspinlock", version 15 (A. Kogan, 2021; not in
+/// mainline), with its default `numa_spinlock_threshold_ns`.
+pub struct Cna {
+    lock: QSpinlock,
+    /// Since when there is a second queue. Only the head of the queue uses it, and hands it on with the line it
+    /// writes anyway.
+    second_since: Cell<Option<Time>>,
+}
+
+/// In a node's word `locked`: the name of the second queue's tail, made different from 1.
+fn second_queue(tail: Node) -> u64 {
+    tail.name << 1
+}
+
+impl Cna {
+    /// A free lock in a node's memory.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Cna {
+        Cna { lock: QSpinlock::new(sim, name, node), second_since: Cell::new(None) }
+    }
+
+    /// Moves the next waiter to the second queue if it is of another node and not the last. True if the next one
+    /// is of this node.
+    async fn order_queue(&self, cpu: &Cpu, node: Node) -> bool {
+        let nodes = &self.lock.nodes;
+        let next = cpu.read(node.next).await;
+        if next == 0 {
+            return false;
+        }
+        let next = nodes.node(next);
+        let after = cpu.read(next.next).await;
+        if nodes.numa_node(next.name) == nodes.numa_node(node.name) {
+            return true;
+        }
+        if after == 0 {
+            return false;
+        }
+        cpu.write(node.next, after).await;
+        let second = cpu.read(node.locked).await;
+        if second <= 1 {
+            cpu.write(next.next, next.name).await;
+            self.second_since.set(Some(cpu.now()));
+        } else {
+            let tail = nodes.node(second >> 1);
+            let head = cpu.read(tail.next).await;
+            cpu.write(tail.next, next.name).await;
+            cpu.write(next.next, head).await;
+        }
+        cpu.write(node.locked, second_queue(next)).await;
+        false
+    }
+
+    /// The queue has nobody behind the head: the lock's word gets the second queue's tail, or none.
+    async fn try_clear_tail(&self, cpu: &Cpu, node: Node, value: u64) -> bool {
+        let nodes = &self.lock.nodes;
+        let second = cpu.read(node.locked).await;
+        if second <= 1 {
+            return cpu.compare_exchange(self.lock.word, value, LOCKED).await == value;
+        }
+        let tail = nodes.node(second >> 1);
+        let head = cpu.read(tail.next).await;
+        cpu.write(tail.next, 0).await;
+        let new = tail.name << TAIL_SHIFT | LOCKED;
+        if cpu.compare_exchange(self.lock.word, value, new).await != value {
+            cpu.write(tail.next, head).await;
+            return false;
+        }
+        self.second_since.set(None);
+        cpu.write(nodes.node(head).locked, 1).await;
+        true
+    }
+
+    async fn hand_off(&self, cpu: &Cpu, node: Node, mut next: u64, flush: bool) {
+        let nodes = &self.lock.nodes;
+        let second = cpu.read(node.locked).await;
+        let mut locked = second.max(1);
+        if flush && second > 1 {
+            let tail = nodes.node(second >> 1);
+            let head = cpu.read(tail.next).await;
+            cpu.write(tail.next, next).await;
+            next = head;
+            locked = 1;
+            self.second_since.set(None);
+        }
+        cpu.write(nodes.node(next).locked, locked).await;
+    }
+}
+
+impl Lock for Cna {
+    fn id(&self) -> LockId {
+        self.lock.id()
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        let QSpinlock { word, nodes, .. } = &self.lock;
+        if self.lock.acquire_or_pend(cpu).await {
+            return;
+        }
+        let node = nodes.take(cpu.id());
+        cpu.write(node.locked, 0).await;
+        cpu.write(node.next, 0).await;
+        if self.lock.try_acquire(cpu).await {
+            nodes.free(node);
+            return;
+        }
+        let tail = node.name << TAIL_SHIFT;
+        let ahead = cpu.swap_bits(*word, TAIL, tail).await >> TAIL_SHIFT;
+        if ahead != 0 {
+            cpu.write(nodes.node(ahead).next, node.name).await;
+            cpu.spin_while(node.locked, |locked| locked == 0).await;
+        }
+        let flush = self.second_since.get().is_some_and(|since| cpu.now() > since + ms(1));
+        if !flush {
+            while cpu.read(*word).await & (LOCKED | PENDING) != 0 && !self.order_queue(cpu, node).await {
+                cpu.relax(ns(20)).await;
+            }
+        }
+        let value = cpu.spin_while(*word, |value| value & (LOCKED | PENDING) != 0).await;
+        if value & TAIL != tail || !self.try_clear_tail(cpu, node, value).await {
+            cpu.fetch_or(*word, LOCKED).await;
+            let next = cpu.spin_while(node.next, |next| next == 0).await;
+            self.hand_off(cpu, node, next, flush).await;
+        }
+        nodes.free(node);
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        self.lock.release(cpu).await;
+    }
+}

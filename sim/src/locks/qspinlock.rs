@@ -1,0 +1,97 @@
+use std::rc::Rc;
+
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation, Word};
+use crate::locks::Lock;
+use crate::locks::queue_nodes::QueueNodes;
+
+/// The kernel's spinlock since 4.2: the second CPU waits on the lock's word, the others in a queue behind it.
+///
+/// Follows `kernel/locking/qspinlock.c` of 6.12.
+pub struct QSpinlock {
+    id: LockId,
+    /// The bit LOCKED, the bit PENDING, and above them the name of the queue's last node.
+    pub(super) word: Word,
+    pub(super) nodes: Rc<QueueNodes>,
+}
+
+pub(super) const LOCKED: u64 = 1;
+pub(super) const PENDING: u64 = 1 << 8;
+pub(super) const TAIL_SHIFT: u32 = 16;
+pub(super) const TAIL: u64 = u64::MAX << TAIL_SHIFT;
+
+impl QSpinlock {
+    /// A free lock in a node's memory.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> QSpinlock {
+        QSpinlock { id: sim.lock_id(name), word: sim.word(name, node), nodes: sim.queue_nodes() }
+    }
+
+    /// The part before the queue: takes the lock if it is free, or waits as the one that is pending. False if
+    /// others wait already, so that the CPU must queue.
+    pub(super) async fn acquire_or_pend(&self, cpu: &Cpu) -> bool {
+        let mut value = cpu.compare_exchange(self.word, 0, LOCKED).await;
+        if value == 0 {
+            return true;
+        }
+        if value == PENDING {
+            value = cpu.spin_while(self.word, |value| value == PENDING).await;
+        }
+        if value & !LOCKED != 0 {
+            return false;
+        }
+        let before = cpu.fetch_or(self.word, PENDING).await;
+        if before & !LOCKED != 0 {
+            if before & PENDING == 0 {
+                cpu.fetch_and(self.word, !PENDING).await;
+            }
+            return false;
+        }
+        if before & LOCKED != 0 {
+            cpu.spin_while(self.word, |value| value & LOCKED != 0).await;
+        }
+        cpu.swap_bits(self.word, PENDING | LOCKED, LOCKED).await;
+        true
+    }
+
+    /// The kernel's last try before it queues.
+    pub(super) async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        cpu.read(self.word).await == 0 && cpu.compare_exchange(self.word, 0, LOCKED).await == 0
+    }
+}
+
+impl Lock for QSpinlock {
+    fn id(&self) -> LockId {
+        self.id
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        if self.acquire_or_pend(cpu).await {
+            return;
+        }
+        let node = self.nodes.take(cpu.id());
+        cpu.write(node.locked, 0).await;
+        cpu.write(node.next, 0).await;
+        if self.try_acquire(cpu).await {
+            self.nodes.free(node);
+            return;
+        }
+        let tail = node.name << TAIL_SHIFT;
+        let ahead = cpu.swap_bits(self.word, TAIL, tail).await >> TAIL_SHIFT;
+        if ahead != 0 {
+            cpu.write(self.nodes.node(ahead).next, node.name).await;
+            cpu.spin_while(node.locked, |locked| locked == 0).await;
+        }
+        let value = cpu.spin_while(self.word, |value| value & (LOCKED | PENDING) != 0).await;
+        let alone = value & TAIL == tail && cpu.compare_exchange(self.word, value, LOCKED).await == value;
+        if !alone {
+            cpu.fetch_or(self.word, LOCKED).await;
+            let next = cpu.spin_while(node.next, |next| next == 0).await;
+            cpu.write(self.nodes.node(next).locked, 1).await;
+        }
+        self.nodes.free(node);
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        cpu.fetch_and(self.word, !LOCKED).await;
+    }
+}

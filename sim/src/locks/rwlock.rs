@@ -1,0 +1,72 @@
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation, Word};
+use crate::locks::{Lock, QSpinlock, ReadLock};
+
+/// Many readers or one writer, in the order in which they came: who must wait does so in a queue.
+///
+/// Follows `kernel/locking/qrwlock.c` and `include/asm-generic/qrwlock.h` of 6.12.
+pub struct RwLock {
+    id: LockId,
+    /// The bit LOCKED of the writer, the bit WAITING of one that waits for the readers to leave, and their number.
+    counts: Word,
+    wait_lock: QSpinlock,
+}
+
+const LOCKED: u64 = 1;
+const WAITING: u64 = 1 << 8;
+const READER: u64 = 1 << 9;
+
+impl RwLock {
+    /// A free lock in a node's memory; the counts and the queue's word are on one line, as in the kernel.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> RwLock {
+        let mut wait_lock = QSpinlock::new(sim, name, node);
+        let line = sim.line(name, node);
+        wait_lock.word = sim.word_on(line);
+        RwLock { id: sim.lock_id(name), counts: sim.word_on(line), wait_lock }
+    }
+}
+
+impl Lock for RwLock {
+    fn id(&self) -> LockId {
+        self.id
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        if cpu.compare_exchange(self.counts, 0, LOCKED).await == 0 {
+            return;
+        }
+        self.wait_lock.acquire(cpu).await;
+        let free = cpu.read(self.counts).await == 0 && cpu.compare_exchange(self.counts, 0, LOCKED).await == 0;
+        if !free {
+            cpu.fetch_or(self.counts, WAITING).await;
+            loop {
+                cpu.spin_while(self.counts, |counts| counts != WAITING).await;
+                if cpu.compare_exchange(self.counts, WAITING, LOCKED).await == WAITING {
+                    break;
+                }
+            }
+        }
+        self.wait_lock.release(cpu).await;
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        cpu.fetch_and(self.counts, !LOCKED).await;
+    }
+}
+
+impl ReadLock for RwLock {
+    async fn acquire_read(&self, cpu: &Cpu) {
+        if cpu.fetch_add(self.counts, READER).await & (LOCKED | WAITING) == 0 {
+            return;
+        }
+        cpu.fetch_add(self.counts, READER.wrapping_neg()).await;
+        self.wait_lock.acquire(cpu).await;
+        cpu.fetch_add(self.counts, READER).await;
+        cpu.spin_while(self.counts, |counts| counts & LOCKED != 0).await;
+        self.wait_lock.release(cpu).await;
+    }
+
+    async fn release_read(&self, cpu: &Cpu) {
+        cpu.fetch_add(self.counts, READER.wrapping_neg()).await;
+    }
+}

@@ -1,0 +1,61 @@
+use crate::cpu::Cpu;
+use crate::engine::{LockId, Simulation, Word};
+use crate::locks::{Lock, QSpinlock};
+
+/// Readers write nothing: they read a sequence number before and after, and start again if it has changed.
+///
+/// Follows `include/linux/seqlock.h` of 6.12. `cpu.lock` takes it to write.
+///
+/// ```
+/// # use bigiron_sim::{Cpu, Word, locks::SeqLock};
+/// async fn time(cpu: &Cpu, lock: &SeqLock, seconds: Word) -> u64 {
+///     loop {
+///         let sequence = lock.read_begin(cpu).await;
+///         let value = cpu.read(seconds).await;
+///         if !lock.read_retry(cpu, sequence).await {
+///             return value;
+///         }
+///     }
+/// }
+/// ```
+pub struct SeqLock {
+    /// Odd while somebody writes.
+    sequence: Word,
+    writers: QSpinlock,
+}
+
+impl SeqLock {
+    /// A free lock in a node's memory; sequence and spinlock are on one line, as in the kernel.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> SeqLock {
+        let mut writers = QSpinlock::new(sim, name, node);
+        let line = sim.line(name, node);
+        writers.word = sim.word_on(line);
+        SeqLock { sequence: sim.word_on(line), writers }
+    }
+
+    /// Waits until nobody writes, and gives the sequence number.
+    pub async fn read_begin(&self, cpu: &Cpu) -> u64 {
+        cpu.spin_while(self.sequence, |sequence| sequence % 2 == 1).await
+    }
+
+    /// Whether somebody has written since, so that what was read is worth nothing.
+    pub async fn read_retry(&self, cpu: &Cpu, sequence: u64) -> bool {
+        cpu.read(self.sequence).await != sequence
+    }
+}
+
+impl Lock for SeqLock {
+    fn id(&self) -> LockId {
+        self.writers.id()
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        self.writers.acquire(cpu).await;
+        cpu.fetch_add(self.sequence, 1).await;
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        cpu.fetch_add(self.sequence, 1).await;
+        self.writers.release(cpu).await;
+    }
+}
