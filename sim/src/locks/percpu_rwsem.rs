@@ -3,7 +3,7 @@ use std::cell::{Cell, RefCell};
 use crate::cpu::Cpu;
 use crate::engine::{LockId, Simulation, Word};
 use crate::locks::{Lock, ReadLock};
-use crate::time::{Time, ms};
+use crate::time::{Time, ms, us};
 
 /// Readers count on a line of their own CPU's; a writer makes them look, waits for an RCU grace period, and then
 /// until the sum of all their counts is zero.
@@ -19,9 +19,11 @@ pub struct PercpuRwSem {
     block: Word,
     counts: Vec<Word>,
     grace_period: Time,
-    /// Readers between their look at `looking` and their count: a grace period waits for them, as they cannot be
-    /// preempted there.
-    entering: Cell<u64>,
+    /// Since when a CPU's reader is between its look at `looking` and its count, if it is. A grace period waits
+    /// for those who were there when it began, as they cannot be preempted there.
+    entering: Vec<Cell<Time>>,
+    /// When the last grace period that a writer asked for will be over.
+    grace_ends: Cell<Time>,
     /// Until when readers keep looking after the last writer.
     looking_until: Cell<Time>,
     /// The CPUs that sleep: at `block`, and the writer that waits for readers.
@@ -41,7 +43,8 @@ impl PercpuRwSem {
             block: sim.word_on(line),
             counts,
             grace_period: ms(10),
-            entering: Cell::new(0),
+            entering: vec![Cell::new(Time::NEVER); sim.cpus()],
+            grace_ends: Cell::new(Time::ZERO),
             looking_until: Cell::new(Time::ZERO),
             waiters: RefCell::default(),
             writer: Cell::new(None),
@@ -52,6 +55,17 @@ impl PercpuRwSem {
     pub fn with_grace_period(mut self, grace_period: Time) -> PercpuRwSem {
         self.grace_period = grace_period;
         self
+    }
+
+    /// Waits until every reader looks at `block`: also where another writer asked for that.
+    async fn wait_for_grace_period(&self, cpu: &Cpu) {
+        let began = cpu.now();
+        while cpu.now() < self.grace_ends.get() {
+            cpu.sleep_until(self.grace_ends.get()).await;
+        }
+        while self.entering.iter().any(|since| since.get() <= began) {
+            cpu.sleep_until(cpu.now() + us(1)).await;
+        }
     }
 
     /// Sleeps until somebody writes a zero to `block`.
@@ -88,14 +102,9 @@ impl Lock for PercpuRwSem {
 
     async fn acquire(&self, cpu: &Cpu) {
         if cpu.fetch_add(self.looking, 1).await == 0 && cpu.now() >= self.looking_until.get() {
-            let end = cpu.now() + self.grace_period;
-            while cpu.now() < end {
-                cpu.sleep_until(end).await;
-            }
-            while self.entering.get() > 0 {
-                cpu.sleep_until(cpu.now() + self.grace_period).await;
-            }
+            self.grace_ends.set(cpu.now() + self.grace_period);
         }
+        self.wait_for_grace_period(cpu).await;
         while cpu.swap(self.block, 1).await != 0 {
             self.wait_for_block(cpu).await;
         }
@@ -119,10 +128,10 @@ impl Lock for PercpuRwSem {
 impl ReadLock for PercpuRwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
         let count = self.counts[cpu.id()];
-        self.entering.set(self.entering.get() + 1);
+        self.entering[cpu.id()].set(cpu.now());
         let looking = cpu.read(self.looking).await != 0 || cpu.now() < self.looking_until.get();
         cpu.fetch_add(count, 1).await;
-        self.entering.set(self.entering.get() - 1);
+        self.entering[cpu.id()].set(Time::NEVER);
         if !looking {
             return;
         }
