@@ -435,7 +435,7 @@ impl State {
     fn account(&mut self, cpu: usize, context: usize) {
         let now = self.now;
         let state = &mut self.cpus[cpu];
-        let Context { doing, start, begin, .. } = state.contexts[context];
+        let Context { doing, start, begin, done, .. } = state.contexts[context];
         let elapsed = now - start;
         let spent = &mut state.spent;
         match doing {
@@ -445,7 +445,7 @@ impl State {
             Doing::Access { .. } => {
                 let served = begin.max(start).min(now);
                 spent.queueing += served - start;
-                if now - served <= self.machine.hit {
+                if done - begin <= self.machine.hit {
                     spent.work += now - served;
                 } else {
                     spent.transfer += now - served;
