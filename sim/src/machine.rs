@@ -28,35 +28,37 @@ fn error<T>(message: impl Into<String>) -> Result<T, MachineError> {
 
 /// The machines that come with the simulator: name and file.
 pub const BUILT_IN: &[(&str, &str)] = &[
+    ("x86-2s", include_str!("../machines/x86-2s.toml")),
+    ("x86-8s", include_str!("../machines/x86-8s.toml")),
+    ("epyc", include_str!("../machines/epyc.toml")),
+    ("altix-512", include_str!("../machines/altix-512.toml")),
+    ("altix-512-by-8", include_str!("../machines/altix-512-by-8.toml")),
+    ("power10-1920", include_str!("../machines/power10-1920.toml")),
+    ("xeon-phi-288", include_str!("../machines/xeon-phi-288.toml")),
     ("uniform", include_str!("../machines/uniform.toml")),
 ];
 
+/// A machine file. Every latency can say where it comes from; those of the machines that come with the simulator do.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
     description: String,
-    hit_ns: f64,
-    memory_ns: f64,
-    #[serde(default)]
-    #[allow(dead_code)] // for the reader of the file
-    source: String,
+    /// Which of the levels has memory of its own.
     node: String,
-    shared_read_ns: Option<f64>,
-    link_ns: Option<f64>,
-    #[serde(default = "default_wakeup")]
+    hit_ns: f64,
+    hit_source: Option<String>,
+    memory_ns: f64,
+    memory_source: Option<String>,
     wakeup_ns: f64,
-    #[serde(default = "default_ipi")]
+    wakeup_source: Option<String>,
     ipi_ns: f64,
+    ipi_source: Option<String>,
+    shared_read_ns: Option<f64>,
+    shared_read_source: Option<String>,
+    link_ns: Option<f64>,
+    link_source: Option<String>,
     level: Vec<LevelFile>,
-}
-
-fn default_wakeup() -> f64 {
-    2000.0
-}
-
-fn default_ipi() -> f64 {
-    500.0
 }
 
 #[derive(Deserialize)]
@@ -64,12 +66,13 @@ fn default_ipi() -> f64 {
 struct LevelFile {
     name: String,
     count: Counts,
-    transfer_ns: Latencies,
+    /// Between different units of this level; not needed where there is one only.
+    transfer_ns: Option<Latencies>,
+    transfer_source: Option<String>,
+    /// From the memory of another unit of this level, for the nodes and the levels around them.
     memory_ns: Option<Latencies>,
+    memory_source: Option<String>,
     hops: Option<Vec<Vec<usize>>>,
-    #[serde(default)]
-    #[allow(dead_code)]
-    source: String,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +154,7 @@ pub struct Machine {
     /// How long one line occupies a node's link to the others; none: bandwidth is no limit.
     pub(crate) link: Option<Time>,
     local_memory: Time,
+    sources: Vec<(String, String, String)>,
     levels: Vec<Level>,
     /// For every bit of a place, the level it belongs to.
     level_of_bit: [u8; 32],
@@ -194,27 +198,32 @@ impl Machine {
 
     /// A machine of `cpus` CPUs that are all equally far apart, as closed formulas want them.
     pub fn uniform(cpus: usize, hit: Time, transfer: Time) -> Machine {
-        let level = LevelFile {
-            name: "cpu".into(),
-            count: Counts::Same(cpus as i64),
-            transfer_ns: Latencies::One(transfer.as_ns()),
+        let level = |name: &str, count: usize| LevelFile {
+            name: name.into(),
+            count: Counts::Same(count as i64),
+            transfer_ns: Some(Latencies::One(transfer.as_ns())),
+            transfer_source: None,
             memory_ns: None,
+            memory_source: None,
             hops: None,
-            source: String::new(),
         };
-        let outer = LevelFile { name: "node".into(), count: Counts::Same(1), ..one_unit(transfer) };
         let file = File {
             name: "uniform".into(),
             description: format!("{cpus} CPUs, {transfer} between any two"),
-            hit_ns: hit.as_ns(),
-            memory_ns: transfer.as_ns(),
-            source: String::new(),
             node: "node".into(),
-            shared_read_ns: None,
-            link_ns: None,
+            hit_ns: hit.as_ns(),
+            hit_source: None,
+            memory_ns: transfer.as_ns(),
+            memory_source: None,
             wakeup_ns: 0.0,
+            wakeup_source: None,
             ipi_ns: 0.0,
-            level: vec![outer, level],
+            ipi_source: None,
+            shared_read_ns: None,
+            shared_read_source: None,
+            link_ns: None,
+            link_source: None,
+            level: vec![level("node", 1), level("cpu", cpus)],
         };
         build(file).expect("a machine of equals is possible")
     }
@@ -259,6 +268,11 @@ impl Machine {
     /// How long a line takes to a CPU from the memory of a node.
     pub fn memory(&self, node: usize, cpu: usize) -> Time {
         self.memory_between(self.home(node), self.places[cpu])
+    }
+
+    /// Every latency of its file: what, how many nanoseconds, and where that comes from.
+    pub fn sources(&self) -> &[(String, String, String)] {
+        &self.sources
     }
 
     /// The names of the levels, outermost first, each with the number of its units in the whole machine.
@@ -338,17 +352,6 @@ impl Machine {
     }
 }
 
-fn one_unit(transfer: Time) -> LevelFile {
-    LevelFile {
-        name: String::new(),
-        count: Counts::Same(1),
-        transfer_ns: Latencies::One(transfer.as_ns()),
-        memory_ns: Some(Latencies::One(transfer.as_ns())),
-        hops: None,
-        source: String::new(),
-    }
-}
-
 fn latency(what: &str, value: f64) -> Result<Time, MachineError> {
     if !value.is_finite() || value < 0.0 {
         return error(format!("{what} is {value}: a latency is zero or more"));
@@ -420,6 +423,7 @@ fn build(file: File) -> Result<Machine, MachineError> {
         }
     }
 
+    let sources = sources(&file);
     let places = places(&counts, &levels);
     let node_shift = levels[node_level].shift;
     let (mut nodes, mut first_cpus) = (Vec::with_capacity(places.len()), Vec::new());
@@ -436,6 +440,7 @@ fn build(file: File) -> Result<Machine, MachineError> {
         shared_read: file.shared_read_ns.map_or(Ok(Time::NEVER), |value| latency("shared_read_ns", value))?,
         link: file.link_ns.map(|value| latency("link_ns", value)).transpose()?,
         local_memory: latency("memory_ns", file.memory_ns)?,
+        sources,
         name: file.name,
         description: file.description,
         levels,
@@ -446,6 +451,29 @@ fn build(file: File) -> Result<Machine, MachineError> {
         nodes,
         first_cpus,
     })
+}
+
+/// Every latency of the file: what, how many nanoseconds, and where that comes from.
+fn sources(file: &File) -> Vec<(String, String, String)> {
+    let mut rows = Vec::new();
+    let mut row = |what: String, ns: Option<Vec<f64>>, source: &Option<String>| {
+        if let Some(ns) = ns {
+            let ns: Vec<String> = ns.iter().map(f64::to_string).collect();
+            rows.push((what, ns.join(", "), source.clone().unwrap_or_default()));
+        }
+    };
+    row("hit".into(), Some(vec![file.hit_ns]), &file.hit_source);
+    row("memory".into(), Some(vec![file.memory_ns]), &file.memory_source);
+    row("wakeup".into(), Some(vec![file.wakeup_ns]), &file.wakeup_source);
+    row("ipi".into(), Some(vec![file.ipi_ns]), &file.ipi_source);
+    row("shared read".into(), file.shared_read_ns.map(|ns| vec![ns]), &file.shared_read_source);
+    row("link".into(), file.link_ns.map(|ns| vec![ns]), &file.link_source);
+    for level in &file.level {
+        let values = |latencies: &Option<Latencies>| latencies.as_ref().map(Latencies::values);
+        row(format!("{} transfer", level.name), values(&level.transfer_ns), &level.transfer_source);
+        row(format!("{} memory", level.name), values(&level.memory_ns), &level.memory_source);
+    }
+    rows
 }
 
 fn bits(count: usize) -> u32 {
@@ -482,11 +510,18 @@ fn read_level(
         hops = matrix.iter().map(|row| row.iter().map(|&distance| distance as u8).collect()).collect();
     }
     let most = hops.iter().flatten().max().map(|&most: &u8| most.max(1) as usize);
-    let transfer = latencies(&format!("level {name}: transfer_ns"), &level.transfer_ns, most)?;
+    let several = counts.iter().any(|&count| count > 1);
+    let transfer = match &level.transfer_ns {
+        Some(transfer) => latencies(&format!("level {name}: transfer_ns"), transfer, most)?,
+        None if several => return error(format!("level {name}: transfer_ns, between two of them, is missing")),
+        None => Vec::new(),
+    };
     let memory = match (&level.memory_ns, has_memory) {
         (Some(memory), true) => latencies(&format!("level {name}: memory_ns"), memory, most)?,
-        (None, false) => Vec::new(),
-        (None, true) => return error(format!("level {name}: memory_ns, of another {name}'s memory, is missing")),
+        (None, true) if several => {
+            return error(format!("level {name}: memory_ns, from another one's memory, is missing"));
+        }
+        (None, _) => Vec::new(),
         (Some(_), false) => {
             return error(format!("level {name}: memory_ns makes no sense inside a node, whose memory is one"));
         }

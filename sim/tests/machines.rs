@@ -1,0 +1,111 @@
+//! The machines that come with the simulator, and what is said of impossible ones.
+
+use bigiron_sim::{BUILT_IN, Machine, ns};
+
+#[test]
+fn every_machine_has_its_cpus_and_every_latency_its_source() {
+    let cpus = |name| Machine::named(name).expect("it is built in").cpus();
+    assert_eq!(cpus("x86-2s"), 128);
+    assert_eq!(cpus("x86-8s"), 448);
+    assert_eq!(cpus("epyc"), 256);
+    assert_eq!(cpus("altix-512"), 512);
+    assert_eq!(cpus("altix-512-by-8"), 512);
+    assert_eq!(cpus("power10-1920"), 1920);
+    assert_eq!(cpus("xeon-phi-288"), 288);
+    for (name, _) in BUILT_IN {
+        let machine = Machine::named(name).expect("it is built in");
+        assert_eq!(machine.name, *name);
+        for (what, _, source) in machine.sources() {
+            assert!(*name == "uniform" || !source.is_empty(), "{name}: {what} has no source");
+        }
+    }
+}
+
+#[test]
+fn distances_are_symmetric_and_grow_outwards() {
+    for (name, _) in BUILT_IN {
+        let machine = Machine::named(name).expect("it is built in");
+        let cpus = machine.cpus();
+        for (a, b) in (0..500).map(|n| (n * 7919 % cpus, n * 104_729 % cpus)) {
+            assert_eq!(machine.transfer(a, b), machine.transfer(b, a), "{name}: {a} and {b}");
+            if machine.node_of(a) != machine.node_of(b) {
+                assert!(machine.transfer(a, b) > machine.transfer(a, machine.first_cpu_of(machine.node_of(a))));
+                assert!(machine.memory(machine.node_of(b), a) > machine.memory(machine.node_of(a), a));
+            }
+        }
+    }
+}
+
+#[test]
+fn places_are_numbered_through_the_tree() {
+    let power = Machine::named("power10-1920").expect("it is built in");
+    assert_eq!(power.levels(), [("drawer", 5), ("socket", 17), ("core", 240), ("thread", 1920)]);
+    assert_eq!(power.nodes(), 17);
+    assert_eq!((power.node_of(119), power.node_of(120), power.first_cpu_of(2)), (0, 1, 240));
+    assert_eq!(power.unit_of("drawer", 1919), Some(4));
+    assert_eq!(power.unit_of("rack", 0), None);
+    assert_eq!((power.transfer(0, 0), power.transfer(0, 7), power.transfer(0, 8)), (ns(1), ns(10), ns(85)));
+    assert_eq!((power.transfer(0, 120), power.transfer(0, 1919)), (ns(220), ns(440)));
+
+    let eight = Machine::named("x86-8s").expect("it is built in");
+    assert_eq!((eight.transfer(0, 56), eight.transfer(0, 2 * 56), eight.transfer(0, 4 * 56)), (ns(134), ns(200), ns(134)));
+
+    let few = power.with_cpus(130).expect("it has as many");
+    assert_eq!((few.cpus(), few.nodes(), few.node_of(129)), (130, 2, 1));
+    assert_eq!(
+        few.with_cpus(131).unwrap_err().to_string(),
+        "power10-1920 has 1 to 130 CPUs, not 131"
+    );
+}
+
+const GOOD: &str = r#"
+name = "mine"
+description = "two nodes"
+node = "node"
+hit_ns = 1
+memory_ns = 90
+wakeup_ns = 2000
+ipi_ns = 500
+
+[[level]]
+name = "node"
+count = 2
+transfer_ns = 100
+memory_ns = 150
+
+[[level]]
+name = "cpu"
+count = 4
+transfer_ns = 50
+"#;
+
+#[test]
+fn a_wrong_file_is_one_clear_line() {
+    assert_eq!(Machine::from_toml(GOOD).expect("it is right").cpus(), 8);
+    for (instead_of, write, says) in [
+        ("transfer_ns = 50", "transfer_ns = -50", "level cpu: transfer_ns is -50: a latency is zero or more"),
+        ("hit_ns = 1", "hit_ns = nan", "hit_ns is NaN: a latency is zero or more"),
+        ("memory_ns = 90", "memory_ns = -1", "memory_ns is -1: a latency is zero or more"),
+        ("count = 4", "count = 0", "level cpu: count 0 is not from 1 to 65536"),
+        ("count = 4", "count = [4, 4, 4]", "level cpu: count lists 3 units, and there are 2 around them"),
+        ("count = 4", "count = 65536", "level cpu: 131072 units; a machine has at most 65536"),
+        ("node = \"node\"", "node = \"socket\"", "node = \"socket\" is none of the levels node, cpu"),
+        ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
+        ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
+        ("transfer_ns = 50", "transfer_ns = 50\nmemory_ns = 60", "level cpu: memory_ns makes no sense inside a node, whose memory is one"),
+        ("transfer_ns = 100", "transfer_ns = [100, 200]", "level node: transfer_ns has 2 values, and hops asks for 1"),
+        ("memory_ns = 150", "memory_ns = 150\nhops = [[0, 1]]", "level node: hops is not a table of 2 by 2"),
+        (
+            "memory_ns = 150",
+            "memory_ns = 150\nhops = [[0, 1], [2, 0]]",
+            "level node: hops from 0 to 1 is 1, and from 1 to 0 2: use 0 to itself, and the same both ways",
+        ),
+        ("hit_ns = 1", "hit_ns = \"fast\"", "line 5: invalid type: string \"fast\", expected f64"),
+        ("ipi_ns = 500", "ipi_ns = 500\ncolour = 1", "line 9: unknown field `colour`"),
+    ] {
+        assert!(GOOD.contains(instead_of));
+        let error = Machine::from_toml(&GOOD.replace(instead_of, write)).unwrap_err().to_string();
+        assert!(error.starts_with(says) && !error.contains('\n'), "{error}\ninstead of\n{says}");
+    }
+    assert!(Machine::named("cray").unwrap_err().to_string().starts_with("no machine \"cray\": there are x86-2s, "));
+}
