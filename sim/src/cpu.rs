@@ -261,7 +261,16 @@ impl Cpu {
     fn want(&self, lock: LockId) -> Time {
         let mut state = self.state.borrow_mut();
         state.cpus[self.id].contexts[self.context].wants = lock.0;
+        if state.locks[lock.0 as usize].holder != NOBODY && state.is_deadlocked(self.code()) {
+            let failure = Failure::deadlock(&state);
+            state.failure.get_or_insert(failure);
+        }
         state.now
+    }
+
+    /// Its context as a lock's holder is known.
+    fn code(&self) -> u32 {
+        (2 * self.id + self.context) as u32
     }
 
     fn got(&self, lock: LockId, since: Time) {
@@ -272,7 +281,7 @@ impl Cpu {
         taken.traffic.acquired += 1;
         taken.traffic.waiting += now - since;
         let (holder, readers) = (taken.holder, taken.readers);
-        taken.holder = self.id as u32;
+        taken.holder = self.code();
         taken.since = now;
         if holder != NOBODY || readers != 0 {
             let failure = Failure::two_holders(&state, lock, self.id, holder);
@@ -285,7 +294,7 @@ impl Cpu {
         let now = state.now;
         let left = &mut state.locks[lock.0 as usize];
         left.traffic.holding += now - left.since;
-        if left.holder != self.id as u32 {
+        if left.holder != self.code() {
             let failure = Failure::not_held(&state, lock, self.id);
             state.failure.get_or_insert(failure);
         } else {

@@ -147,6 +147,7 @@ pub(crate) struct LockTraffic {
 
 pub(crate) struct LockState {
     pub name: u32,
+    /// The context that holds it, twice its CPU's number for the program and one more for the handler.
     pub holder: u32,
     pub readers: u32,
     pub since: Time,
@@ -549,6 +550,25 @@ impl State {
                 lock.since = self.now;
             }
         }
+    }
+
+    /// Whether a context that wants a lock waits for itself in the end. Whoever waits for a program waits for the
+    /// handler that interrupts it, too.
+    pub fn is_deadlocked(&self, context: u32) -> bool {
+        let mut at = context;
+        for _ in 0..2 * self.cpus.len() {
+            let contexts = &self.cpus[at as usize / 2].contexts;
+            let handler = contexts[HANDLER].wants;
+            let wants = if at as usize % 2 == HANDLER || handler != NOBODY { handler } else { contexts[PROGRAM].wants };
+            if wants == NOBODY || self.locks[wants as usize].holder == NOBODY {
+                return false;
+            }
+            at = self.locks[wants as usize].holder;
+            if at / 2 == context / 2 && (at == context || context as usize % 2 == HANDLER) {
+                return true;
+            }
+        }
+        false
     }
 
     fn all_are_done(&self) -> bool {

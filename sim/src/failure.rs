@@ -43,7 +43,7 @@ impl Failure {
 
     pub(crate) fn two_holders(state: &State, lock: LockId, cpu: usize, holder: u32) -> Failure {
         let name = lock_name(state, lock.0);
-        let other = if holder == NOBODY { "readers hold".into() } else { format!("CPU {holder} holds") };
+        let other = if holder == NOBODY { "readers hold".into() } else { format!("CPU {} holds", holder / 2) };
         Failure::Broken(format!("at {}, CPU {cpu} takes lock {name}, which {other}", state.now))
     }
 
@@ -72,7 +72,7 @@ fn waits(state: &State, cpu: usize) -> Option<String> {
     if let Some(lock) = wanted {
         let holder = match state.locks[lock as usize].holder {
             NOBODY => "which nobody holds".into(),
-            holder => format!("held by CPU {holder}"),
+            holder => format!("held by CPU {}", holder / 2),
         };
         return Some(format!("CPU {cpu} waits for lock {}, {holder}", lock_name(state, lock)));
     }

@@ -6,6 +6,8 @@ pub mod lock_bound;
 
 use std::fmt;
 
+use rayon::prelude::*;
+
 use crate::engine::{Run, Simulation};
 use crate::failure::Failure;
 use crate::machine::{Machine, MachineError};
@@ -56,6 +58,7 @@ impl fmt::Display for InputError {
 impl std::error::Error for InputError {}
 
 /// The values of a design's parameters.
+#[derive(Clone)]
 pub struct Values {
     design: &'static Design,
     given: Vec<(String, String)>,
@@ -140,8 +143,28 @@ pub fn find(name: &str) -> Result<&'static Design, InputError> {
     })
 }
 
+/// One run of a sweep.
+pub struct Point {
+    pub machine: Machine,
+    pub values: Values,
+    pub seed: u64,
+    pub run: Run,
+}
+
+/// What a run gave: where time went, and the design's own figures.
+pub type Outcome = Result<(Report, Vec<Figure>), Error>;
+
+/// Simulates many points, on all cores. Outcomes come in the order of the points, and are those of one core.
+pub fn sweep(points: Vec<Point>) -> Vec<Outcome> {
+    points
+        .into_par_iter()
+        .with_max_len(1) // points differ a thousandfold in what they cost
+        .map(|point| simulate(point.machine, &point.values, point.seed, point.run))
+        .collect()
+}
+
 /// Simulates a design, and gives what was reported, and the design's own figures.
-pub fn simulate(machine: Machine, values: &Values, seed: u64, run: Run) -> Result<(Report, Vec<Figure>), Error> {
+pub fn simulate(machine: Machine, values: &Values, seed: u64, run: Run) -> Outcome {
     let mut sim = Simulation::new(machine, seed);
     (values.design.build)(&mut sim, values).map_err(Error::Input)?;
     let report = sim.run(run).map_err(Error::Failure)?;
