@@ -18,7 +18,10 @@ fn main() {
         let took = start.elapsed().as_secs_f64();
         println!(
             "{cpus:6} CPUs {:9} events {:8} ops  {:6.1} million events/s  {:.1} ns",
-            report.events, report.operations, report.events as f64 / took / 1e6, took * 1e9 / report.events as f64
+            report.events,
+            report.operations,
+            report.events as f64 / took / 1e6,
+            took * 1e9 / report.events as f64
         );
     }
 }

@@ -5,8 +5,8 @@
 //! in one of two contexts: its program, or its interrupt handler, which goes first.
 
 use std::cell::{RefCell, RefMut};
-use std::collections::{BinaryHeap, VecDeque};
 use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -43,8 +43,14 @@ pub(crate) enum Action {
     And(u64),
     Or(u64),
     /// Replaces the bits of the mask.
-    Replace { mask: u64, value: u64 },
-    CompareExchange { old: u64, new: u64 },
+    Replace {
+        mask: u64,
+        value: u64,
+    },
+    CompareExchange {
+        old: u64,
+        new: u64,
+    },
 }
 
 /// What interrupts a CPU.
@@ -73,11 +79,18 @@ pub(crate) enum Doing {
     /// What it asked for is done, and it can go on.
     Ready,
     Work(Mode),
-    Access { word: u32, action: Action },
+    Access {
+        word: u32,
+        action: Action,
+    },
     /// Spins on its own copy of the line, until somebody writes it; then reads the word.
-    Watch { word: u32 },
+    Watch {
+        word: u32,
+    },
     /// Was watching when interrupted, and the line has been written since.
-    Written { word: u32 },
+    Written {
+        word: u32,
+    },
     /// Sleeps until it is time or until somebody wakes it.
     Sleep,
     /// Has nothing to do but interrupts, ever.
@@ -346,9 +359,8 @@ impl State {
     fn interrupt_or_schedule(&mut self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
         let program = &state.contexts[PROGRAM];
-        let interruptible = state.active == PROGRAM
-            && state.masked == 0
-            && !matches!(program.doing, Doing::Access { .. });
+        let interruptible =
+            state.active == PROGRAM && state.masked == 0 && !matches!(program.doing, Doing::Access { .. });
         if !interruptible || state.due.is_empty() {
             self.schedule(cpu);
             return false;
@@ -357,7 +369,7 @@ impl State {
         let now = self.now;
         let program = &mut self.cpus[cpu].contexts[PROGRAM];
         if let Doing::Work(_) = program.doing {
-            program.done = program.done - now; // what is left of it
+            program.done -= now; // what is left of it
         }
         self.deliver(cpu);
         true
@@ -559,7 +571,11 @@ impl State {
         for _ in 0..2 * self.cpus.len() {
             let contexts = &self.cpus[at as usize / 2].contexts;
             let handler = contexts[HANDLER].wants;
-            let wants = if at as usize % 2 == HANDLER || handler != NOBODY { handler } else { contexts[PROGRAM].wants };
+            let wants = if at as usize % 2 == HANDLER || handler != NOBODY {
+                handler
+            } else {
+                contexts[PROGRAM].wants
+            };
             if wants == NOBODY || self.locks[wants as usize].holder == NOBODY {
                 return false;
             }
@@ -630,7 +646,12 @@ impl Simulation {
     /// A machine on which nothing runs yet. The seed determines everything that chance decides.
     pub fn new(machine: Machine, seed: u64) -> Simulation {
         let programs = (0..machine.cpus()).map(|_| [None, None]).collect();
-        Simulation { state: Rc::new(RefCell::new(State::new(machine, seed))), programs, queue_nodes: None, events: 0 }
+        Simulation {
+            state: Rc::new(RefCell::new(State::new(machine, seed))),
+            programs,
+            queue_nodes: None,
+            events: 0,
+        }
     }
 
     /// How many CPUs the machine has.
@@ -770,7 +791,12 @@ impl Simulation {
 
     /// Lets a CPU run until it waits for something that takes time.
     #[inline]
-    fn go_on<'a>(&mut self, cpu: usize, shared: &'a RefCell<State>, mut state: RefMut<'a, State>) -> RefMut<'a, State> {
+    fn go_on<'a>(
+        &mut self,
+        cpu: usize,
+        shared: &'a RefCell<State>,
+        mut state: RefMut<'a, State>,
+    ) -> RefMut<'a, State> {
         loop {
             let active = state.cpus[cpu].active;
             if let Some(program) = &mut self.programs[cpu][active] {
@@ -784,7 +810,10 @@ impl Simulation {
                         "the program of CPU {cpu} awaits something that is no operation of its Cpu"
                     ),
                     Poll::Ready(()) => {
-                        assert!(active == PROGRAM, "a handler is a loop around cpu.interrupt(): CPU {cpu}'s has ended");
+                        assert!(
+                            active == PROGRAM,
+                            "a handler is a loop around cpu.interrupt(): CPU {cpu}'s has ended"
+                        );
                         (context.doing, context.done) = (Doing::Nothing, Time::NEVER);
                         self.programs[cpu][active] = None;
                     }

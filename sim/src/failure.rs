@@ -43,7 +43,8 @@ impl Failure {
 
     pub(crate) fn two_holders(state: &State, lock: LockId, cpu: usize, holder: u32) -> Failure {
         let name = lock_name(state, lock.0);
-        let other = if holder == NOBODY { "readers hold".into() } else { format!("CPU {} holds", holder / 2) };
+        let other =
+            if holder == NOBODY { "readers hold".into() } else { format!("CPU {} holds", holder / 2) };
         Failure::Broken(format!("at {}, CPU {cpu} takes lock {name}, which {other}", state.now))
     }
 
@@ -68,7 +69,8 @@ fn who_waits(state: &State) -> String {
 }
 
 fn waits(state: &State, cpu: usize) -> Option<String> {
-    let wanted = state.cpus[cpu].contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NOBODY);
+    let wanted =
+        state.cpus[cpu].contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NOBODY);
     if let Some(lock) = wanted {
         let holder = match state.locks[lock as usize].holder {
             NOBODY => "which nobody holds".into(),

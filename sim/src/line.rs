@@ -66,7 +66,14 @@ impl Line {
 
     /// Brings the line to `cpu`, to read or to write it. `links` is when each node's link is free.
     #[inline]
-    pub fn access(&mut self, machine: &Machine, links: &mut [Time], cpu: usize, writes: bool, now: Time) -> Served {
+    pub fn access(
+        &mut self,
+        machine: &Machine,
+        links: &mut [Time],
+        cpu: usize,
+        writes: bool,
+        now: Time,
+    ) -> Served {
         self.traffic.accesses += 1;
         if self.owner == cpu as u32 || (!writes && self.sharers.contains(cpu)) {
             return Served { begin: now, done: now + machine.hit };

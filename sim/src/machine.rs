@@ -288,7 +288,9 @@ impl Machine {
     /// The unit of a CPU at a level, counted through the whole machine.
     pub fn unit_of(&self, level: &str, cpu: usize) -> Option<usize> {
         let level = self.levels.iter().find(|known| known.name == level)?;
-        let units = self.places[..=cpu].windows(2).filter(|pair| pair[0].0 >> level.shift != pair[1].0 >> level.shift);
+        let units = self.places[..=cpu]
+            .windows(2)
+            .filter(|pair| pair[0].0 >> level.shift != pair[1].0 >> level.shift);
         Some(units.count())
     }
 
@@ -513,7 +515,9 @@ fn read_level(
     let several = counts.iter().any(|&count| count > 1);
     let transfer = match &level.transfer_ns {
         Some(transfer) => latencies(&format!("level {name}: transfer_ns"), transfer, most)?,
-        None if several => return error(format!("level {name}: transfer_ns, between two of them, is missing")),
+        None if several => {
+            return error(format!("level {name}: transfer_ns, between two of them, is missing"));
+        }
         None => Vec::new(),
     };
     let memory = match (&level.memory_ns, has_memory) {
@@ -523,7 +527,9 @@ fn read_level(
         }
         (None, _) => Vec::new(),
         (Some(_), false) => {
-            return error(format!("level {name}: memory_ns makes no sense inside a node, whose memory is one"));
+            return error(format!(
+                "level {name}: memory_ns makes no sense inside a node, whose memory is one"
+            ));
         }
     };
     Ok(Level { name: name.clone(), transfer, memory, hops, shift, mask: (1 << width) - 1 })
@@ -535,7 +541,9 @@ fn places(counts: &[Vec<usize>], levels: &[Level]) -> Vec<Place> {
         places = places
             .iter()
             .zip(each)
-            .flat_map(|(outer, &count)| (0..count as u32).map(move |unit| Place(outer.0 | unit << level.shift)))
+            .flat_map(|(outer, &count)| {
+                (0..count as u32).map(move |unit| Place(outer.0 | unit << level.shift))
+            })
             .collect();
     }
     places

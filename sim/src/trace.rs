@@ -38,7 +38,8 @@ impl Trace {
             let separator = if number == 0 { "\n" } else { ",\n" };
             let start = span.start.max(self.from);
             let took = span.end.min(self.to) - start;
-            let name = if span.line.is_empty() { span.what.into() } else { format!("{} {}", span.what, span.line) };
+            let name =
+                if span.line.is_empty() { span.what.into() } else { format!("{} {}", span.what, span.line) };
             let category = if span.interrupt { "interrupt" } else { "program" };
             write!(
                 json,

@@ -113,7 +113,9 @@ fn masked_interrupts_wait() {
     let handled = notes.clone();
     sim.handler(0, |cpu| async move {
         loop {
-            let Interrupt::Ipi { from: 1, message: 42 } = cpu.interrupt().await else { panic!("another interrupt") };
+            let Interrupt::Ipi { from: 1, message: 42 } = cpu.interrupt().await else {
+                panic!("another interrupt")
+            };
             handled.add("ipi", &cpu);
         }
     });
@@ -133,7 +135,8 @@ fn masked_interrupts_wait() {
 
 #[test]
 fn sleepers_are_woken_in_time_and_no_wakeup_is_lost() {
-    let mut sim = Simulation::new(Machine::named("uniform").expect("built in").with_cpus(2).expect("it has"), 1);
+    let mut sim =
+        Simulation::new(Machine::named("uniform").expect("built in").with_cpus(2).expect("it has"), 1);
     sim.program(1, |cpu| async move {
         cpu.work(us(1)).await;
         cpu.wake(0);
@@ -158,7 +161,8 @@ fn every_picosecond_of_every_cpu_is_accounted_for() {
         let given = [("lock", *kind), ("refcounts", "1")].map(|(name, value)| (name.into(), value.into()));
         let values = Values::new(designs::find("lock-bound").expect("known"), &given).expect("right");
         let machine = Machine::named("x86-2s").expect("built in").with_cpus(40).expect("it has");
-        let (report, _) = designs::simulate(machine, &values, 3, Run::measuring(us(50), ms(15))).expect("it ends");
+        let (report, _) =
+            designs::simulate(machine, &values, 3, Run::measuring(us(50), ms(15))).expect("it ends");
         for spent in &report.cpus {
             assert_eq!(spent.user + spent.kernel() + spent.idle, report.elapsed, "{kind}: {spent:?}");
         }
@@ -186,7 +190,8 @@ fn a_deadlock_says_who_waits_for_what() {
         });
     }
     let failure = sim.run(Run::to_the_end()).err().expect("it fails");
-    let line = "deadlock at 1.1 us: CPU 0 waits for lock b, held by CPU 1, CPU 1 waits for lock a, held by CPU 0";
+    let line =
+        "deadlock at 1.1 us: CPU 0 waits for lock b, held by CPU 1, CPU 1 waits for lock a, held by CPU 0";
     assert_eq!(failure.to_string(), line);
 }
 
@@ -245,7 +250,8 @@ fn spinning_for_ever_ends_with_the_event_budget() {
     let run = Run { event_budget: 1000, ..Run::to_the_end() };
     let failure = sim.run(run).err().expect("it fails");
     assert!(matches!(failure, Failure::Livelock(_)));
-    let line = "livelock at 10.01 us: 1000 events, and no end: CPU 1 waits for lock held for ever, held by CPU 0";
+    let line =
+        "livelock at 10.01 us: 1000 events, and no end: CPU 1 waits for lock held for ever, held by CPU 0";
     assert_eq!(failure.to_string(), line);
 }
 
@@ -274,9 +280,13 @@ fn the_timeline_shows_the_window_asked_for() {
     }
     let run = Run { timeline: Some((ns(0), ns(250))), ..Run::to_the_end() };
     let json = sim.run(run).expect("it ends").timeline.expect("asked for").to_json();
-    assert!(json.contains(r#"{"name":"user","cat":"program","ph":"X","ts":0.000000,"dur":0.050000,"pid":0,"tid":0}"#));
+    assert!(json.contains(
+        r#"{"name":"user","cat":"program","ph":"X","ts":0.000000,"dur":0.050000,"pid":0,"tid":0}"#
+    ));
     let queue = r#"{"name":"queue a \"counter\"","cat":"program","ph":"X","ts":0.050000,"dur":0.100000,"pid":0,"tid":1}"#;
     assert!(json.contains(queue), "{json}");
-    assert!(json.contains(r#""name":"transfer a \"counter\"","cat":"program","ph":"X","ts":0.150000,"dur":0.100000"#));
+    assert!(json.contains(
+        r#""name":"transfer a \"counter\"","cat":"program","ph":"X","ts":0.150000,"dur":0.100000"#
+    ));
     assert!(!json.contains(r#""ts":0.3"#));
 }

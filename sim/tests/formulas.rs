@@ -142,7 +142,8 @@ impl Lock for TwoLineTicket {
 
 fn ticket(n: usize, think: Time, hold: impl Fn(&Cpu) -> Time + Clone + 'static, transfer: Time) -> f64 {
     let run = Run::measuring(ms(2), ms(300));
-    let report = think_and_hold(Machine::uniform(n, Time::ZERO, transfer), think, hold, run, TwoLineTicket::new);
+    let report =
+        think_and_hold(Machine::uniform(n, Time::ZERO, transfer), think, hold, run, TwoLineTicket::new);
     report.throughput() * think.as_s()
 }
 
@@ -158,7 +159,12 @@ fn a_ticket_lock_collapses_as_the_published_model() {
     let (s, c) = (hold.as_s() + 1.5 * transfer.as_s(), transfer.as_s());
     for n in 1..=48 {
         let expected = thinking(n as u64, think.as_s(), |k| s + c * k as f64 / 2.0);
-        assert_close(&format!("{n} CPUs, speedup"), ticket(n, think, move |_| hold, transfer), expected, 0.05);
+        assert_close(
+            &format!("{n} CPUs, speedup"),
+            ticket(n, think, move |_| hold, transfer),
+            expected,
+            0.05,
+        );
     }
 }
 
@@ -180,7 +186,12 @@ fn a_ticket_lock_held_shortly_collapses_sooner() {
     for n in [1, 2, 4, 8, 12, 16, 20, 32, 36, 40, 44, 48] {
         let measured = ticket(n as usize, think, exponential(hold), transfer);
         println!("{n} CPUs: the published model's speedup is {:.3}", published(n));
-        assert_close(&format!("{n} CPUs, speedup"), measured, thinking(n, think.as_s(), until_released), 0.05);
+        assert_close(
+            &format!("{n} CPUs, speedup"),
+            measured,
+            thinking(n, think.as_s(), until_released),
+            0.05,
+        );
         assert!(measured < published(n) * 1.01);
     }
 }
@@ -192,7 +203,8 @@ fn mcs_and_what_is_built_on_it_stay_flat() {
         let at = |n: usize| {
             let machine = Machine::uniform(n, Time::ZERO, ns(100));
             let make = |sim: &mut Simulation| AnyLock::new(kind, sim, "lock", 0).expect("known");
-            think_and_hold(machine, us(10), exponential(us(1)), Run::measuring(ms(1), ms(40)), make).throughput()
+            think_and_hold(machine, us(10), exponential(us(1)), Run::measuring(ms(1), ms(40)), make)
+                .throughput()
         };
         let saturated = at(24);
         for n in [48, 96, 192, 384] {

@@ -29,7 +29,9 @@ fn distances_are_symmetric_and_grow_outwards() {
         for (a, b) in (0..500).map(|n| (n * 7919 % cpus, n * 104_729 % cpus)) {
             assert_eq!(machine.transfer(a, b), machine.transfer(b, a), "{name}: {a} and {b}");
             if machine.node_of(a) != machine.node_of(b) {
-                assert!(machine.transfer(a, b) > machine.transfer(a, machine.first_cpu_of(machine.node_of(a))));
+                assert!(
+                    machine.transfer(a, b) > machine.transfer(a, machine.first_cpu_of(machine.node_of(a)))
+                );
                 assert!(machine.memory(machine.node_of(b), a) > machine.memory(machine.node_of(a), a));
             }
         }
@@ -48,14 +50,14 @@ fn places_are_numbered_through_the_tree() {
     assert_eq!((power.transfer(0, 120), power.transfer(0, 1919)), (ns(220), ns(440)));
 
     let eight = Machine::named("x86-8s").expect("it is built in");
-    assert_eq!((eight.transfer(0, 56), eight.transfer(0, 2 * 56), eight.transfer(0, 4 * 56)), (ns(134), ns(200), ns(134)));
+    assert_eq!(
+        (eight.transfer(0, 56), eight.transfer(0, 2 * 56), eight.transfer(0, 4 * 56)),
+        (ns(134), ns(200), ns(134))
+    );
 
     let few = power.with_cpus(130).expect("it has as many");
     assert_eq!((few.cpus(), few.nodes(), few.node_of(129)), (130, 2, 1));
-    assert_eq!(
-        few.with_cpus(131).unwrap_err().to_string(),
-        "power10-1920 has 1 to 130 CPUs, not 131"
-    );
+    assert_eq!(few.with_cpus(131).unwrap_err().to_string(), "power10-1920 has 1 to 130 CPUs, not 131");
 }
 
 const GOOD: &str = r#"
@@ -92,8 +94,16 @@ fn a_wrong_file_is_one_clear_line() {
         ("node = \"node\"", "node = \"socket\"", "node = \"socket\" is none of the levels node, cpu"),
         ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
         ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
-        ("transfer_ns = 50", "transfer_ns = 50\nmemory_ns = 60", "level cpu: memory_ns makes no sense inside a node, whose memory is one"),
-        ("transfer_ns = 100", "transfer_ns = [100, 200]", "level node: transfer_ns has 2 values, and hops asks for 1"),
+        (
+            "transfer_ns = 50",
+            "transfer_ns = 50\nmemory_ns = 60",
+            "level cpu: memory_ns makes no sense inside a node, whose memory is one",
+        ),
+        (
+            "transfer_ns = 100",
+            "transfer_ns = [100, 200]",
+            "level node: transfer_ns has 2 values, and hops asks for 1",
+        ),
         ("memory_ns = 150", "memory_ns = 150\nhops = [[0, 1]]", "level node: hops is not a table of 2 by 2"),
         (
             "memory_ns = 150",
@@ -107,5 +117,10 @@ fn a_wrong_file_is_one_clear_line() {
         let error = Machine::from_toml(&GOOD.replace(instead_of, write)).unwrap_err().to_string();
         assert!(error.starts_with(says) && !error.contains('\n'), "{error}\ninstead of\n{says}");
     }
-    assert!(Machine::named("cray").unwrap_err().to_string().starts_with("no machine \"cray\": there are x86-2s, "));
+    assert!(
+        Machine::named("cray")
+            .unwrap_err()
+            .to_string()
+            .starts_with("no machine \"cray\": there are x86-2s, ")
+    );
 }

@@ -13,7 +13,8 @@ fn points() -> Vec<Point> {
         .flat_map(|kind| [3, 17, 64].map(|cpus| (kind, cpus)))
         .map(|(kind, cpus)| {
             let given = [("lock", kind), ("refcounts", "2")].map(|(name, value)| (name.into(), value.into()));
-            let machine = Machine::named("altix-512").and_then(|machine| machine.with_cpus(cpus)).expect("it has");
+            let machine =
+                Machine::named("altix-512").and_then(|machine| machine.with_cpus(cpus)).expect("it has");
             let run = Run { timeline: Some((us(50), us(51))), ..Run::measuring(us(20), us(100)) };
             Point { machine, values: Values::new(design, &given).expect("right"), seed: 42, run }
         })
@@ -26,7 +27,14 @@ fn printed(workers: usize) -> String {
     for outcome in pool.install(|| designs::sweep(points())) {
         let (report, figures) = outcome.expect("it ends");
         let timeline = report.timeline.as_ref().expect("asked for").to_json();
-        let all = (report.elapsed, report.events, &report.cpus, &report.operations_of, &report.lines, &report.locks);
+        let all = (
+            report.elapsed,
+            report.events,
+            &report.cpus,
+            &report.operations_of,
+            &report.lines,
+            &report.locks,
+        );
         writeln!(text, "{all:?} {figures:?} {timeline}").expect("a string takes all");
     }
     text

@@ -15,9 +15,21 @@ pub const DESIGN: Design = Design {
     description: "tasks that think, touch shared reference counts, and hold a lock",
     parameters: &[
         Parameter { name: "lock", default: "qspinlock", meaning: "which kind of lock" },
-        Parameter { name: "think", default: "1000", meaning: "ns in user mode, mean of an exponential distribution" },
-        Parameter { name: "hold", default: "100", meaning: "ns for which the lock is held; 0: the lock is not taken" },
-        Parameter { name: "refcounts", default: "0", meaning: "shared counts that each operation gets and puts" },
+        Parameter {
+            name: "think",
+            default: "1000",
+            meaning: "ns in user mode, mean of an exponential distribution",
+        },
+        Parameter {
+            name: "hold",
+            default: "100",
+            meaning: "ns for which the lock is held; 0: the lock is not taken",
+        },
+        Parameter {
+            name: "refcounts",
+            default: "0",
+            meaning: "shared counts that each operation gets and puts",
+        },
     ],
     build,
     figures: |_, _| Vec::new(),

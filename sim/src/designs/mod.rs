@@ -70,7 +70,11 @@ impl Values {
         for (name, _) in given {
             if !design.parameters.iter().any(|parameter| parameter.name == name) {
                 let known: Vec<&str> = design.parameters.iter().map(|parameter| parameter.name).collect();
-                return Err(InputError(format!("{} has no parameter {name}: it has {}", design.name, known.join(", "))));
+                return Err(InputError(format!(
+                    "{} has no parameter {name}: it has {}",
+                    design.name,
+                    known.join(", ")
+                )));
             }
         }
         Ok(Values { design, given: given.to_vec() })

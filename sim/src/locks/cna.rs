@@ -2,9 +2,9 @@ use std::cell::Cell;
 
 use crate::cpu::Cpu;
 use crate::engine::{LockId, Simulation};
+use crate::locks::Lock;
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
-use crate::locks::Lock;
 use crate::time::{Time, ms, ns};
 
 /// A qspinlock that stays on a node: who is at the queue's head moves waiters of other nodes to a second queue,

@@ -143,7 +143,9 @@ impl Mutex {
             self.wait_lock.release(cpu).await;
             cpu.sleep().await;
             woken = true;
-            if self.is_first(cpu) && (self.try_acquire(cpu, true).await.is_ok() || self.spin(cpu, false).await) {
+            if self.is_first(cpu)
+                && (self.try_acquire(cpu, true).await.is_ok() || self.spin(cpu, false).await)
+            {
                 self.wait_lock.acquire(cpu).await;
                 break;
             }

@@ -36,7 +36,8 @@ impl Lock for RwLock {
             return;
         }
         self.wait_lock.acquire(cpu).await;
-        let free = cpu.read(self.counts).await == 0 && cpu.compare_exchange(self.counts, 0, LOCKED).await == 0;
+        let free =
+            cpu.read(self.counts).await == 0 && cpu.compare_exchange(self.counts, 0, LOCKED).await == 0;
         if !free {
             cpu.fetch_or(self.counts, WAITING).await;
             loop {
