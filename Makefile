@@ -2,6 +2,7 @@
 DEMO ?= demo-study
 PYTHON := .venv/bin/python
 BIGIRON := .venv/bin/bigiron
+export PATH := $(PATH):$(HOME)/.cargo/bin
 C_SOURCES = $(wildcard guest/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c)
 
 .DEFAULT_GOAL := help
@@ -22,13 +23,15 @@ demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in 
 
 test: setup ## every test, the slow ones too
 	$(PYTHON) -m pytest -m ''
-	$(if $(wildcard sim/Cargo.toml),cargo test --manifest-path sim/Cargo.toml)
+	cargo test --manifest-path sim/Cargo.toml
 
-lint: setup ## ruff, mypy, and the C compiler's warnings
+lint: setup ## ruff, mypy, clippy, and the C compiler's warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
 	bash -n setup.sh .ci/run
+	cargo fmt --manifest-path sim/Cargo.toml --check
+	cargo clippy --manifest-path sim/Cargo.toml --all-targets --features python -- --deny warnings
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
 	clang -target bpfel -Wall -Wextra -Werror -idirafter /usr/include/$$(gcc -print-multiarch) -fsyntax-only bpf/*.bpf.c
 

@@ -22,8 +22,11 @@ declare -A why=(
     [bc]="computes constants of theirs"
     [dwarves]="has pahole, which writes down their types for the probes"
     [ccache]="keeps what was compiled for the next build"
+    [cargo]="compiles the simulator"
+    [cargo-web]="compiles the simulator: Debian 12's own cargo is of 2022, this one it keeps for browsers"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
+PATH=$PATH:$HOME/.cargo/bin # where rustup puts Rust
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 log=$(mktemp -t bigiron-setup.XXXXXX)
 
@@ -54,6 +57,7 @@ missing_packages() {
     have bc || echo bc
     have pahole || echo dwarves
     have ccache || echo ccache
+    rust_is_usable || rust_package
     qemu_is_usable || echo qemu-system-x86
 }
 
@@ -123,7 +127,11 @@ venv_is_current() {
     venv_is_usable && [ -x .venv/bin/bigiron ] && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ]
 }
 
-stamp() { cat pyproject.toml setup.sh | sha256sum; }
+stamp() { # of all that the installation is made of; the Python code is used where it is
+    find pyproject.toml setup.sh sim -path sim/target -prune -o -type f \
+        \( -name '*.toml' -o -name '*.lock' -o -path 'sim/src/*' -o -name setup.sh \) -print0 |
+        sort -z | xargs -0 sha256sum | sha256sum
+}
 
 make_venv() {
     local python
@@ -132,7 +140,8 @@ make_venv() {
         say "making .venv with $("$python" --version): ${why[python3-venv]}"
         quietly "$python" -m venv --clear "$PWD/.venv" || fail "making .venv"
     fi
-    say "installing bigiron into .venv, with the Python packages that pyproject.toml names and explains"
+    say "installing bigiron into .venv, with the Python packages that pyproject.toml names and explains," \
+        "and compiling the simulator, which takes a minute"
     quietly .venv/bin/python -m pip install --no-input --disable-pip-version-check --editable '.[dev]' ||
         fail "pip install"
     stamp >.venv/setup-stamp
@@ -145,6 +154,17 @@ qemu_is_usable() { # an option that needs plugins, then the version: both answer
     local answer
     answer=$(qemu-system-x86_64 -plugin none --version 2>/dev/null) &&
         [[ $answer =~ version\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 10))
+}
+
+rust_is_usable() { # sim/Cargo.toml says from which version on
+    local wanted have
+    wanted=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' sim/Cargo.toml)
+    have=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) && cargo --version >/dev/null 2>&1 &&
+        printf '%s\n' "$wanted" "$have" | sort --version-sort --check=quiet
+}
+
+rust_package() {
+    if [ "$(. /etc/os-release && echo "${VERSION_CODENAME-}")" = bookworm ]; then echo cargo-web; else echo cargo; fi
 }
 
 apt_install() {

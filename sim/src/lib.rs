@@ -40,6 +40,10 @@ mod failure;
 mod line;
 pub mod locks;
 mod machine;
+#[cfg(feature = "python")]
+mod measure;
+#[cfg(feature = "python")]
+mod python;
 mod queue;
 mod random;
 mod report;
@@ -54,3 +58,7 @@ pub use machine::{BUILT_IN, Machine, MachineError};
 pub use report::{LineReport, LockReport, Report, Spent};
 pub use time::{Time, ms, ns, us};
 pub use trace::Trace;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -60,9 +60,8 @@ def symbols(program: Path, compiler: str) -> str:
 
 
 def _source_folder(name: str) -> Path:
-    """Beside the package where it is installed, at the top of the tree where one works on it."""
-    installed = _HERE / name
-    return installed if installed.is_dir() else _HERE.parent.parent / name
+    """In the package where it is installed; where one works on it, a link to the top of the tree."""
+    return _HERE / name
 
 
 def _compile(

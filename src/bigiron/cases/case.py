@@ -96,8 +96,7 @@ class Case:
     @property
     def folder(self) -> Path:
         """Where its files are."""
-        installed = _HERE / self.name
-        return installed if installed.is_dir() else _HERE.parent.parent.parent / "cases" / self.name
+        return _HERE / self.name
 
     def spec(self, study: str, quick: bool) -> Spec:
         """What one of its studies asks for."""

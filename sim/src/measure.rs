@@ -1,0 +1,148 @@
+//! Measures the machine on which this runs: how long a cache line, memory and a wakeup take.
+
+use std::hint::spin_loop;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+const ROUNDS: usize = 15;
+
+/// A line of its own, and the one beside it that prefetchers bring along.
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// Nanoseconds of a load that hits the CPU's own cache.
+pub fn hit(cpu: usize) -> io::Result<f64> {
+    on(cpu, || {
+        const LOADS: usize = 100_000;
+        let chain = std::hint::black_box([0usize; 8]);
+        median(|| {
+            let mut at = 0; // what was loaded is the next address, so that loads come one after the other
+            for _ in 0..LOADS {
+                at = std::hint::black_box(&chain)[at];
+            }
+            std::hint::black_box(at);
+            LOADS as f64
+        })
+    })
+}
+
+/// Nanoseconds that a line takes from one CPU to another: half of what it takes there and back.
+pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
+    const ROUND_TRIPS: u64 = 2_000;
+    let line = Line(AtomicU64::new(0));
+    let pass_on = |turn: u64| {
+        while line.0.load(Ordering::Acquire) != turn {
+            spin_loop();
+        }
+        line.0.store(turn + 1, Ordering::Release);
+    };
+    thread::scope(|scope| {
+        let other = scope
+            .spawn(|| on(to, || (0..ROUND_TRIPS * ROUNDS as u64).for_each(|trip| pass_on(2 * trip + 1))));
+        let measured = on(from, || {
+            let mut trip = 0;
+            median(|| {
+                for _ in 0..ROUND_TRIPS {
+                    pass_on(2 * trip);
+                    trip += 1;
+                }
+                2.0 * ROUND_TRIPS as f64
+            })
+        });
+        other.join().expect("it does not panic")?;
+        measured
+    })
+}
+
+/// Nanoseconds of a load from memory that is near `of`, by the CPU `from`; address translation is part of it.
+pub fn memory(of: usize, from: usize) -> io::Result<f64> {
+    const LINES: usize = 1 << 20;
+    const LOADS: usize = 100_000;
+    let chain: Vec<[u32; 16]> = on(of, || {
+        // One cycle through all lines, in a random order: no prefetcher knows the next.
+        let mut order: Vec<u32> = (0..LINES as u32).collect();
+        let mut random = crate::random::Random::new(1, 0);
+        random.shuffle(&mut order);
+        let mut chain = vec![[0; 16]; LINES];
+        for (place, &line) in order.iter().enumerate() {
+            chain[line as usize][0] = order[(place + 1) % LINES];
+        }
+        chain
+    })?;
+    on(from, || {
+        let mut line = 0;
+        median(|| {
+            for _ in 0..LOADS {
+                line = chain[line as usize][0];
+            }
+            std::hint::black_box(line);
+            LOADS as f64
+        })
+    })
+}
+
+/// Nanoseconds from waking a thread that sleeps on another CPU until it runs: half of there and back.
+pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
+    const ROUND_TRIPS: u64 = 500;
+    let turn = Line(AtomicU64::new(0));
+    let waker = thread::current();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            on(to, || {
+                for trip in 0..ROUND_TRIPS * ROUNDS as u64 {
+                    while turn.0.load(Ordering::Acquire) != 2 * trip + 1 {
+                        thread::park();
+                    }
+                    turn.0.store(2 * trip + 2, Ordering::Release);
+                    waker.unpark();
+                }
+            })
+        });
+        let mut trip = 0;
+        let measured = on(from, || {
+            median(|| {
+                for _ in 0..ROUND_TRIPS {
+                    turn.0.store(2 * trip + 1, Ordering::Release);
+                    other.thread().unpark();
+                    while turn.0.load(Ordering::Acquire) != 2 * trip + 2 {
+                        thread::park();
+                    }
+                    trip += 1;
+                }
+                2.0 * ROUND_TRIPS as f64
+            })
+        });
+        other.join().expect("it does not panic")?;
+        measured
+    })
+}
+
+/// The median of some rounds: nanoseconds a round took, by how many things it says it has done.
+fn median(mut round: impl FnMut() -> f64) -> f64 {
+    let mut took: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            let done = round();
+            start.elapsed().as_nanos() as f64 / done
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    took[ROUNDS / 2]
+}
+
+/// Does something with this thread on one CPU, and lets the thread go where it could before.
+fn on<T>(cpu: usize, something: impl FnOnce() -> T) -> io::Result<T> {
+    let this_thread = Pid::from_raw(0);
+    let before = nix::sched::sched_getaffinity(this_thread)?;
+    let mut only = CpuSet::new();
+    only.set(cpu)?;
+    sched_setaffinity(this_thread, &only)?;
+    let done = something();
+    sched_setaffinity(this_thread, &before)?;
+    Ok(done)
+}

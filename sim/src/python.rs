@@ -1,0 +1,264 @@
+//! The Python module `bigiron._sim`: machines and designs by name, sweeps on all cores.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep};
+use crate::machine::{BUILT_IN, Machine, MachineError};
+use crate::measure;
+use crate::report::{Report, Spent};
+use crate::time::Time;
+use crate::{Run, ns};
+
+/// A machine: one that comes with the simulator, or of a TOML file's text.
+#[pyclass(name = "Machine", frozen)]
+#[derive(Clone)]
+struct PyMachine(Machine);
+
+#[pymethods]
+impl PyMachine {
+    #[staticmethod]
+    fn named(name: &str) -> PyResult<PyMachine> {
+        Ok(PyMachine(Machine::named(name).map_err(wrong_machine)?))
+    }
+
+    #[staticmethod]
+    fn from_toml(text: &str) -> PyResult<PyMachine> {
+        Ok(PyMachine(Machine::from_toml(text).map_err(wrong_machine)?))
+    }
+
+    /// The same machine with only its first CPUs.
+    fn with_cpus(&self, cpus: usize) -> PyResult<PyMachine> {
+        Ok(PyMachine(self.0.clone().with_cpus(cpus).map_err(wrong_machine)?))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    #[getter]
+    fn cpus(&self) -> usize {
+        self.0.cpus()
+    }
+
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    /// The levels, outermost first: name and number of units.
+    #[getter]
+    fn levels(&self) -> Vec<(&str, usize)> {
+        self.0.levels()
+    }
+
+    /// Every latency: what, nanoseconds, and where that comes from.
+    #[getter]
+    fn sources(&self) -> Vec<(String, String, String)> {
+        self.0.sources().to_vec()
+    }
+
+    /// Nanoseconds that a line takes from one CPU's cache to another's.
+    fn transfer_ns(&self, from_cpu: usize, to_cpu: usize) -> PyResult<f64> {
+        if from_cpu.max(to_cpu) >= self.0.cpus() {
+            return Err(PyValueError::new_err(format!("{} has {} CPUs", self.0.name, self.0.cpus())));
+        }
+        Ok(self.0.transfer(from_cpu, to_cpu).as_ns())
+    }
+}
+
+fn wrong_machine(error: MachineError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The machines that come with the simulator: name and TOML text.
+#[pyfunction]
+fn machines() -> Vec<(&'static str, &'static str)> {
+    BUILT_IN.to_vec()
+}
+
+/// The designs: name, description, and of each parameter name, default and meaning.
+#[pyfunction]
+#[allow(clippy::type_complexity)] // a list of tuples, as Python has them
+fn designs() -> Vec<(&'static str, &'static str, Vec<(&'static str, &'static str, &'static str)>)> {
+    let row = |design: &&'static Design| {
+        let parameters = design.parameters.iter().map(|of| (of.name, of.default, of.meaning)).collect();
+        (design.name, design.description, parameters)
+    };
+    ALL.iter().map(row).collect()
+}
+
+/// One run to simulate. Wrong values are a ValueError.
+#[pyclass(name = "Point", frozen)]
+struct PyPoint {
+    machine: Machine,
+    values: Values,
+    seed: u64,
+    run: Run,
+}
+
+#[pymethods]
+impl PyPoint {
+    #[new]
+    #[pyo3(signature = (design, machine, values, *, seed, warmup_ns, duration_ns, event_budget, timeline_ns=None))]
+    #[allow(clippy::too_many_arguments)] // they have names in Python
+    fn new(
+        design: &str,
+        machine: &PyMachine,
+        values: Vec<(String, String)>,
+        seed: u64,
+        warmup_ns: f64,
+        duration_ns: f64,
+        event_budget: u64,
+        timeline_ns: Option<(f64, f64)>,
+    ) -> PyResult<PyPoint> {
+        let design = find(design).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let values =
+            Values::new(design, &values).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let run = Run {
+            warmup: time("warmup_ns", warmup_ns)?,
+            duration: time("duration_ns", duration_ns)?,
+            event_budget,
+            timeline: match timeline_ns {
+                Some((from, to)) => Some((time("timeline_ns", from)?, time("timeline_ns", to)?)),
+                None => None,
+            },
+        };
+        Ok(PyPoint { machine: machine.0.clone(), values, seed, run })
+    }
+}
+
+fn time(what: &str, value: f64) -> PyResult<Time> {
+    if !(value.is_finite() && value >= 0.0) {
+        return Err(PyValueError::new_err(format!("{what} is {value}: a time is zero or more")));
+    }
+    Ok(ns(value))
+}
+
+/// Simulates the points on all cores, and gives for each a dict, in their order. Python's other threads go on.
+#[pyfunction]
+fn simulate<'py>(py: Python<'py>, points: Vec<PyRef<'py, PyPoint>>) -> PyResult<Bound<'py, PyList>> {
+    let points: Vec<Point> = points
+        .iter()
+        .map(|point| Point {
+            machine: point.machine.clone(),
+            values: point.values.clone(),
+            seed: point.seed,
+            run: point.run,
+        })
+        .collect();
+    let outcomes = py.detach(|| sweep(points));
+    let dicts = PyList::empty(py);
+    for outcome in outcomes {
+        dicts.append(dict(py, &outcome)?)?;
+    }
+    Ok(dicts)
+}
+
+fn dict<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    match outcome {
+        Ok((report, figures)) => fill(&dict, report, figures)?,
+        Err(error) => {
+            let kind = if matches!(error, Error::Failure(_)) { "failure" } else { "input" };
+            dict.set_item("error", error.to_string())?;
+            dict.set_item("error_kind", kind)?;
+        }
+    }
+    Ok(dict)
+}
+
+fn fill(dict: &Bound<'_, PyDict>, report: &Report, figures: &[Figure]) -> PyResult<()> {
+    let py = dict.py();
+    dict.set_item("elapsed_ns", report.elapsed.as_ns())?;
+    dict.set_item("events", report.events)?;
+    dict.set_item("operations", report.operations)?;
+    dict.set_item("operations_per_s", report.throughput())?;
+
+    let cpus = PyDict::new(py);
+    let column =
+        |of: fn(&Spent) -> Time| -> Vec<f64> { report.cpus.iter().map(|cpu| of(cpu).as_ns()).collect() };
+    cpus.set_item("user_ns", column(|spent| spent.user))?;
+    cpus.set_item("work_ns", column(|spent| spent.work))?;
+    cpus.set_item("queueing_ns", column(|spent| spent.queueing))?;
+    cpus.set_item("transfer_ns", column(|spent| spent.transfer))?;
+    cpus.set_item("spinning_ns", column(|spent| spent.spinning))?;
+    cpus.set_item("idle_ns", column(|spent| spent.idle))?;
+    cpus.set_item("interrupt_ns", column(|spent| spent.interrupt))?;
+    cpus.set_item("operations", &report.operations_of)?;
+    dict.set_item("cpus", cpus)?;
+
+    let lines = PyList::empty(py);
+    for line in &report.lines {
+        let row = PyDict::new(py);
+        row.set_item("line", &line.name)?;
+        row.set_item("accesses", line.accesses)?;
+        row.set_item("transfers", line.transfers)?;
+        row.set_item("waiting_ns", line.waiting.as_ns())?;
+        row.set_item("transferring_ns", line.transferring.as_ns())?;
+        lines.append(row)?;
+    }
+    dict.set_item("lines", lines)?;
+
+    let locks = PyList::empty(py);
+    for lock in &report.locks {
+        let row = PyDict::new(py);
+        row.set_item("lock", &lock.name)?;
+        row.set_item("acquired", lock.acquired)?;
+        row.set_item("waiting_ns", lock.waiting.as_ns())?;
+        row.set_item("holding_ns", lock.holding.as_ns())?;
+        locks.append(row)?;
+    }
+    dict.set_item("locks", locks)?;
+
+    dict.set_item("counters", report.counters.clone())?;
+    let figures: Vec<(&str, f64, &str)> = figures.iter().map(|of| (of.name, of.value, of.unit)).collect();
+    dict.set_item("figures", figures)?;
+    dict.set_item("timeline", report.timeline.as_ref().map(|timeline| timeline.to_json()))?;
+    Ok(())
+}
+
+/// Nanoseconds of a load that hits the CPU's own cache, measured here.
+#[pyfunction]
+fn hit_ns(py: Python<'_>, cpu: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::hit(cpu))?)
+}
+
+/// Nanoseconds that a line takes from one CPU of this machine to another, measured here.
+#[pyfunction]
+fn transfer_ns(py: Python<'_>, from_cpu: usize, to_cpu: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::transfer(from_cpu, to_cpu))?)
+}
+
+/// Nanoseconds of a load by one CPU from memory near another, measured here.
+#[pyfunction]
+fn memory_ns(py: Python<'_>, of_cpu: usize, from_cpu: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::memory(of_cpu, from_cpu))?)
+}
+
+/// Nanoseconds that a wakeup takes from one CPU to another, measured here.
+#[pyfunction]
+fn wakeup_ns(py: Python<'_>, from_cpu: usize, to_cpu: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::wakeup(from_cpu, to_cpu))?)
+}
+
+/// The simulator. See docs/simulator.md.
+#[pymodule]
+fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyMachine>()?;
+    module.add_class::<PyPoint>()?;
+    module.add_function(wrap_pyfunction!(machines, module)?)?;
+    module.add_function(wrap_pyfunction!(designs, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(hit_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(transfer_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(wakeup_ns, module)?)
+}
