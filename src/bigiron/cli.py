@@ -14,6 +14,7 @@ import bigiron
 from bigiron import cases, kernels, workloads
 from bigiron.analysis import conflicts
 from bigiron.errors import MachineError, UserError
+from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
 from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
@@ -42,7 +43,9 @@ app = typer.Typer(
 kernel_app = typer.Typer(help="Kernels to boot: fetch, build, add, list.", no_args_is_help=True)
 workload_app = typer.Typer(help="Workloads to run: list, show.", no_args_is_help=True)
 app.add_typer(kernel_app, name="kernel")
+machine_app = typer.Typer(help="Machines to simulate: list, show, measure.", no_args_is_help=True)
 app.add_typer(workload_app, name="workload")
+app.add_typer(machine_app, name="machine")
 
 
 class Format(StrEnum):
@@ -262,6 +265,42 @@ def workload_list(
 def workload_show(name: Annotated[str, typer.Argument(help="a built-in workload")]) -> None:
     """Print a workload's C source."""
     print(workloads.find(name).source.read_text(encoding="utf-8"), end="")
+
+
+@machine_app.command("list")
+def machine_list(
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
+    """List the machines that the simulator knows."""
+    columns = {"machine": "machine", "cpus": "CPUs", "nodes": "nodes", "description": "what it is"}
+    rows = [(machine.name, machine.cpus, machine.nodes, machine.description) for machine in files.builtin()]
+    _print(Listing(columns, rows), format)
+
+
+@machine_app.command("show")
+def machine_show(name: Annotated[str, typer.Argument(help="a machine, or a file")]) -> None:
+    """Print a machine's file: copy it, change it, and give it to --machine. A wrong file is an error.
+
+    Example: `bigiron machine show altix-512`
+    """
+    files.load(name)
+    print(files.text(name), end="")
+
+
+@machine_app.command("measure")
+def machine_measure(
+    output: Annotated[Path, typer.Option("-o", "--output", help="the file; made anew")],
+) -> None:
+    """Measure how long a cache line takes between the CPUs of this machine, and write it as a machine file.
+
+    It takes a few seconds, on CPUs that nobody else uses, please.
+
+    Example: `bigiron machine measure -o here.toml`
+    """
+    toml = measured.measure(measured.Host.here(), output.stem, lambda step: print(step, file=sys.stderr))
+    output.write_text(toml, encoding="utf-8")
+    machine = files.load(str(output))
+    print(f"{output}: {machine.cpus} CPUs on {machine.nodes} nodes; see `bigiron machine show {output}`")
 
 
 @app.command()

@@ -1,0 +1,41 @@
+"""Machine files: the machines that the simulator knows by name, and one's own, in TOML."""
+
+from pathlib import Path
+
+from bigiron import _sim
+from bigiron.errors import UserError
+
+
+def builtin() -> list[_sim.Machine]:
+    """The machines that come with bigiron.
+
+    >>> [machine.cpus for machine in builtin() if machine.name == "altix-512"]
+    [512]
+    """
+    return [_sim.Machine.from_toml(text) for _name, text in _sim.machines()]
+
+
+def text(name: str) -> str:
+    """The TOML of a machine that comes with bigiron, or of a file.
+
+    >>> text("cray")
+    Traceback (most recent call last):
+    bigiron.errors.UserError: no machine 'cray': `bigiron machine list` lists them, or give a file NAME.toml
+    """
+    if not name.endswith(".toml"):
+        for known, toml in _sim.machines():
+            if known == name:
+                return toml
+        raise UserError(f"no machine {name!r}: `bigiron machine list` lists them, or give a file NAME.toml")
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is no machine file: it is not text") from None
+
+
+def load(name: str) -> _sim.Machine:
+    """The machine of that name or file."""
+    try:
+        return _sim.Machine.from_toml(text(name))
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None

@@ -1,0 +1,94 @@
+"""Machine files: listed, shown, checked, and measured here."""
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bigiron import _sim
+from bigiron.errors import UserError
+from bigiron.machines import files, measured
+from bigiron.machines.measured import Host
+
+
+def bigiron(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bigiron", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_every_machine_is_listed_and_shown() -> None:
+    listed = bigiron("machine", "list", "--format", "csv").stdout
+    for name, text in _sim.machines():
+        machine = files.load(name)
+        assert f"{name},{machine.cpus},{machine.nodes},{machine.description}" in listed.replace('"', "")
+        assert files.text(name) == text
+    assert bigiron("machine", "show", "altix-512").stdout == files.text("altix-512")
+
+
+def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
+    shown = bigiron("machine", "show", str(wrong))
+    assert shown.returncode == 2
+    assert shown.stderr == f"bigiron: {wrong}: level group: transfer_ns is -107: a latency is zero or more\n"
+    missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    with pytest.raises(UserError, match="no machine 'cray'"):
+        files.load("cray")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU only")
+def test_this_machine_is_measured(tmp_path: Path) -> None:
+    here = tmp_path / "here.toml"
+    done = bigiron("machine", "measure", "-o", str(here))
+    assert done.returncode == 0, done.stderr
+    machine = files.load(str(here))
+    assert machine.cpus == len(os.sched_getaffinity(0))
+    assert all(source for _what, _value, source in machine.sources)
+    assert 0 < machine.transfer_ns(0, 0) < machine.transfer_ns(0, 1)
+
+
+def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two sockets of two nodes; groups of two cores of two threads; one core is switched off.
+    places = {
+        cpu: (socket, 2 * socket + node, 10 * socket + node, core, cpu)
+        for cpu, (socket, node, core, _thread) in enumerate(
+            (s, n, c, t) for s in range(2) for n in range(2) for c in range(2) for t in range(2)
+        )
+    }
+    del places[15], places[14]
+    took = {0: 200.0, 1: 150.0, 2: 90.0, 3: 50.0, 4: 8.0}
+    host = Host(places)
+    monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: took[host.parting(a, b)])
+    monkeypatch.setattr(_sim, "memory_ns", lambda a, b: 90.0 if a == b else 90 + took[host.parting(a, b)])
+    monkeypatch.setattr(_sim, "wakeup_ns", lambda _a, _b: 2000.0)
+    text = measured.measure(host, "large", lambda _step: None)
+    machine = _sim.Machine.from_toml(text)
+    assert machine.levels == [("socket", 2), ("node", 4), ("core", 7), ("thread", 14)]
+    assert (machine.cpus, machine.nodes) == (14, 4)
+    assert [machine.transfer_ns(0, cpu) for cpu in (1, 2, 4, 8)] == [8, 50, 150, 200]
+    memory = {level["name"]: level.get("memory_ns") for level in tomllib.loads(text)["level"]}
+    assert memory == {"socket": 290, "node": 240, "core": None, "thread": None}
+
+
+def test_a_sweep_gives_where_time_went() -> None:
+    machine = _sim.Machine.named("x86-2s").with_cpus(4)
+    run = {"warmup_ns": 1e5, "duration_ns": 1e6, "event_budget": 10**8}
+    points = [
+        _sim.Point("lock-bound", machine, [("lock", lock)], seed=1, **run, timeline_ns=(1e5, 1.01e5))
+        for lock in ("ticket", "mcs")
+    ]
+    for result in _sim.simulate(points):
+        assert result["operations"] == sum(result["cpus"]["operations"])
+        spent = ("user_ns", "work_ns", "queueing_ns", "transfer_ns", "spinning_ns", "idle_ns")
+        for times in zip(*(result["cpus"][kind] for kind in spent), strict=True):
+            assert sum(times) == pytest.approx(result["elapsed_ns"])
+        assert result["locks"][0]["acquired"] > 0
+        assert '"traceEvents"' in result["timeline"]
+    few = _sim.Point("lock-bound", machine, [], seed=1, **{**run, "event_budget": 10})
+    assert _sim.simulate([few])[0]["error"].startswith("livelock at ")
+    with pytest.raises(ValueError, match="lock-bound has no parameter colour: it has lock, think"):
+        _sim.Point("lock-bound", machine, [("colour", "red")], seed=1, **run)
+    bad = _sim.Point("lock-bound", machine, [("think", "-1")], seed=1, **run)
+    assert _sim.simulate([bad])[0]["error"] == "think=-1: use a number, zero or more"
