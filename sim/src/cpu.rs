@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll};
 
-use crate::engine::{Action, Doing, Interrupt, LockId, Mode, PROGRAM, State, Word, decode};
+use crate::engine::{Action, ContextId, Doing, Interrupt, LockId, Mode, State, Word, decode};
 use crate::failure::Failure;
 use crate::line::NOBODY;
 use crate::locks::{Lock, ReadLock};
@@ -35,23 +35,22 @@ use crate::time::Time;
 #[derive(Clone)]
 pub struct Cpu {
     state: Rc<RefCell<State>>,
-    id: usize,
-    context: usize,
+    context: ContextId,
 }
 
 impl Cpu {
-    pub(crate) fn new(state: Rc<RefCell<State>>, id: usize, context: usize) -> Cpu {
-        Cpu { state, id, context }
+    pub(crate) fn new(state: Rc<RefCell<State>>, context: ContextId) -> Cpu {
+        Cpu { state, context }
     }
 
     /// Its number.
     pub fn id(&self) -> usize {
-        self.id
+        self.context.cpu()
     }
 
     /// Its node.
     pub fn node(&self) -> usize {
-        self.state.borrow().machine.node_of(self.id)
+        self.state.borrow().machine.node_of(self.id())
     }
 
     /// What time it is.
@@ -104,7 +103,10 @@ impl Cpu {
     /// Whether the program of a CPU runs: it neither sleeps nor has it ended.
     pub fn runs(&self, cpu: usize) -> bool {
         let state = self.state.borrow();
-        !matches!(state.cpus[cpu].contexts[PROGRAM].doing, Doing::Sleep | Doing::Idle | Doing::Nothing)
+        !matches!(
+            state.contexts[ContextId::program(cpu).0 as usize].doing,
+            Doing::Sleep | Doing::Idle | Doing::Nothing
+        )
     }
 
     /// Wakes the program of a CPU at once, which no machine can: for locks that cost nothing.
@@ -119,49 +121,49 @@ impl Cpu {
     /// Reads a word.
     #[inline]
     pub fn read(&self, word: Word) -> Access<'_> {
-        self.access(word, Action::Read)
+        self.access(word, Action::Read, [0, 0])
     }
 
     /// Writes a word.
     #[inline]
     pub fn write(&self, word: Word, value: u64) -> Pause<'_> {
-        Pause(self.access(word, Action::Replace { mask: u64::MAX, value }))
+        Pause(self.access(word, Action::Replace, [value, u64::MAX]))
     }
 
     /// Adds to a word atomically; gives the value from before. To subtract, add `n.wrapping_neg()`.
     #[inline]
     pub fn fetch_add(&self, word: Word, more: u64) -> Access<'_> {
-        self.access(word, Action::Add(more))
+        self.access(word, Action::Add, [more, 0])
     }
 
     /// Clears the bits that `mask` lacks, atomically; gives the value from before.
     #[inline]
     pub fn fetch_and(&self, word: Word, mask: u64) -> Access<'_> {
-        self.access(word, Action::And(mask))
+        self.access(word, Action::And, [mask, 0])
     }
 
     /// Sets the bits of `mask`, atomically; gives the value from before.
     #[inline]
     pub fn fetch_or(&self, word: Word, mask: u64) -> Access<'_> {
-        self.access(word, Action::Or(mask))
+        self.access(word, Action::Or, [mask, 0])
     }
 
     /// Writes a word atomically; gives the value from before.
     #[inline]
     pub fn swap(&self, word: Word, value: u64) -> Access<'_> {
-        self.access(word, Action::Replace { mask: u64::MAX, value })
+        self.access(word, Action::Replace, [value, u64::MAX])
     }
 
     /// Writes the bits of `mask`, atomically; gives the value from before.
     #[inline]
     pub fn swap_bits(&self, word: Word, mask: u64, value: u64) -> Access<'_> {
-        self.access(word, Action::Replace { mask, value })
+        self.access(word, Action::Replace, [value, mask])
     }
 
     /// Writes `new` if the word holds `old`; gives the value from before. The line comes even if it does not.
     #[inline]
     pub fn compare_exchange(&self, word: Word, old: u64, new: u64) -> Access<'_> {
-        self.access(word, Action::CompareExchange { old, new })
+        self.access(word, Action::CompareExchange, [old, new])
     }
 
     /// Reads a word again and again while it `must_wait`, and gives the value that ended the wait. Between
@@ -175,13 +177,13 @@ impl Cpu {
     }
 
     fn watch(&self, word: Word, seen: u64) -> Access<'_> {
-        self.state.borrow_mut().watch(self.id, self.context, word.0, seen);
+        self.state.borrow_mut().watch(self.context, word.0, seen);
         Access { cpu: self, asked: false }
     }
 
     #[inline]
-    fn access(&self, word: Word, action: Action) -> Access<'_> {
-        self.state.borrow_mut().access(self.id, self.context, word.0, action);
+    fn access(&self, word: Word, action: Action, operands: [u64; 2]) -> Access<'_> {
+        self.state.borrow_mut().access(self.context, word.0, action, operands);
         Access { cpu: self, asked: false }
     }
 
@@ -189,7 +191,7 @@ impl Cpu {
     fn ask(&self, doing: Doing, until: impl FnOnce(Time) -> Time) -> Access<'_> {
         let mut state = self.state.borrow_mut();
         let done = until(state.now);
-        state.ask(self.id, self.context, doing, done);
+        state.ask(self.context, doing, done);
         Access { cpu: self, asked: false }
     }
 
@@ -207,12 +209,12 @@ impl Cpu {
 
     /// Keeps interrupts waiting until `enable_interrupts`. The calls nest.
     pub fn disable_interrupts(&self) {
-        self.state.borrow_mut().cpus[self.id].masked += 1;
+        self.state.borrow_mut().cpus[self.id()].masked += 1;
     }
 
     /// Lets interrupts come again. Those that wait come with the next operation.
     pub fn enable_interrupts(&self) {
-        let masked = &mut self.state.borrow_mut().cpus[self.id].masked;
+        let masked = &mut self.state.borrow_mut().cpus[self.id()].masked;
         *masked = masked.checked_sub(1).expect("interrupts were disabled before they are enabled");
     }
 
@@ -220,14 +222,14 @@ impl Cpu {
     pub fn set_timer(&self, time: Time, tag: u64) {
         let mut state = self.state.borrow_mut();
         let time = time.max(state.now);
-        state.send(self.id, time, Interrupt::Timer(tag));
+        state.send(self.id(), time, Interrupt::Timer(tag));
     }
 
     /// Interrupts another CPU, which takes the machine's time for an IPI, and this CPU none.
     pub fn send_ipi(&self, cpu: usize, message: u64) {
         let mut state = self.state.borrow_mut();
         let at = state.now + state.machine.ipi;
-        state.send(cpu, at, Interrupt::Ipi { from: self.id, message });
+        state.send(cpu, at, Interrupt::Ipi { from: self.id(), message });
     }
 
     // Locks.
@@ -260,31 +262,26 @@ impl Cpu {
 
     fn want(&self, lock: LockId) -> Time {
         let mut state = self.state.borrow_mut();
-        state.cpus[self.id].contexts[self.context].wants = lock.0;
-        if state.locks[lock.0 as usize].holder != NOBODY && state.is_deadlocked(self.code()) {
+        state.context(self.context).wants = lock.0;
+        if state.locks[lock.0 as usize].holder != NOBODY && state.is_deadlocked(self.context) {
             let failure = Failure::deadlock(&state);
             state.failure.get_or_insert(failure);
         }
         state.now
     }
 
-    /// Its context as a lock's holder is known.
-    fn code(&self) -> u32 {
-        (2 * self.id + self.context) as u32
-    }
-
     fn got(&self, lock: LockId, since: Time) {
         let mut state = self.state.borrow_mut();
-        state.cpus[self.id].contexts[self.context].wants = NOBODY;
+        state.context(self.context).wants = NOBODY;
         let now = state.now;
         let taken = &mut state.locks[lock.0 as usize];
         taken.traffic.acquired += 1;
         taken.traffic.waiting += now - since;
         let (holder, readers) = (taken.holder, taken.readers);
-        taken.holder = self.code();
+        taken.holder = self.context.0;
         taken.since = now;
         if holder != NOBODY || readers != 0 {
-            let failure = Failure::two_holders(&state, lock, self.id, holder);
+            let failure = Failure::two_holders(&state, lock, self.id(), holder);
             state.failure.get_or_insert(failure);
         }
     }
@@ -294,8 +291,8 @@ impl Cpu {
         let now = state.now;
         let left = &mut state.locks[lock.0 as usize];
         left.traffic.holding += now - left.since;
-        if left.holder != self.code() {
-            let failure = Failure::not_held(&state, lock, self.id);
+        if left.holder != self.context.0 {
+            let failure = Failure::not_held(&state, lock, self.id());
             state.failure.get_or_insert(failure);
         } else {
             left.holder = NOBODY;
@@ -304,7 +301,7 @@ impl Cpu {
 
     fn got_to_read(&self, lock: LockId, since: Time) {
         let mut state = self.state.borrow_mut();
-        state.cpus[self.id].contexts[self.context].wants = NOBODY;
+        state.context(self.context).wants = NOBODY;
         let now = state.now;
         let taken = &mut state.locks[lock.0 as usize];
         taken.traffic.acquired += 1;
@@ -312,7 +309,7 @@ impl Cpu {
         taken.readers += 1;
         let holder = taken.holder;
         if holder != NOBODY {
-            let failure = Failure::two_holders(&state, lock, self.id, holder);
+            let failure = Failure::two_holders(&state, lock, self.id(), holder);
             state.failure.get_or_insert(failure);
         }
     }
@@ -321,7 +318,7 @@ impl Cpu {
         let mut state = self.state.borrow_mut();
         let left = &mut state.locks[lock.0 as usize];
         if left.readers == 0 {
-            let failure = Failure::not_held(&state, lock, self.id);
+            let failure = Failure::not_held(&state, lock, self.id());
             state.failure.get_or_insert(failure);
         } else {
             left.readers -= 1;
@@ -332,22 +329,22 @@ impl Cpu {
 
     /// A random number, from this CPU's own stream.
     pub fn random(&self) -> u64 {
-        self.state.borrow_mut().cpus[self.id].random.next()
+        self.state.borrow_mut().randoms[self.id()].next()
     }
 
     /// A random whole number below `bound`.
     pub fn below(&self, bound: u64) -> u64 {
-        self.state.borrow_mut().cpus[self.id].random.below(bound)
+        self.state.borrow_mut().randoms[self.id()].below(bound)
     }
 
     /// A random time with the exponential distribution.
     pub fn exponential(&self, mean: Time) -> Time {
-        self.state.borrow_mut().cpus[self.id].random.exponential(mean)
+        self.state.borrow_mut().randoms[self.id()].exponential(mean)
     }
 
     /// One operation of the workload is done.
     pub fn operation(&self) {
-        self.state.borrow_mut().cpus[self.id].operations += 1;
+        self.state.borrow_mut().operations[self.id()] += 1;
     }
 
     /// Adds to a counter of the design's own, which is reported under its name.
@@ -359,7 +356,7 @@ impl Cpu {
     pub fn check(&self, holds: bool, otherwise: impl FnOnce() -> String) {
         if !holds {
             let mut state = self.state.borrow_mut();
-            let failure = Failure::Broken(format!("at {}, CPU {}: {}", state.now, self.id, otherwise()));
+            let failure = Failure::Broken(format!("at {}, CPU {}: {}", state.now, self.id(), otherwise()));
             state.failure.get_or_insert(failure);
         }
     }
@@ -384,7 +381,7 @@ impl Future for Access<'_> {
     fn poll(mut self: Pin<&mut Self>, _: &mut TaskContext<'_>) -> Poll<u64> {
         if self.asked {
             let cpu = self.cpu;
-            return Poll::Ready(cpu.state.borrow().value(cpu.id, cpu.context));
+            return Poll::Ready(cpu.state.borrow().value(cpu.context));
         }
         self.asked = true;
         Poll::Pending

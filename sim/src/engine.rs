@@ -35,22 +35,17 @@ pub struct LineId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockId(pub(crate) u32);
 
-/// What a memory access does to its word; it gives the value from before.
-#[derive(Clone, Copy, Debug)]
+/// What a memory access does to its word, with one operand or two; it gives the value from before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Read,
-    Add(u64),
-    And(u64),
-    Or(u64),
-    /// Replaces the bits of the mask.
-    Replace {
-        mask: u64,
-        value: u64,
-    },
-    CompareExchange {
-        old: u64,
-        new: u64,
-    },
+    Add,
+    And,
+    Or,
+    /// Replaces the bits of the second operand.
+    Replace,
+    /// Writes the second operand if the word holds the first.
+    CompareExchange,
 }
 
 /// What interrupts a CPU.
@@ -79,18 +74,11 @@ pub(crate) enum Doing {
     /// What it asked for is done, and it can go on.
     Ready,
     Work(Mode),
-    Access {
-        word: u32,
-        action: Action,
-    },
+    Access(Action),
     /// Spins on its own copy of the line, until somebody writes it; then reads the word.
-    Watch {
-        word: u32,
-    },
+    Watch,
     /// Was watching when interrupted, and the line has been written since.
-    Written {
-        word: u32,
-    },
+    Written,
     /// Sleeps until it is time or until somebody wakes it.
     Sleep,
     /// Has nothing to do but interrupts, ever.
@@ -99,49 +87,85 @@ pub(crate) enum Doing {
     AwaitInterrupt,
 }
 
-pub(crate) const PROGRAM: usize = 0;
-pub(crate) const HANDLER: usize = 1;
+/// A context's number: twice its CPU's for the program, and one more for the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContextId(pub u32);
 
+impl ContextId {
+    pub fn program(cpu: usize) -> ContextId {
+        ContextId(2 * cpu as u32)
+    }
+
+    pub fn handler(cpu: usize) -> ContextId {
+        ContextId(2 * cpu as u32 + 1)
+    }
+
+    #[inline]
+    pub fn cpu(self) -> usize {
+        self.0 as usize / 2
+    }
+
+    #[inline]
+    pub fn is_handler(self) -> bool {
+        self.0 % 2 == 1
+    }
+}
+
+/// One cache line of this machine, as the next event's is seldom near the last one's.
+#[repr(align(64))]
 pub(crate) struct Context {
-    pub doing: Doing,
     /// Since when it does that; the later part of it, where some of it is accounted for.
     start: Time,
     /// When the line began to come, of an access.
     begin: Time,
     /// When it will be done. While the CPU is interrupted: how much is left, of work.
     done: Time,
-    pub value: u64,
+    /// Of an access; the first is the value from before when it is done.
+    operands: [u64; 2],
+    pub word: u32,
     next_watcher: u32,
+    /// The lock it waits for.
     pub wants: u32,
+    pub doing: Doing,
 }
 
 impl Context {
     fn new() -> Context {
         Context {
-            doing: Doing::Nothing,
             start: Time::ZERO,
             begin: Time::ZERO,
             done: Time::NEVER,
-            value: 0,
+            operands: [0; 2],
+            word: 0,
             next_watcher: NOBODY,
             wants: NOBODY,
+            doing: Doing::Nothing,
         }
     }
 }
 
+/// What every event of a CPU needs: one cache line of this machine, too.
+#[repr(align(64))]
 pub(crate) struct CpuState {
-    pub contexts: [Context; 2],
-    /// Which of its contexts runs.
-    active: usize,
-    pub masked: u32,
-    woken: bool,
-    arrivals: BinaryHeap<Reverse<(Time, u64, Interrupt)>>,
-    /// The time of the first of them.
-    next_arrival: Time,
-    due: VecDeque<Interrupt>,
-    pub random: Random,
     pub spent: Spent,
-    pub operations: u64,
+    /// The first of its interrupts that have not arrived yet.
+    next_arrival: Time,
+    pub masked: u32,
+    /// Whether its handler runs, and not its program.
+    interrupted: bool,
+    /// An interrupt has arrived and waits.
+    is_due: bool,
+    woken: bool,
+}
+
+/// The interrupts of a CPU.
+#[derive(Default)]
+pub(crate) struct Interrupts {
+    arrivals: BinaryHeap<Reverse<(Time, u64, Interrupt)>>,
+    due: VecDeque<Interrupt>,
+    /// How much time its handler took, and how often.
+    pub time: Time,
+    pub taken: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -160,7 +184,7 @@ pub(crate) struct LockTraffic {
 
 pub(crate) struct LockState {
     pub name: u32,
-    /// The context that holds it, twice its CPU's number for the program and one more for the handler.
+    /// The context that holds it.
     pub holder: u32,
     pub readers: u32,
     pub since: Time,
@@ -171,7 +195,11 @@ pub(crate) struct State {
     pub now: Time,
     pub machine: Machine,
     queue: Queue,
+    pub contexts: Vec<Context>,
     pub cpus: Vec<CpuState>,
+    pub interrupts: Vec<Interrupts>,
+    pub randoms: Vec<Random>,
+    pub operations: Vec<u64>,
     pub lines: Vec<Line>,
     pub words: Vec<WordState>,
     pub locks: Vec<LockState>,
@@ -181,31 +209,29 @@ pub(crate) struct State {
     random: Random,
     pub failure: Option<Failure>,
     arrivals: u64,
-    woken: Vec<u32>,
-    /// When what is reported began.
-    window: Time,
+    woken: Vec<ContextId>,
     trace: Option<Trace>,
 }
 
 impl State {
     fn new(machine: Machine, seed: u64) -> State {
         let cpus = machine.cpus();
-        let cpu = |number: usize| CpuState {
-            contexts: [Context::new(), Context::new()],
-            active: PROGRAM,
-            masked: 0,
-            woken: false,
-            arrivals: BinaryHeap::new(),
-            next_arrival: Time::NEVER,
-            due: VecDeque::new(),
-            random: Random::new(seed, number as u64 + 2),
+        let cpu = |_| CpuState {
             spent: Spent::default(),
-            operations: 0,
+            next_arrival: Time::NEVER,
+            masked: 0,
+            interrupted: false,
+            is_due: false,
+            woken: false,
         };
         State {
             now: Time::ZERO,
             queue: Queue::new(cpus),
+            contexts: (0..2 * cpus).map(|_| Context::new()).collect(),
             cpus: (0..cpus).map(cpu).collect(),
+            interrupts: (0..cpus).map(|_| Interrupts::default()).collect(),
+            randoms: (0..cpus as u64).map(|cpu| Random::new(seed, cpu + 2)).collect(),
+            operations: vec![0; cpus],
             lines: Vec::new(),
             words: Vec::new(),
             locks: Vec::new(),
@@ -217,7 +243,6 @@ impl State {
             failure: None,
             arrivals: 0,
             woken: Vec::new(),
-            window: Time::ZERO,
             trace: None,
         }
     }
@@ -230,14 +255,26 @@ impl State {
         }) as u32
     }
 
-    /// The context that runs on a CPU asks for something that takes time.
+    /// The context that runs on a CPU.
     #[inline]
-    fn begin(&mut self, cpu: usize, context: usize) -> &mut Context {
+    fn running(&self, cpu: usize) -> ContextId {
+        ContextId(2 * cpu as u32 + u32::from(self.cpus[cpu].interrupted))
+    }
+
+    #[inline]
+    pub fn context(&mut self, id: ContextId) -> &mut Context {
+        &mut self.contexts[id.0 as usize]
+    }
+
+    /// A context, which is the one that runs on its CPU, asks for something that takes time.
+    #[inline]
+    fn begin(&mut self, id: ContextId) -> &mut Context {
         let now = self.now;
-        let asking = &mut self.cpus[cpu].contexts[context];
+        let asking = self.context(id);
         assert!(
             matches!(asking.doing, Doing::Nothing | Doing::Ready),
-            "CPU {cpu} does one thing at a time, and is asked to do two: await each operation at once"
+            "CPU {} does one thing at a time, and is asked to do two: await each operation at once",
+            id.cpu()
         );
         asking.start = now;
         asking
@@ -245,51 +282,53 @@ impl State {
 
     /// Work, sleep or waiting for interrupts, until `done`.
     #[inline]
-    pub fn ask(&mut self, cpu: usize, context: usize, doing: Doing, mut done: Time) {
-        if matches!(doing, Doing::Sleep) && std::mem::take(&mut self.cpus[cpu].woken) {
+    pub fn ask(&mut self, id: ContextId, doing: Doing, mut done: Time) {
+        if matches!(doing, Doing::Sleep) && std::mem::take(&mut self.cpus[id.cpu()].woken) {
             done = self.now;
         }
-        let asking = self.begin(cpu, context);
+        let asking = self.begin(id);
         (asking.doing, asking.done) = (doing, done);
     }
 
     /// An access of a word's line.
     #[inline]
-    pub fn access(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
-        self.begin(cpu, context);
-        self.bring(cpu, context, word, action);
+    pub fn access(&mut self, id: ContextId, word: u32, action: Action, operands: [u64; 2]) {
+        let asking = self.begin(id);
+        asking.word = word;
+        asking.operands = operands;
+        self.bring(id, word, action);
     }
 
     #[inline]
-    fn bring(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
+    fn bring(&mut self, id: ContextId, word: u32, action: Action) {
         let line = &mut self.lines[self.words[word as usize].line as usize];
-        let writes = !matches!(action, Action::Read);
-        let served = line.access(&self.machine, &mut self.links, cpu, writes, self.now);
-        let asking = &mut self.cpus[cpu].contexts[context];
-        asking.doing = Doing::Access { word, action };
+        let served = line.access(&self.machine, &mut self.links, id.cpu(), action != Action::Read, self.now);
+        let asking = self.context(id);
+        asking.doing = Doing::Access(action);
         asking.begin = served.begin;
         asking.done = served.done;
     }
 
     /// Waits for a write of the line, unless the word has changed or the copy is gone already; then reads.
-    pub fn watch(&mut self, cpu: usize, context: usize, word: u32, seen: u64) {
-        self.begin(cpu, context);
+    pub fn watch(&mut self, id: ContextId, word: u32, seen: u64) {
+        self.begin(id).word = word;
         let WordState { line, value } = self.words[word as usize];
         let line = &mut self.lines[line as usize];
-        if value != seen || !line.has_copy(cpu) {
-            self.bring(cpu, context, word, Action::Read);
+        if value != seen || !line.has_copy(id.cpu()) {
+            self.bring(id, word, Action::Read);
             return;
         }
-        let asking = &mut self.cpus[cpu].contexts[context];
-        asking.doing = Doing::Watch { word };
+        let asking = &mut self.contexts[id.0 as usize];
+        asking.doing = Doing::Watch;
         asking.done = Time::NEVER;
         asking.next_watcher = line.watchers;
-        line.watchers = (2 * cpu + context) as u32;
+        line.watchers = id.0;
     }
 
+    /// What its last access gave.
     #[inline]
-    pub fn value(&self, cpu: usize, context: usize) -> u64 {
-        self.cpus[cpu].contexts[context].value
+    pub fn value(&self, id: ContextId) -> u64 {
+        self.contexts[id.0 as usize].operands[0]
     }
 
     /// The line has been written: everyone who spins on it reads it again, in an order that chance decides.
@@ -297,23 +336,22 @@ impl State {
         let mut watcher = std::mem::replace(&mut self.lines[line as usize].watchers, NOBODY);
         let mut woken = std::mem::take(&mut self.woken);
         while watcher != NOBODY {
-            woken.push(watcher);
-            let context = &mut self.cpus[watcher as usize / 2].contexts[watcher as usize % 2];
-            watcher = std::mem::replace(&mut context.next_watcher, NOBODY);
+            let id = ContextId(watcher);
+            woken.push(id);
+            watcher = std::mem::replace(&mut self.context(id).next_watcher, NOBODY);
         }
         self.random.shuffle(&mut woken);
-        for watcher in woken.drain(..) {
-            let (cpu, context) = (watcher as usize / 2, watcher as usize % 2);
-            let Doing::Watch { word } = self.cpus[cpu].contexts[context].doing else {
-                unreachable!("who is on the list watches")
-            };
-            if self.cpus[cpu].active == context {
-                self.account(cpu, context);
-                self.cpus[cpu].contexts[context].start = self.now;
-                self.bring(cpu, context, word, Action::Read);
-                self.schedule(cpu);
+        for id in woken.drain(..) {
+            if self.running(id.cpu()) == id {
+                self.account(id);
+                let now = self.now;
+                let context = self.context(id);
+                context.start = now;
+                let word = context.word;
+                self.bring(id, word, Action::Read);
+                self.schedule(id.cpu());
             } else {
-                self.cpus[cpu].contexts[context].doing = Doing::Written { word };
+                self.context(id).doing = Doing::Written;
             }
         }
         self.woken = woken;
@@ -322,26 +360,27 @@ impl State {
     /// Puts the CPU's next event into the queue.
     #[inline]
     fn schedule(&mut self, cpu: usize) {
-        let state = &self.cpus[cpu];
-        self.queue.set(cpu, state.contexts[state.active].done.min(state.next_arrival));
+        let done = self.contexts[self.running(cpu).0 as usize].done;
+        self.queue.set(cpu, done.min(self.cpus[cpu].next_arrival));
     }
 
     /// Deals with the CPU's next event, whose time has come. True if its program or handler can go on.
     #[inline]
     fn event(&mut self, cpu: usize) -> bool {
-        if self.cpus[cpu].next_arrival <= self.now {
+        let state = &self.cpus[cpu];
+        if state.next_arrival <= self.now {
             self.arrival(cpu);
             return self.interrupt_or_schedule(cpu);
         }
-        let active = self.cpus[cpu].active;
-        self.account(cpu, active);
-        let context = &mut self.cpus[cpu].contexts[active];
+        let deliver = state.is_due && !state.interrupted && state.masked == 0;
+        let id = self.running(cpu);
+        self.account(id);
+        let context = self.context(id);
         let done = std::mem::replace(&mut context.doing, Doing::Ready);
-        if let Doing::Access { word, action } = done {
-            self.apply(cpu, active, word, action);
+        if let Doing::Access(action) = done {
+            self.apply(id, action);
         }
-        let state = &self.cpus[cpu];
-        if !state.due.is_empty() && active == PROGRAM && state.masked == 0 {
+        if deliver {
             self.deliver(cpu);
         }
         true
@@ -349,25 +388,24 @@ impl State {
 
     /// The interrupt that has arrived becomes due.
     fn arrival(&mut self, cpu: usize) {
+        let interrupts = &mut self.interrupts[cpu];
+        let Reverse((_, _, interrupt)) = interrupts.arrivals.pop().expect("it has arrived");
+        interrupts.due.push_back(interrupt);
+        let next = interrupts.arrivals.peek().map_or(Time::NEVER, |Reverse((time, ..))| *time);
         let state = &mut self.cpus[cpu];
-        let Reverse((_, _, interrupt)) = state.arrivals.pop().expect("it has arrived");
-        state.due.push_back(interrupt);
-        state.next_arrival = state.arrivals.peek().map_or(Time::NEVER, |Reverse((time, ..))| *time);
+        (state.next_arrival, state.is_due) = (next, true);
     }
 
     /// Takes a due interrupt at once where the program can be interrupted. True if the handler can go on.
     fn interrupt_or_schedule(&mut self, cpu: usize) -> bool {
-        let state = &self.cpus[cpu];
-        let program = &state.contexts[PROGRAM];
-        let interruptible =
-            state.active == PROGRAM && state.masked == 0 && !matches!(program.doing, Doing::Access { .. });
-        if !interruptible || state.due.is_empty() {
+        let (now, id, state) = (self.now, ContextId::program(cpu), &self.cpus[cpu]);
+        let busy = matches!(self.contexts[id.0 as usize].doing, Doing::Access(_));
+        if state.interrupted || state.masked != 0 || !state.is_due || busy {
             self.schedule(cpu);
             return false;
         }
-        self.account(cpu, PROGRAM);
-        let now = self.now;
-        let program = &mut self.cpus[cpu].contexts[PROGRAM];
+        self.account(id);
+        let program = self.context(id);
         if let Doing::Work(_) = program.doing {
             program.done -= now; // what is left of it
         }
@@ -376,31 +414,35 @@ impl State {
     }
 
     fn deliver(&mut self, cpu: usize) {
-        let state = &mut self.cpus[cpu];
-        let interrupt = state.due.pop_front().expect("an interrupt is due");
-        state.active = HANDLER;
-        let handler = &mut state.contexts[HANDLER];
-        debug_assert!(matches!(handler.doing, Doing::AwaitInterrupt));
+        let interrupts = &mut self.interrupts[cpu];
+        let interrupt = interrupts.due.pop_front().expect("an interrupt is due");
+        interrupts.taken += 1;
+        self.cpus[cpu].is_due = !interrupts.due.is_empty();
+        self.cpus[cpu].interrupted = true;
+        let now = self.now;
+        let handler = self.context(ContextId::handler(cpu));
+        assert!(
+            matches!(handler.doing, Doing::AwaitInterrupt),
+            "CPU {cpu} is interrupted, and has no handler"
+        );
         handler.doing = Doing::Ready;
-        handler.start = self.now;
-        handler.value = encode(interrupt);
-        state.spent.interrupts += 1;
+        handler.start = now;
+        handler.operands[0] = encode(interrupt);
     }
 
     /// After a context has run as far as it can. True if a context of this CPU can go on at once.
     #[inline]
     fn settle(&mut self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
-        if state.active == HANDLER {
-            match state.contexts[HANDLER].doing {
-                Doing::AwaitInterrupt if state.due.is_empty() => return self.resume_program(cpu),
-                Doing::AwaitInterrupt => {
-                    self.deliver(cpu);
-                    return true;
+        if state.interrupted {
+            if let Doing::AwaitInterrupt = self.contexts[ContextId::handler(cpu).0 as usize].doing {
+                if !state.is_due {
+                    return self.resume_program(cpu);
                 }
-                _ => {}
+                self.deliver(cpu);
+                return true;
             }
-        } else if !state.due.is_empty() {
+        } else if state.is_due {
             return self.interrupt_or_schedule(cpu);
         }
         self.schedule(cpu);
@@ -408,16 +450,18 @@ impl State {
     }
 
     fn resume_program(&mut self, cpu: usize) -> bool {
-        let now = self.now;
-        let state = &mut self.cpus[cpu];
-        state.active = PROGRAM;
-        let program = &mut state.contexts[PROGRAM];
+        let (now, id) = (self.now, ContextId::program(cpu));
+        self.cpus[cpu].interrupted = false;
+        let program = self.context(id);
         program.start = now;
         match program.doing {
             Doing::Ready => return true,
             Doing::Work(_) => program.done += now,
             Doing::Sleep => program.done = program.done.max(now),
-            Doing::Written { word } => self.bring(cpu, PROGRAM, word, Action::Read),
+            Doing::Written => {
+                let word = program.word;
+                self.bring(id, word, Action::Read);
+            }
             _ => {}
         }
         self.schedule(cpu);
@@ -425,37 +469,37 @@ impl State {
     }
 
     #[inline]
-    fn apply(&mut self, cpu: usize, context: usize, word: u32, action: Action) {
+    fn apply(&mut self, id: ContextId, action: Action) {
+        let Context { operands: [first, second], word, .. } = self.contexts[id.0 as usize];
         let WordState { line, value } = &mut self.words[word as usize];
         let (line, before) = (*line, *value);
         *value = match action {
             Action::Read => before,
-            Action::Replace { mask, value } => before & !mask | value & mask,
-            Action::Add(more) => before.wrapping_add(more),
-            Action::And(mask) => before & mask,
-            Action::Or(mask) => before | mask,
-            Action::CompareExchange { old, new } if before == old => new,
-            Action::CompareExchange { .. } => before,
+            Action::Add => before.wrapping_add(first),
+            Action::And => before & first,
+            Action::Or => before | first,
+            Action::Replace => before & !second | first & second,
+            Action::CompareExchange if before == first => second,
+            Action::CompareExchange => before,
         };
-        self.cpus[cpu].contexts[context].value = before;
-        if !matches!(action, Action::Read) && self.lines[line as usize].watchers != NOBODY {
+        self.context(id).operands[0] = before;
+        if action != Action::Read && self.lines[line as usize].watchers != NOBODY {
             self.wake_watchers(line);
         }
     }
 
     /// Adds the time since the context's start, up to now, to what it was spent on.
     #[inline]
-    fn account(&mut self, cpu: usize, context: usize) {
+    fn account(&mut self, id: ContextId) {
         let now = self.now;
-        let state = &mut self.cpus[cpu];
-        let Context { doing, start, begin, done, .. } = state.contexts[context];
+        let Context { doing, start, begin, done, .. } = self.contexts[id.0 as usize];
         let elapsed = now - start;
-        let spent = &mut state.spent;
+        let spent = &mut self.cpus[id.cpu()].spent;
         match doing {
             Doing::Work(Mode::User) => spent.user += elapsed,
             Doing::Work(Mode::Kernel) => spent.work += elapsed,
-            Doing::Work(Mode::Spin) => spent.spinning += elapsed,
-            Doing::Access { .. } => {
+            Doing::Work(Mode::Spin) | Doing::Watch => spent.spinning += elapsed,
+            Doing::Access(_) => {
                 let served = begin.max(start).min(now);
                 spent.queueing += served - start;
                 if done - begin <= self.machine.hit {
@@ -464,37 +508,38 @@ impl State {
                     spent.transfer += now - served;
                 }
             }
-            Doing::Watch { .. } => spent.spinning += elapsed,
             Doing::Sleep | Doing::Idle => spent.idle += elapsed,
-            Doing::Nothing if context == PROGRAM => spent.idle += elapsed,
+            Doing::Nothing if !id.is_handler() => spent.idle += elapsed,
             _ => {}
         }
-        if context == HANDLER {
-            spent.interrupt += elapsed;
+        if id.is_handler() {
+            self.interrupts[id.cpu()].time += elapsed;
         }
         if self.trace.is_some() {
-            self.trace_span(cpu, context);
+            self.trace_span(id);
         }
     }
 
     #[cold]
-    fn trace_span(&mut self, cpu: usize, context: usize) {
-        let Context { doing, start, begin, .. } = self.cpus[cpu].contexts[context];
+    fn trace_span(&mut self, id: ContextId) {
+        let Context { doing, start, begin, word, .. } = self.contexts[id.0 as usize];
         let now = self.now;
-        let line_of = |word: u32| {
-            let line = &self.lines[self.words[word as usize].line as usize];
-            self.names[line.name as usize].clone()
-        };
-        let (what, line) = match doing {
-            Doing::Work(Mode::User) => ("user", String::new()),
-            Doing::Work(Mode::Kernel) => ("work", String::new()),
-            Doing::Work(Mode::Spin) => ("spin", String::new()),
-            Doing::Access { word, .. } => ("transfer", line_of(word)),
-            Doing::Watch { word } => ("spin", line_of(word)),
-            Doing::Sleep | Doing::Idle | Doing::Nothing => ("idle", String::new()),
+        let what = match doing {
+            Doing::Work(Mode::User) => "user",
+            Doing::Work(Mode::Kernel) => "work",
+            Doing::Work(Mode::Spin) | Doing::Watch => "spin",
+            Doing::Access(_) => "transfer",
+            Doing::Sleep | Doing::Idle | Doing::Nothing => "idle",
             _ => return,
         };
-        let interrupt = context == HANDLER;
+        let line = match doing {
+            Doing::Access(_) | Doing::Watch => {
+                let line = &self.lines[self.words[word as usize].line as usize];
+                self.names[line.name as usize].clone()
+            }
+            _ => String::new(),
+        };
+        let (cpu, interrupt) = (id.cpu(), id.is_handler());
         let Some(trace) = &mut self.trace else { return };
         let begin = if what == "transfer" { begin.max(start).min(now) } else { start };
         if begin > start {
@@ -503,16 +548,15 @@ impl State {
         trace.add(Span { cpu, what, line, start: begin, end: now, interrupt });
     }
 
-    /// Wakes a CPU's program `latency` from now; one that is not asleep will not fall asleep next time.
+    /// Wakes a CPU's program at a time; one that is not asleep will not fall asleep next time.
     pub fn wake(&mut self, cpu: usize, at: Time) {
-        let state = &mut self.cpus[cpu];
-        let program = &mut state.contexts[PROGRAM];
+        let program = self.context(ContextId::program(cpu));
         if !matches!(program.doing, Doing::Sleep) {
-            state.woken = true;
+            self.cpus[cpu].woken = true;
             return;
         }
         program.done = program.done.min(at);
-        if state.active == PROGRAM {
+        if !self.cpus[cpu].interrupted {
             self.schedule(cpu);
         }
     }
@@ -520,29 +564,26 @@ impl State {
     /// An interrupt will arrive at a CPU.
     pub fn send(&mut self, cpu: usize, at: Time, interrupt: Interrupt) {
         self.arrivals += 1;
-        let state = &mut self.cpus[cpu];
-        state.arrivals.push(Reverse((at, self.arrivals, interrupt)));
-        state.next_arrival = state.next_arrival.min(at);
+        self.interrupts[cpu].arrivals.push(Reverse((at, self.arrivals, interrupt)));
+        let next = &mut self.cpus[cpu].next_arrival;
+        *next = at.min(*next);
         self.schedule(cpu);
     }
 
     /// Forgets what has been counted so far, and counts from now on.
     fn open_window(&mut self) {
-        self.window = self.now;
+        self.close_window();
         for cpu in 0..self.cpus.len() {
-            let active = self.cpus[cpu].active;
-            self.account(cpu, active);
-            let state = &mut self.cpus[cpu];
-            state.spent = Spent::default();
-            state.operations = 0;
-            state.contexts[active].start = self.now;
+            self.cpus[cpu].spent = Spent::default();
+            self.interrupts[cpu].time = Time::ZERO;
+            self.interrupts[cpu].taken = 0;
         }
+        self.operations.fill(0);
         for line in &mut self.lines {
             line.traffic = Traffic::default();
         }
         for lock in &mut self.locks {
             lock.traffic = LockTraffic::default();
-            lock.since = self.now;
         }
         for (_, count) in &mut self.counters {
             *count = 0;
@@ -552,9 +593,9 @@ impl State {
     /// Accounts for what is still going on.
     fn close_window(&mut self) {
         for cpu in 0..self.cpus.len() {
-            let active = self.cpus[cpu].active;
-            self.account(cpu, active);
-            self.cpus[cpu].contexts[active].start = self.now;
+            let id = self.running(cpu);
+            self.account(id);
+            self.contexts[id.0 as usize].start = self.now;
         }
         for lock in &mut self.locks {
             if lock.holder != NOBODY {
@@ -566,21 +607,17 @@ impl State {
 
     /// Whether a context that wants a lock waits for itself in the end. Whoever waits for a program waits for the
     /// handler that interrupts it, too.
-    pub fn is_deadlocked(&self, context: u32) -> bool {
-        let mut at = context;
-        for _ in 0..2 * self.cpus.len() {
-            let contexts = &self.cpus[at as usize / 2].contexts;
-            let handler = contexts[HANDLER].wants;
-            let wants = if at as usize % 2 == HANDLER || handler != NOBODY {
-                handler
-            } else {
-                contexts[PROGRAM].wants
-            };
-            if wants == NOBODY || self.locks[wants as usize].holder == NOBODY {
+    pub fn is_deadlocked(&self, id: ContextId) -> bool {
+        let mut at = id;
+        for _ in 0..self.contexts.len() {
+            let wants = |id: ContextId| self.contexts[id.0 as usize].wants;
+            let handler = wants(ContextId::handler(at.cpu()));
+            let lock = if at.is_handler() || handler != NOBODY { handler } else { wants(at) };
+            if lock == NOBODY || self.locks[lock as usize].holder == NOBODY {
                 return false;
             }
-            at = self.locks[wants as usize].holder;
-            if at / 2 == context / 2 && (at == context || context as usize % 2 == HANDLER) {
+            at = ContextId(self.locks[lock as usize].holder);
+            if at == id || id.is_handler() && at.cpu() == id.cpu() {
                 return true;
             }
         }
@@ -588,7 +625,8 @@ impl State {
     }
 
     fn all_are_done(&self) -> bool {
-        self.cpus.iter().all(|cpu| matches!(cpu.contexts[PROGRAM].doing, Doing::Nothing | Doing::Idle))
+        let mut programs = self.contexts.iter().step_by(2);
+        programs.all(|program| matches!(program.doing, Doing::Nothing | Doing::Idle))
     }
 }
 
@@ -637,7 +675,8 @@ type Program = Pin<Box<dyn Future<Output = ()>>>;
 /// Programs on the CPUs of a machine.
 pub struct Simulation {
     state: Rc<RefCell<State>>,
-    programs: Vec<[Option<Program>; 2]>,
+    /// By the context's number.
+    programs: Vec<Option<Program>>,
     queue_nodes: Option<Rc<QueueNodes>>,
     events: u64,
 }
@@ -645,7 +684,7 @@ pub struct Simulation {
 impl Simulation {
     /// A machine on which nothing runs yet. The seed determines everything that chance decides.
     pub fn new(machine: Machine, seed: u64) -> Simulation {
-        let programs = (0..machine.cpus()).map(|_| [None, None]).collect();
+        let programs = (0..2 * machine.cpus()).map(|_| None).collect();
         Simulation {
             state: Rc::new(RefCell::new(State::new(machine, seed))),
             programs,
@@ -656,7 +695,7 @@ impl Simulation {
 
     /// How many CPUs the machine has.
     pub fn cpus(&self) -> usize {
-        self.programs.len()
+        self.programs.len() / 2
     }
 
     /// The machine.
@@ -722,16 +761,16 @@ impl Simulation {
 
     /// What a CPU does.
     pub fn program<F: Future<Output = ()> + 'static>(&mut self, cpu: usize, program: impl FnOnce(Cpu) -> F) {
-        let handle = Cpu::new(Rc::clone(&self.state), cpu, PROGRAM);
-        self.programs[cpu][PROGRAM] = Some(Box::pin(program(handle)));
-        self.state.borrow_mut().cpus[cpu].contexts[PROGRAM].doing = Doing::Ready;
+        let id = ContextId::program(cpu);
+        self.programs[id.0 as usize] = Some(Box::pin(program(Cpu::new(Rc::clone(&self.state), id))));
+        self.state.borrow_mut().context(id).doing = Doing::Ready;
     }
 
     /// What a CPU does when it is interrupted: a loop around `cpu.interrupt().await`.
     pub fn handler<F: Future<Output = ()> + 'static>(&mut self, cpu: usize, handler: impl FnOnce(Cpu) -> F) {
-        let handle = Cpu::new(Rc::clone(&self.state), cpu, HANDLER);
-        self.programs[cpu][HANDLER] = Some(Box::pin(handler(handle)));
-        self.state.borrow_mut().cpus[cpu].active = HANDLER;
+        let id = ContextId::handler(cpu);
+        self.programs[id.0 as usize] = Some(Box::pin(handler(Cpu::new(Rc::clone(&self.state), id))));
+        self.state.borrow_mut().cpus[cpu].interrupted = true; // until it awaits the first interrupt
     }
 
     /// Lets time pass, and reports where it went.
@@ -798,12 +837,12 @@ impl Simulation {
         mut state: RefMut<'a, State>,
     ) -> RefMut<'a, State> {
         loop {
-            let active = state.cpus[cpu].active;
-            if let Some(program) = &mut self.programs[cpu][active] {
+            let id = state.running(cpu);
+            if let Some(program) = &mut self.programs[id.0 as usize] {
                 drop(state);
                 let polled = program.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
                 state = shared.borrow_mut();
-                let context = &mut state.cpus[cpu].contexts[active];
+                let context = state.context(id);
                 match polled {
                     Poll::Pending => assert!(
                         !matches!(context.doing, Doing::Nothing | Doing::Ready),
@@ -811,11 +850,11 @@ impl Simulation {
                     ),
                     Poll::Ready(()) => {
                         assert!(
-                            active == PROGRAM,
+                            !id.is_handler(),
                             "a handler is a loop around cpu.interrupt(): CPU {cpu}'s has ended"
                         );
                         (context.doing, context.done) = (Doing::Nothing, Time::NEVER);
-                        self.programs[cpu][active] = None;
+                        self.programs[id.0 as usize] = None;
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::{Doing, LockId, PROGRAM, State};
+use crate::engine::{ContextId, Doing, LockId, State};
 use crate::line::NOBODY;
 
 /// Why a run ended early.
@@ -43,8 +43,11 @@ impl Failure {
 
     pub(crate) fn two_holders(state: &State, lock: LockId, cpu: usize, holder: u32) -> Failure {
         let name = lock_name(state, lock.0);
-        let other =
-            if holder == NOBODY { "readers hold".into() } else { format!("CPU {} holds", holder / 2) };
+        let other = if holder == NOBODY {
+            "readers hold".into()
+        } else {
+            format!("CPU {} holds", ContextId(holder).cpu())
+        };
         Failure::Broken(format!("at {}, CPU {cpu} takes lock {name}, which {other}", state.now))
     }
 
@@ -69,18 +72,19 @@ fn who_waits(state: &State) -> String {
 }
 
 fn waits(state: &State, cpu: usize) -> Option<String> {
-    let wanted =
-        state.cpus[cpu].contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NOBODY);
+    let program = ContextId::program(cpu).0 as usize;
+    let contexts = &state.contexts[program..program + 2];
+    let wanted = contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NOBODY);
     if let Some(lock) = wanted {
         let holder = match state.locks[lock as usize].holder {
             NOBODY => "which nobody holds".into(),
-            holder => format!("held by CPU {}", holder / 2),
+            holder => format!("held by CPU {}", ContextId(holder).cpu()),
         };
         return Some(format!("CPU {cpu} waits for lock {}, {holder}", lock_name(state, lock)));
     }
-    match state.cpus[cpu].contexts[PROGRAM].doing {
-        Doing::Watch { word } => {
-            let line = &state.lines[state.words[word as usize].line as usize];
+    match contexts[0].doing {
+        Doing::Watch => {
+            let line = &state.lines[state.words[contexts[0].word as usize].line as usize];
             Some(format!("CPU {cpu} waits for a write of {}", state.names[line.name as usize]))
         }
         Doing::Sleep => Some(format!("CPU {cpu} sleeps")),

@@ -191,7 +191,8 @@ fn fill(dict: &Bound<'_, PyDict>, report: &Report, figures: &[Figure]) -> PyResu
     cpus.set_item("transfer_ns", column(|spent| spent.transfer))?;
     cpus.set_item("spinning_ns", column(|spent| spent.spinning))?;
     cpus.set_item("idle_ns", column(|spent| spent.idle))?;
-    cpus.set_item("interrupt_ns", column(|spent| spent.interrupt))?;
+    let interrupt: Vec<f64> = report.interrupts.iter().map(|(time, _)| time.as_ns()).collect();
+    cpus.set_item("interrupt_ns", interrupt)?;
     cpus.set_item("operations", &report.operations_of)?;
     dict.set_item("cpus", cpus)?;
 

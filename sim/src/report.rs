@@ -21,10 +21,6 @@ pub struct Spent {
     pub spinning: Time,
     /// Nothing to do.
     pub idle: Time,
-    /// How much of this was in the interrupt handler.
-    pub interrupt: Time,
-    /// How many interrupts it took.
-    pub interrupts: u64,
 }
 
 impl Spent {
@@ -42,8 +38,6 @@ impl AddAssign for Spent {
         self.transfer += other.transfer;
         self.spinning += other.spinning;
         self.idle += other.idle;
-        self.interrupt += other.interrupt;
-        self.interrupts += other.interrupts;
     }
 }
 
@@ -80,6 +74,8 @@ pub struct Report {
     /// Operations done, of all CPUs.
     pub operations: u64,
     pub cpus: Vec<Spent>,
+    /// How much of each CPU's time was in its interrupt handler, and how many interrupts it took.
+    pub interrupts: Vec<(Time, u64)>,
     /// Operations done by each CPU.
     pub operations_of: Vec<u64>,
     pub lines: Vec<LineReport>,
@@ -94,9 +90,10 @@ impl Report {
         Report {
             elapsed,
             events,
-            operations: state.cpus.iter().map(|cpu| cpu.operations).sum(),
+            operations: state.operations.iter().sum(),
             cpus: state.cpus.iter().map(|cpu| cpu.spent).collect(),
-            operations_of: state.cpus.iter().map(|cpu| cpu.operations).collect(),
+            interrupts: state.interrupts.iter().map(|of| (of.time, of.taken)).collect(),
+            operations_of: state.operations.clone(),
             lines: lines(state),
             locks: locks(state),
             counters: state.counters.clone(),
