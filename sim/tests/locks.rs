@@ -20,6 +20,8 @@ fn machines() -> impl Strategy<Value = String> {
             node = "node"
             hit_ns = {hit}
             memory_ns = {memory}
+            wakeup_ns = {far}
+            ipi_ns = {middle}
             [[level]]
             name = "socket"
             count = {sockets}
