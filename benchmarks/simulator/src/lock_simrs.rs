@@ -31,7 +31,13 @@ struct Model {
 impl Component for Tasks {
     type Event = Event;
 
-    fn process_event(&self, own: ComponentId<Event>, event: &Event, scheduler: &mut Scheduler, state: &mut State) {
+    fn process_event(
+        &self,
+        own: ComponentId<Event>,
+        event: &Event,
+        scheduler: &mut Scheduler,
+        state: &mut State,
+    ) {
         let now = scheduler.time().as_nanos() as u64;
         let model = state.get_mut(self.state).expect("it is there");
         match *event {
@@ -61,7 +67,8 @@ pub fn simulate(tasks: usize, until: u64) -> History {
     let mut simulation = Simulation::default();
     let mut thinking: Vec<Thinking> = (0..tasks).map(Thinking::of).collect();
     let first: Vec<u64> = thinking.iter_mut().map(Thinking::next).collect();
-    let model = Model { thinking, held: false, waiting: VecDeque::new(), history: Rc::clone(&history), until };
+    let model =
+        Model { thinking, held: false, waiting: VecDeque::new(), history: Rc::clone(&history), until };
     let state = simulation.state.insert(model);
     let component = simulation.add_component(Tasks { state });
     for (task, thinks) in first.into_iter().enumerate() {
