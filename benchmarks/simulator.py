@@ -29,12 +29,11 @@ SIMPY = "simpy==4.1.2"
 ROUNDS = 5
 TASKS = (8, 64, 512)
 CPUS = (8, 64, 512, 4096, 16384)
-EVENTS = 4_000_000
-SECONDS = {"bigiron": 200, "simrs": 200, "SimPy": 2}  # of virtual time, as long as each takes about as long
+EVENTS = 20_000_000
+OPERATIONS = {"bigiron": 2_000_000, "simrs": 2_000_000, "SimPy": 20_000}  # as many as take long enough
+THINK_S, HOLD_S = 10e-3, 100e-6  # as in simulator/src/main.rs and lock_simpy.py
 
 GOALS = {"SimPy": 100, "simrs": 2}
-EVENTS_PER_S = 20e6
-BYTES_PER_CPU = 1024
 
 
 def set_up() -> dict[str, list[str]]:
@@ -63,32 +62,52 @@ def run(command: list[str], *arguments: int) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
+def until(tasks: int, operations: int) -> int:
+    """Picoseconds in which the model does about so many operations."""
+    return round(operations * max((THINK_S + HOLD_S) / tasks, HOLD_S) * 1e12)
+
+
 def compare_engines(engines: dict[str, list[str]]) -> Table:
     """Operations a second of the contended lock, and that all have the same."""
-    table = Table(title=f"Contended lock: operations simulated a second of CPU time, median of {ROUNDS}, in turn")
-    for heading in ("tasks", *SECONDS, *(f"bigiron / {peer} (goal {goal})" for peer, goal in GOALS.items())):
+    table = Table(
+        title=f"Contended lock: operations simulated a second of CPU time, median of {ROUNDS}, in turn"
+    )
+    for heading in (
+        "tasks",
+        *OPERATIONS,
+        *(f"bigiron / {peer} (goal {goal})" for peer, goal in GOALS.items()),
+    ):
         table.add_column(heading, justify="right")
     for tasks in TASKS:
-        picoseconds = SECONDS["SimPy"] * 10**12
-        histories = {name: run(engines[name], tasks, picoseconds) for name in SECONDS}
+        histories = {
+            name: run(engines[name], tasks, until(tasks, OPERATIONS["SimPy"])) for name in OPERATIONS
+        }
         different = {(result["operations"], result["moments"]) for result in histories.values()}
         if len(different) > 1:
             raise SystemExit(f"{tasks} tasks: the engines differ: {histories}")
-        rates: dict[str, list[float]] = {name: [] for name in SECONDS}
+        rates: dict[str, list[float]] = {name: [] for name in OPERATIONS}
         for _round in range(ROUNDS):
-            for name, seconds in SECONDS.items():
-                result = run(engines[name], tasks, seconds * 10**12)
+            for name, operations in OPERATIONS.items():
+                result = run(engines[name], tasks, until(tasks, operations))
                 rates[name].append(result["operations"] / result["seconds"])
         rate = {name: median(values) for name, values in rates.items()}
         ratios = [f"{rate['bigiron'] / rate[peer]:.3g}" for peer in GOALS]
-        table.add_row(str(tasks), *(f"{rate[name]:,.0f}" for name in SECONDS), *ratios)
+        table.add_row(str(tasks), *(f"{rate[name]:,.0f}" for name in OPERATIONS), *ratios)
     return table
 
 
 def by_cpus(engines: dict[str, list[str]]) -> Table:
     """Events a second and bytes a CPU, by the number of CPUs."""
-    table = Table(title=f"MCS lock: bigiron's engine by the number of CPUs, one core, median of {ROUNDS}, in turn")
-    for heading in ("CPUs", "events/s (goal 20 million at 512)", "ns/event", "ns/event per log2 N", "bytes/CPU (goal 1024)"):
+    table = Table(
+        title=f"MCS lock: bigiron's engine by the number of CPUs, one core, median of {ROUNDS}, in turn"
+    )
+    for heading in (
+        "CPUs",
+        "events/s (goal 20 million at 512)",
+        "ns/event",
+        "ns/event per log2 N",
+        "bytes/CPU (goal 1024)",
+    ):
         table.add_column(heading, justify="right")
     results: dict[int, list[dict[str, float]]] = {cpus: [] for cpus in CPUS}
     for _round in range(ROUNDS):
@@ -98,7 +117,12 @@ def by_cpus(engines: dict[str, list[str]]) -> Table:
         seconds = median(result["seconds"] / result["events"] for result in measured)
         size = median(result["bytes"] for result in measured) / cpus
         levels = cpus.bit_length() - 1
-        cells = (f"{1 / seconds:,.0f}", f"{seconds * 1e9:.1f}", f"{seconds * 1e9 / levels:.2f}", f"{size:,.0f}")
+        cells = (
+            f"{1 / seconds:,.0f}",
+            f"{seconds * 1e9:.1f}",
+            f"{seconds * 1e9 / levels:.2f}",
+            f"{size:,.0f}",
+        )
         table.add_row(str(cpus), *cells)
     return table
 

@@ -5,7 +5,8 @@ use crate::engine::{Simulation, Word};
 /// The nodes in which CPUs queue for a lock: four a CPU, on one line, as `kernel/locking/qspinlock.c` has them (one
 /// each for a task, a softirq, a hardirq and an NMI).
 pub struct QueueNodes {
-    words: Vec<[Word; NODES * 2]>,
+    /// The first of the words: each CPU has NODES times two, one CPU's after the other's.
+    first: u32,
     /// Which of a CPU's nodes are in use, one bit each.
     used: Vec<Cell<u8>>,
     numa: Vec<u16>,
@@ -27,14 +28,16 @@ pub(crate) struct Node {
 impl QueueNodes {
     pub(crate) fn new(sim: &mut Simulation) -> QueueNodes {
         let machine = sim.machine();
-        let words = (0..sim.cpus())
-            .map(|cpu| {
-                let line = sim.line("queue node", machine.node_of(cpu));
-                std::array::from_fn(|_| sim.word_on(line))
-            })
-            .collect();
-        let numa = (0..sim.cpus()).map(|cpu| machine.node_of(cpu) as u16).collect();
-        QueueNodes { words, used: vec![Cell::new(0); sim.cpus()], numa }
+        let numa: Vec<u16> = (0..sim.cpus()).map(|cpu| machine.node_of(cpu) as u16).collect();
+        let mut first = None;
+        for &node in &numa {
+            let line = sim.line("queue node", node as usize);
+            for _ in 0..NODES * 2 {
+                let Word(word) = sim.word_on(line);
+                first.get_or_insert(word);
+            }
+        }
+        QueueNodes { first: first.expect("a machine has a CPU"), used: vec![Cell::new(0); sim.cpus()], numa }
     }
 
     /// A node of the CPU's that is free, to be given back with `free`.
@@ -58,9 +61,7 @@ impl QueueNodes {
     }
 
     pub(crate) fn node(&self, name: u64) -> Node {
-        let number = name as usize - 1;
-        let words = &self.words[number / NODES];
-        let first = number % NODES * 2;
-        Node { name, locked: words[first], next: words[first + 1] }
+        let word = self.first + 2 * (name as u32 - 1);
+        Node { name, locked: Word(word), next: Word(word + 1) }
     }
 }
