@@ -41,12 +41,14 @@ impl Queue {
     #[inline]
     pub fn set(&mut self, cpu: usize, time: Time) {
         let mut winner = if time > self.horizon() { NEVER } else { time.ps() << self.cpu_bits | cpu as u64 };
+        let nodes = &mut self.nodes[..];
+        let last = nodes.len() - 1; // all ones: masked with it, an index needs no check
         let mut node = self.leaves + cpu;
-        self.nodes[node] = winner;
-        while node > 1 {
-            winner = winner.min(self.nodes[node ^ 1]);
+        nodes[node & last] = winner;
+        for _ in 0..self.cpu_bits {
+            winner = winner.min(nodes[(node ^ 1) & last]);
             node >>= 1;
-            self.nodes[node] = winner;
+            nodes[node & last] = winner;
         }
     }
 }
