@@ -1,15 +1,16 @@
 """How fast the simulator is: against SimPy and another engine in Rust, and by the number of CPUs.
 
-The contended lock is one model in three engines: tasks think for a random time, wait for one lock, first come first
-served, and hold it for a fixed time. All draw the same random numbers, and all must give the same history: as many
-operations, at the same moments. bigiron's is a program a task and keeps its accounts (where each task's time went, who
-holds the lock, that nobody else does); SimPy's is a process a task; simrs has no processes, its model is one component
-with an event for each end of thinking and of holding. They run in turn. Times are CPU times, as this machine may be busy.
+The contended lock is one model in three engines: tasks think for a random time, wait for one lock, first
+come first served, and hold it for a fixed time. All draw the same random numbers, and all must give the same
+history: as many operations, at the same moments. bigiron's is a program a task and keeps its accounts
+(where each task's time went, who holds the lock, that nobody else does); SimPy's is a process a task; simrs
+has no processes: one component gets an event for each end of thinking and of holding. They run in turn.
+Times are CPU times, as this machine may be busy.
 
-The second table is bigiron's alone: MCS locks on cache lines, as `bigiron simulate lock-bound` has them, with tasks so
-many that the lock is always held. An event is what the engine takes off its queue: the end of a piece of work, a memory
-access that is done, the end of a sleep, an interrupt that arrives. Bytes are what the process has grown by, the tasks'
-own state among it.
+The second table is bigiron's alone: MCS locks on cache lines, with so many tasks that the lock is always held.
+An event is what the engine takes off its queue: the end of a piece of work, a memory access that is done, the
+end of a sleep, an interrupt that arrives. Bytes are what the process has grown by, the design's own state among
+it: with an MCS lock that is a queue node and a program of a few hundred bytes for each CPU.
 """
 
 import json

@@ -864,3 +864,20 @@ impl Simulation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_costs_less_than_a_kibibyte() {
+        let contexts = 2 * size_of::<Context>() + size_of::<CpuState>() + size_of::<Interrupts>();
+        let columns = size_of::<Random>() + size_of::<u64>(); // and the operations
+        let queue = 2 * 2 * size_of::<u64>(); // at worst, one CPU more than a power of two
+        let machine = size_of::<u32>() + size_of::<u16>();
+        let programs = 2 * size_of::<Option<Program>>();
+        let report = size_of::<Spent>() + size_of::<(Time, u64)>() + size_of::<u64>();
+        let all = contexts + columns + queue + machine + programs + report;
+        assert!(all <= 512, "{all} bytes");
+    }
+}

@@ -9,7 +9,7 @@ use std::time::Instant;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 50;
 
 /// A line of its own, and the one beside it that prefetchers bring along.
 #[repr(align(128))]
@@ -20,7 +20,7 @@ pub fn hit(cpu: usize) -> io::Result<f64> {
     on(cpu, || {
         const LOADS: usize = 100_000;
         let chain = std::hint::black_box([0usize; 8]);
-        median(|| {
+        least(|| {
             let mut at = 0; // what was loaded is the next address, so that loads come one after the other
             for _ in 0..LOADS {
                 at = std::hint::black_box(&chain)[at];
@@ -33,7 +33,7 @@ pub fn hit(cpu: usize) -> io::Result<f64> {
 
 /// Nanoseconds that a line takes from one CPU to another: half of what it takes there and back.
 pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
-    const ROUND_TRIPS: u64 = 2_000;
+    const ROUND_TRIPS: u64 = 1_000;
     let line = Line(AtomicU64::new(0));
     let pass_on = |turn: u64| {
         while line.0.load(Ordering::Acquire) != turn {
@@ -46,7 +46,7 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
             .spawn(|| on(to, || (0..ROUND_TRIPS * ROUNDS as u64).for_each(|trip| pass_on(2 * trip + 1))));
         let measured = on(from, || {
             let mut trip = 0;
-            median(|| {
+            least(|| {
                 for _ in 0..ROUND_TRIPS {
                     pass_on(2 * trip);
                     trip += 1;
@@ -62,7 +62,7 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
 /// Nanoseconds of a load from memory that is near `of`, by the CPU `from`; address translation is part of it.
 pub fn memory(of: usize, from: usize) -> io::Result<f64> {
     const LINES: usize = 1 << 20;
-    const LOADS: usize = 100_000;
+    const LOADS: usize = 10_000;
     let chain: Vec<[u32; 16]> = on(of, || {
         // One cycle through all lines, in a random order: no prefetcher knows the next.
         let mut order: Vec<u32> = (0..LINES as u32).collect();
@@ -76,7 +76,7 @@ pub fn memory(of: usize, from: usize) -> io::Result<f64> {
     })?;
     on(from, || {
         let mut line = 0;
-        median(|| {
+        least(|| {
             for _ in 0..LOADS {
                 line = chain[line as usize][0];
             }
@@ -88,7 +88,7 @@ pub fn memory(of: usize, from: usize) -> io::Result<f64> {
 
 /// Nanoseconds from waking a thread that sleeps on another CPU until it runs: half of there and back.
 pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
-    const ROUND_TRIPS: u64 = 500;
+    const ROUND_TRIPS: u64 = 100;
     let turn = Line(AtomicU64::new(0));
     let waker = thread::current();
     thread::scope(|scope| {
@@ -105,7 +105,7 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
         });
         let mut trip = 0;
         let measured = on(from, || {
-            median(|| {
+            least(|| {
                 for _ in 0..ROUND_TRIPS {
                     turn.0.store(2 * trip + 1, Ordering::Release);
                     other.thread().unpark();
@@ -122,17 +122,15 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
     })
 }
 
-/// The median of some rounds: nanoseconds a round took, by how many things it says it has done.
-fn median(mut round: impl FnMut() -> f64) -> f64 {
-    let mut took: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            let done = round();
-            start.elapsed().as_nanos() as f64 / done
-        })
-        .collect();
-    took.sort_by(f64::total_cmp);
-    took[ROUNDS / 2]
+/// The fastest of some rounds, as whatever else this machine does can only add: nanoseconds it took, by how many
+/// things a round says it has done.
+fn least(mut round: impl FnMut() -> f64) -> f64 {
+    let rounds = (0..ROUNDS).map(|_| {
+        let start = Instant::now();
+        let done = round();
+        start.elapsed().as_nanos() as f64 / done
+    });
+    rounds.fold(f64::INFINITY, f64::min)
 }
 
 /// Does something with this thread on one CPU, and lets the thread go where it could before.

@@ -300,7 +300,8 @@ def machine_measure(
     toml = measured.measure(measured.Host.here(), output.stem, lambda step: print(step, file=sys.stderr))
     output.write_text(toml, encoding="utf-8")
     machine = files.load(str(output))
-    print(f"{output}: {machine.cpus} CPUs on {machine.nodes} nodes; see `bigiron machine show {output}`")
+    nodes = "1 node" if machine.nodes == 1 else f"{machine.nodes} nodes"
+    print(f"{output}: {machine.cpus} CPUs on {nodes}; see `bigiron machine show {output}`")
 
 
 @app.command()

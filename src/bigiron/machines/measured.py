@@ -90,10 +90,10 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
             continue  # as many as around it: no level of its own
         table: dict[str, object] = {"name": level_name, "count": count[0] if len({*count}) == 1 else count}
         if level in pairs:
-            say(f"between CPUs of different {level_name}s: {len(pairs[level])} pairs")
+            say(f"between CPUs of different {level_name}s: {_pairs(pairs[level])}")
             table["transfer_ns"] = _median(_sim.transfer_ns(a, b) for a, b in pairs[level])
             table["transfer_source"] = (
-                f"measured: median of {len(pairs[level])} pairs, half of there and back"
+                f"measured: {_pairs(pairs[level])}, half of there and back"
             )
             if level <= _NODE:
                 table["memory_ns"] = _median(_sim.memory_ns(a, b) for a, b in pairs[level][:3])
@@ -118,6 +118,10 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         "level": levels,
     }
     return tomli_w.dumps(machine)
+
+
+def _pairs(pairs: Sequence[tuple[int, int]]) -> str:
+    return f"median of {len(pairs)} pairs" if len(pairs) > 1 else "CPUs {} and {}".format(*pairs[0])
 
 
 def _median(values: Iterable[float]) -> float:
