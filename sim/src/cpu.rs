@@ -96,7 +96,7 @@ impl Cpu {
     /// what its own code costs.
     pub fn wake(&self, cpu: usize) {
         let mut state = self.state.borrow_mut();
-        let at = state.now + state.machine.wakeup;
+        let at = self.visible(&state) + state.machine.wakeup;
         state.wake(cpu, at);
     }
 
@@ -116,6 +116,11 @@ impl Cpu {
         state.wake(cpu, now);
     }
 
+    /// Just after its writes have become visible: who is woken sees what was written before.
+    fn visible(&self, state: &State) -> Time {
+        if state.cpus[self.id()].is_storing { state.drained(self.id()) + Time::of_ps(1) } else { state.now }
+    }
+
     // Memory.
 
     /// Reads a word.
@@ -124,10 +129,29 @@ impl Cpu {
         self.access(word, Action::Read, [0, 0])
     }
 
-    /// Writes a word.
+    /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes
+    /// become visible to others in the order of the program; to the CPU itself, at once.
     #[inline]
     pub fn write(&self, word: Word, value: u64) -> Pause<'_> {
-        Pause(self.access(word, Action::Replace, [value, u64::MAX]))
+        self.write_bits(word, u64::MAX, value)
+    }
+
+    /// Writes the bits of `mask`, as a store to some bytes of the word.
+    #[inline]
+    pub fn write_bits(&self, word: Word, mask: u64, value: u64) -> Pause<'_> {
+        self.state.borrow_mut().store(self.context, word.0, value, mask);
+        Pause(Access { cpu: self, asked: false })
+    }
+
+    /// Waits until all its writes are visible to others (`smp_mb`). Atomic accesses do so by themselves.
+    pub fn fence(&self) -> Pause<'_> {
+        let drained = self.state.borrow().drained(self.id());
+        self.pause(Doing::Work(Mode::Kernel), |_| drained)
+    }
+
+    /// Whether writes of its own are not yet visible to others.
+    pub(crate) fn is_storing(&self) -> bool {
+        self.state.borrow().cpus[self.id()].is_storing
     }
 
     /// Adds to a word atomically; gives the value from before. To subtract, add `n.wrapping_neg()`.
@@ -228,7 +252,7 @@ impl Cpu {
     /// Interrupts another CPU, which takes the machine's time for an IPI, and this CPU none.
     pub fn send_ipi(&self, cpu: usize, message: u64) {
         let mut state = self.state.borrow_mut();
-        let at = state.now + state.machine.ipi;
+        let at = self.visible(&state) + state.machine.ipi;
         state.send(cpu, at, Interrupt::Ipi { from: self.id(), message });
     }
 

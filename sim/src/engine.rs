@@ -1,7 +1,7 @@
 //! The engine: takes the earliest event, lets that CPU go on, until time is up.
 //!
-//! An *event* is one thing taken off the queue: the end of a piece of work, a memory access that is done, the
-//! end of a sleep, or an interrupt that arrives. A CPU has one next event at most. It does one thing at a time,
+//! An *event* is one thing taken off the queue: the end of a piece of work, a memory access that is done, a write
+//! that leaves the store buffer, the end of a sleep, or an interrupt that arrives. A CPU has one next event at most. It does one thing at a time,
 //! in one of two contexts: its program, or its interrupt handler, which goes first.
 
 use std::cell::{RefCell, RefMut};
@@ -148,7 +148,7 @@ impl Context {
 #[repr(align(64))]
 pub(crate) struct CpuState {
     pub spent: Spent,
-    /// The first of its interrupts that have not arrived yet.
+    /// When the first of its interrupts and of its stores arrives.
     next_arrival: Time,
     pub masked: u32,
     /// Whether its handler runs, and not its program.
@@ -156,7 +156,20 @@ pub(crate) struct CpuState {
     /// An interrupt has arrived and waits.
     is_due: bool,
     woken: bool,
+    /// Its store buffer is not empty.
+    pub is_storing: bool,
 }
+
+/// A write on its way from a CPU's store buffer to the line. They arrive in the order of the program.
+struct Store {
+    done: Time,
+    word: u32,
+    value: u64,
+    mask: u64,
+}
+
+/// As many stores can be on their way from one CPU; with more it waits, as processors of today do.
+const STORE_BUFFER: usize = 56;
 
 /// The interrupts of a CPU.
 #[derive(Default)]
@@ -198,6 +211,7 @@ pub(crate) struct State {
     pub contexts: Vec<Context>,
     pub cpus: Vec<CpuState>,
     pub interrupts: Vec<Interrupts>,
+    stores: Vec<VecDeque<Store>>,
     pub randoms: Vec<Random>,
     pub operations: Vec<u64>,
     pub lines: Vec<Line>,
@@ -223,6 +237,7 @@ impl State {
             interrupted: false,
             is_due: false,
             woken: false,
+            is_storing: false,
         };
         State {
             now: Time::ZERO,
@@ -230,6 +245,7 @@ impl State {
             contexts: (0..2 * cpus).map(|_| Context::new()).collect(),
             cpus: (0..cpus).map(cpu).collect(),
             interrupts: (0..cpus).map(|_| Interrupts::default()).collect(),
+            stores: (0..cpus).map(|_| VecDeque::new()).collect(),
             randoms: (0..cpus as u64).map(|cpu| Random::new(seed, cpu + 2)).collect(),
             operations: vec![0; cpus],
             lines: Vec::new(),
@@ -301,12 +317,72 @@ impl State {
 
     #[inline]
     fn bring(&mut self, id: ContextId, word: u32, action: Action) {
+        let writes = action != Action::Read;
+        let since = if writes { self.drained(id.cpu()) } else { self.now };
         let line = &mut self.lines[self.words[word as usize].line as usize];
-        let served = line.access(&self.machine, &mut self.links, id.cpu(), action != Action::Read, self.now);
+        let served = line.access(&self.machine, &mut self.links, id.cpu(), writes, since);
         let asking = self.context(id);
         asking.doing = Doing::Access(action);
         asking.begin = served.begin;
         asking.done = served.done;
+    }
+
+    /// When the CPU's stores that are on their way have arrived: an atomic access waits for them.
+    #[inline]
+    pub fn drained(&self, cpu: usize) -> Time {
+        if !self.cpus[cpu].is_storing {
+            return self.now;
+        }
+        self.stores[cpu].back().map_or(self.now, |last| last.done)
+    }
+
+    /// A plain write: the CPU goes on as soon as it is in the store buffer.
+    pub fn store(&mut self, id: ContextId, word: u32, value: u64, mask: u64) {
+        let (now, cpu, hit) = (self.now, id.cpu(), self.machine.hit);
+        let before = self.drained(cpu);
+        let line = &mut self.lines[self.words[word as usize].line as usize];
+        let served = line.access(&self.machine, &mut self.links, cpu, true, now);
+        let is_hit = served.done == now + hit;
+        let stalls = self.stores[cpu].len() >= STORE_BUFFER;
+        let asking = self.begin(id);
+        if is_hit && before == now || stalls {
+            asking.word = word;
+            asking.operands = [value, mask];
+            asking.doing = Doing::Access(Action::Replace);
+            asking.begin = served.begin;
+            asking.done = served.done.max(before);
+            return;
+        }
+        (asking.doing, asking.done) = (Doing::Work(Mode::Kernel), now + hit);
+        let store = Store { done: served.done.max(before), word, value, mask };
+        let state = &mut self.cpus[cpu];
+        state.is_storing = true;
+        state.next_arrival = state.next_arrival.min(store.done);
+        self.stores[cpu].push_back(store);
+    }
+
+    /// The first of a CPU's stores arrives, if its time has come.
+    fn store_arrives(&mut self, cpu: usize) -> bool {
+        let stores = &mut self.stores[cpu];
+        if stores.front().is_none_or(|first| first.done > self.now) {
+            return false;
+        }
+        let store = stores.pop_front().expect("there is one");
+        self.cpus[cpu].is_storing = !stores.is_empty();
+        self.set_next_arrival(cpu);
+        let WordState { line, value } = &mut self.words[store.word as usize];
+        *value = *value & !store.mask | store.value & store.mask;
+        let line = *line;
+        if self.lines[line as usize].watchers != NOBODY {
+            self.wake_watchers(line);
+        }
+        true
+    }
+
+    fn set_next_arrival(&mut self, cpu: usize) {
+        let interrupt = self.interrupts[cpu].arrivals.peek().map_or(Time::NEVER, |Reverse((time, ..))| *time);
+        let store = self.stores[cpu].front().map_or(Time::NEVER, |first| first.done);
+        self.cpus[cpu].next_arrival = interrupt.min(store);
     }
 
     /// Waits for a write of the line, unless the word has changed or the copy is gone already; then reads.
@@ -369,6 +445,10 @@ impl State {
     fn event(&mut self, cpu: usize) -> bool {
         let state = &self.cpus[cpu];
         if state.next_arrival <= self.now {
+            if self.store_arrives(cpu) {
+                self.schedule(cpu);
+                return false;
+            }
             self.arrival(cpu);
             return self.interrupt_or_schedule(cpu);
         }
@@ -391,9 +471,8 @@ impl State {
         let interrupts = &mut self.interrupts[cpu];
         let Reverse((_, _, interrupt)) = interrupts.arrivals.pop().expect("it has arrived");
         interrupts.due.push_back(interrupt);
-        let next = interrupts.arrivals.peek().map_or(Time::NEVER, |Reverse((time, ..))| *time);
-        let state = &mut self.cpus[cpu];
-        (state.next_arrival, state.is_due) = (next, true);
+        self.cpus[cpu].is_due = true;
+        self.set_next_arrival(cpu);
     }
 
     /// Takes a due interrupt at once where the program can be interrupted. True if the handler can go on.
@@ -472,9 +551,15 @@ impl State {
     fn apply(&mut self, id: ContextId, action: Action) {
         let Context { operands: [first, second], word, .. } = self.contexts[id.0 as usize];
         let WordState { line, value } = &mut self.words[word as usize];
-        let (line, before) = (*line, *value);
+        let (line, mut before) = (*line, *value);
+        if self.cpus[id.cpu()].is_storing {
+            // A CPU sees its own stores before the others do. An atomic access comes after them all.
+            for store in self.stores[id.cpu()].iter().filter(|store| store.word == word) {
+                before = before & !store.mask | store.value & store.mask;
+            }
+        }
         *value = match action {
-            Action::Read => before,
+            Action::Read => *value,
             Action::Add => before.wrapping_add(first),
             Action::And => before & first,
             Action::Or => before | first,

@@ -290,3 +290,79 @@ fn the_timeline_shows_the_window_asked_for() {
     ));
     assert!(!json.contains(r#""ts":0.3"#));
 }
+
+#[test]
+fn a_store_waits_in_the_buffer_and_an_atomic_access_for_it() {
+    let mut sim = uniform(2);
+    let word = sim.word("word", 0);
+    sim.program(1, move |cpu| async move { assert_eq!(cpu.fetch_add(word, 1).await, 0) });
+    let notes = noted(&mut sim, |cpu, notes| async move {
+        cpu.work(ns(200)).await;
+        cpu.write(word, 5).await;
+        notes.add("in the buffer", &cpu);
+        assert_eq!(cpu.read(word).await, 5);
+        notes.add("read from it", &cpu);
+        assert_eq!(cpu.fetch_add(word, 1).await, 5);
+        notes.add("atomic, after it", &cpu);
+    });
+    assert_eq!(notes, [("in the buffer", ns(201)), ("read from it", ns(202)), ("atomic, after it", ns(301))]);
+}
+
+#[test]
+fn stores_arrive_in_order() {
+    let mut sim = Simulation::new(Machine::named("x86-8s").expect("built in"), 1);
+    // The data's line is far away, the flag's is near.
+    let (data, flag) = (sim.word("data", 7), sim.word("flag", 0));
+    sim.program(400, move |cpu| async move { assert_eq!(cpu.fetch_add(data, 0).await, 0) });
+    sim.program(0, move |cpu| async move {
+        cpu.work(us(1)).await;
+        cpu.write(data, 42).await;
+        cpu.write(flag, 1).await;
+    });
+    let notes = Notes::default();
+    let copy = notes.clone();
+    sim.program(1, move |cpu| async move {
+        cpu.spin_while(flag, |flag| flag == 0).await;
+        let data = cpu.read(data).await;
+        cpu.check(data == 42, || format!("the flag is set, and the data is {data}"));
+        copy.add("both seen", &cpu);
+    });
+    sim.run(Run::to_the_end()).expect("it ends");
+    assert_eq!(notes.0.take().len(), 1);
+}
+
+#[test]
+fn links_carry_one_line_at_a_time() {
+    let file = r#"
+        name = "two nodes"
+        description = "with a narrow link"
+        node = "node"
+        hit_ns = 1
+        memory_ns = 100
+        wakeup_ns = 0
+        ipi_ns = 0
+        link_ns = LINK
+        [[level]]
+        name = "node"
+        count = 2
+        transfer_ns = 200
+        memory_ns = 200
+        [[level]]
+        name = "cpu"
+        count = 4
+        transfer_ns = 50
+    "#;
+    let elapsed = |link: &str| {
+        let machine = Machine::from_toml(&file.replace("LINK", link)).expect("right");
+        let mut sim = Simulation::new(machine, 1);
+        for cpu in 4..8 {
+            let word = sim.word("remote", 0);
+            sim.program(cpu, move |cpu| async move {
+                cpu.read(word).await;
+            });
+        }
+        sim.run(Run::to_the_end()).expect("it ends").elapsed
+    };
+    assert_eq!(elapsed("0"), ns(200));
+    assert_eq!(elapsed("60"), ns(200 + 3 * 60));
+}

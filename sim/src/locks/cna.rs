@@ -119,6 +119,7 @@ impl Lock for Cna {
         if ahead != 0 {
             cpu.write(nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
+            cpu.read(node.next).await; // brings the line while there is time
         }
         let flush = self.second_since.get().is_some_and(|since| cpu.now() > since + ms(1));
         if !flush {
@@ -128,7 +129,7 @@ impl Lock for Cna {
         }
         let value = cpu.spin_while(*word, |value| value & (LOCKED | PENDING) != 0).await;
         if value & TAIL != tail || !self.try_clear_tail(cpu, node, value).await {
-            cpu.fetch_or(*word, LOCKED).await;
+            cpu.write_bits(*word, LOCKED, LOCKED).await;
             let next = cpu.spin_while(node.next, |next| next == 0).await;
             self.hand_off(cpu, node, next, flush).await;
         }

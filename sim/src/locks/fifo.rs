@@ -52,6 +52,9 @@ impl Lock for Fifo {
     }
 
     async fn release(&self, cpu: &Cpu) {
+        if cpu.is_storing() {
+            cpu.fence().await; // the next holder sees what this one has written
+        }
         let mut queue = self.queue.borrow_mut();
         queue.holder = queue.waiting.pop_front();
         if let Some(next) = queue.holder {

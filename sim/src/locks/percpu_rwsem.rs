@@ -117,6 +117,7 @@ impl Lock for PercpuRwSem {
 
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.block, 0).await;
+        cpu.fence().await; // as the wait queue's lock is: who is not on it yet sees the zero
         for waiter in self.waiters.take() {
             cpu.wake(waiter);
         }

@@ -42,14 +42,14 @@ impl QSpinlock {
         let before = cpu.fetch_or(self.word, PENDING).await;
         if before & !LOCKED != 0 {
             if before & PENDING == 0 {
-                cpu.fetch_and(self.word, !PENDING).await;
+                cpu.write_bits(self.word, PENDING, 0).await;
             }
             return false;
         }
         if before & LOCKED != 0 {
             cpu.spin_while(self.word, |value| value & LOCKED != 0).await;
         }
-        cpu.swap_bits(self.word, PENDING | LOCKED, LOCKED).await;
+        cpu.write_bits(self.word, PENDING | LOCKED, LOCKED).await;
         true
     }
 
@@ -80,11 +80,12 @@ impl Lock for QSpinlock {
         if ahead != 0 {
             cpu.write(self.nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
+            cpu.read(node.next).await; // brings the line while there is time
         }
         let value = cpu.spin_while(self.word, |value| value & (LOCKED | PENDING) != 0).await;
         let alone = value & TAIL == tail && cpu.compare_exchange(self.word, value, LOCKED).await == value;
         if !alone {
-            cpu.fetch_or(self.word, LOCKED).await;
+            cpu.write_bits(self.word, LOCKED, LOCKED).await;
             let next = cpu.spin_while(node.next, |next| next == 0).await;
             cpu.write(self.nodes.node(next).locked, 1).await;
         }
@@ -92,6 +93,6 @@ impl Lock for QSpinlock {
     }
 
     async fn release(&self, cpu: &Cpu) {
-        cpu.fetch_and(self.word, !LOCKED).await;
+        cpu.write_bits(self.word, LOCKED, 0).await;
     }
 }

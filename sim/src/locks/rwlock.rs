@@ -51,7 +51,7 @@ impl Lock for RwLock {
     }
 
     async fn release(&self, cpu: &Cpu) {
-        cpu.fetch_and(self.counts, !LOCKED).await;
+        cpu.write_bits(self.counts, LOCKED, 0).await;
     }
 }
 

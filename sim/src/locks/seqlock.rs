@@ -38,6 +38,11 @@ impl SeqLock {
         cpu.spin_while(self.sequence, |sequence| sequence % 2 == 1).await
     }
 
+    async fn advance(&self, cpu: &Cpu) {
+        let sequence = cpu.read(self.sequence).await;
+        cpu.write(self.sequence, sequence + 1).await;
+    }
+
     /// Whether somebody has written since, so that what was read is worth nothing.
     pub async fn read_retry(&self, cpu: &Cpu, sequence: u64) -> bool {
         cpu.read(self.sequence).await != sequence
@@ -51,11 +56,11 @@ impl Lock for SeqLock {
 
     async fn acquire(&self, cpu: &Cpu) {
         self.writers.acquire(cpu).await;
-        cpu.fetch_add(self.sequence, 1).await;
+        self.advance(cpu).await;
     }
 
     async fn release(&self, cpu: &Cpu) {
-        cpu.fetch_add(self.sequence, 1).await;
+        self.advance(cpu).await;
         self.writers.release(cpu).await;
     }
 }
