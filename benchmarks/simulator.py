@@ -7,10 +7,11 @@ history: as many operations, at the same moments. bigiron's is a program a task 
 has no processes: one component gets an event for each end of thinking and of holding. They run in turn.
 Times are CPU times, as this machine may be busy.
 
-The second table is bigiron's alone: MCS locks on cache lines, with so many tasks that the lock is always held.
-An event is what the engine takes off its queue: the end of a piece of work, a memory access that is done, the
-end of a sleep, an interrupt that arrives. Bytes are what the process has grown by, the design's own state among
-it: with an MCS lock that is a queue node and a program of a few hundred bytes for each CPU.
+The second table is bigiron's alone: MCS locks on cache lines, with so many tasks that the lock is always
+held. An event is what the engine takes off its queue: the end of a piece of work, a memory access that is
+done, a write that leaves the store buffer, the end of a sleep, an interrupt that arrives. Bytes are what the
+process has grown by, the design's own state among it: with an MCS lock that is a queue node and a program of
+a few hundred bytes for each CPU.
 """
 
 import json

@@ -92,9 +92,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         if level in pairs:
             say(f"between CPUs of different {level_name}s: {_pairs(pairs[level])}")
             table["transfer_ns"] = _median(_sim.transfer_ns(a, b) for a, b in pairs[level])
-            table["transfer_source"] = (
-                f"measured: {_pairs(pairs[level])}, half of there and back"
-            )
+            table["transfer_source"] = f"measured: {_pairs(pairs[level])}, half of there and back"
             if level <= _NODE:
                 table["memory_ns"] = _median(_sim.memory_ns(a, b) for a, b in pairs[level][:3])
                 table["memory_source"] = (
