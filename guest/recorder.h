@@ -44,6 +44,13 @@ static inline void recorder_mark(enum recorder_mark mark, const void *memory, ui
 		     :
 		     : "a"(RECORDER_MAGIC), "D"((uint64_t)mark), "S"(memory), "d"(length)
 		     : "memory");
+#elif defined(__powerpc64__)
+	register uint64_t magic asm("r3") = RECORDER_MAGIC;
+	register uint64_t what asm("r4") = mark;
+	register const void *where asm("r5") = memory;
+	register uint64_t size asm("r6") = length;
+
+	asm volatile("xori 0,0,0" : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
 #else
 	(void)mark, (void)memory, (void)length;
 #endif

@@ -10,12 +10,13 @@
 /* What an instruction's memory accesses mean for the recorder. */
 enum insn_kind {
 	INSN_OTHER,	       /* record its accesses */
-	INSN_FILL,	       /* repeats a store over a range of memory */
+	INSN_FILL,	       /* stores over a range of memory that its registers tell */
 	INSN_STRING,	       /* repeats other accesses over ranges of memory */
 	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
-	INSN_CALL,	       /* its store shows where the stack is */
+	INSN_CALL,	       /* its store, or the stack register, shows where the stack is */
 	INSN_CALL_BY_MEMORY,   /* so does its store; its load is recorded */
-	INSN_RETURN,	       /* its load shows where the stack is */
+	INSN_RETURN,	       /* its load, or the stack register, shows where the stack is */
+	INSN_MAY_RETURN,       /* a return only if its condition is met */
 	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception */
 };
 
@@ -24,6 +25,8 @@ enum entry_kind {
 	ENTRY_NONE,
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
+	ENTRY_REPLAY,	 /* a function that handles the interrupts that came while they were not wanted */
+	ENTRY_TRACER,	 /* is called at the start of a function, and does not return to its call */
 	ENTRY_SWITCH,	 /* to another task's stack */
 	ENTRY_PREEMPTED, /* a task must give up its CPU */
 	ENTRY_RESUMED,	 /* and has it again */
@@ -31,27 +34,45 @@ enum entry_kind {
 	ENTRY_ALLOCATES_MANY, /* one that puts pointers to new objects where its fourth argument says */
 };
 
+#define ENTRY_BYTES 8
+
+/* The range that an INSN_FILL stores over: where it starts is the sum of two registers, of which there may be one. */
+struct fill_form {
+	const char *start[2];
+	const char *count;    /* a register: how many elements; NULL: one */
+	unsigned int element; /* bytes */
+	bool aligned;	      /* starts where the element does in which the address lies */
+};
+
 struct arch {
 	const char *target;	/* QEMU's name of it */
+	unsigned int line_bytes;
 	uint64_t kernel_start;	/* addresses from here on are the kernel's */
 	uint64_t stack_bytes;	/* size and alignment of a kernel stack */
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
-	const char *fill_registers[2]; /* of an INSN_FILL: where it stores next, how many elements are left */
 	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
+	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
+	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
+	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
+	uint64_t user_state;		/* its bit that is set in user code */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
-	/* How many bytes an element of an INSN_FILL has. */
-	unsigned int (*fill_element)(const uint8_t *bytes, size_t size);
-	/* Whether an instruction may be all there is of a function that releases a spinning lock. */
+	struct fill_form (*fill)(const uint8_t *bytes, size_t size);
+	/* Whether an INSN_MAY_RETURN, by its first bytes as a number, returns. */
+	bool (*returns)(uint32_t insn, uint64_t condition);
+	/* Whether an instruction may be all there is of a function that releases a spinning lock; NULL: not known. */
 	bool (*may_unlock)(const uint8_t *bytes, size_t size);
 	enum entry_kind (*entry_kind)(const char *symbol);
+	/* How far behind a function's symbol every call of it comes by; its first ENTRY_BYTES tell. */
+	unsigned int (*entry_offset)(const uint8_t bytes[ENTRY_BYTES]);
 	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */
 	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,
 			  uint64_t *next);
 };
 
 extern const struct arch arch_x86_64;
+extern const struct arch arch_ppc64le;
 
 #endif

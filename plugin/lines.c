@@ -19,7 +19,7 @@ struct line_sum {
 
 /* An open hash table of them: of all lines, or of one part of several that hold about as many each. */
 struct line_sums {
-	unsigned int part, nr_parts;
+	unsigned int part, nr_parts, line_bytes;
 	struct line_sum *sums;
 	uint64_t capacity, used;
 };
@@ -165,9 +165,14 @@ static bool grow_sums(struct line_sums *table)
 	return true;
 }
 
+static uint64_t whole_line(const struct line_sums *table, const struct line_count *count)
+{
+	return count->key & ~(uint64_t)(table->line_bytes - 1);
+}
+
 static bool is_in_part(const struct line_sums *table, const struct line_count *count)
 {
-	return count->key && hash(count_line(count), 1) % table->nr_parts == table->part;
+	return count->key && hash(whole_line(table, count), 1) % table->nr_parts == table->part;
 }
 
 static bool sum_lines(struct line_sums *result, const struct line_table *tables, unsigned int nr_tables)
@@ -181,9 +186,9 @@ static bool sum_lines(struct line_sums *result, const struct line_table *tables,
 				continue;
 			if (result->used * 2 >= result->capacity && !grow_sums(result))
 				return false;
-			sum = find_sum(result, count_line(count));
+			sum = find_sum(result, whole_line(result, count));
 			if (!sum->line) {
-				sum->line = count_line(count);
+				sum->line = whole_line(result, count);
 				sum->first_table = t;
 				result->used++;
 			}
@@ -210,7 +215,7 @@ static void write_part(FILE *out, const struct line_sums *sums, const struct lin
 
 			if (!is_in_part(sums, count))
 				continue;
-			sum = find_sum(sums, count_line(count));
+			sum = find_sum(sums, whole_line(sums, count));
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
 			else if (sum->shared && sum->written)
@@ -219,7 +224,7 @@ static void write_part(FILE *out, const struct line_sums *sums, const struct lin
 	}
 }
 
-int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
+int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	uint64_t most = 0;
@@ -231,7 +236,7 @@ int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int 
 	nr_parts = most / MOST_SUMS + 1;
 	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
 	for (unsigned int part = 0; whole && part < nr_parts; part++) {
-		struct line_sums sums = { .part = part, .nr_parts = nr_parts };
+		struct line_sums sums = { .part = part, .nr_parts = nr_parts, .line_bytes = line_bytes };
 
 		whole = sum_lines(&sums, tables, nr_tables);
 		if (whole)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define LINE_BYTES 64 /* POWER's lines of 128 bytes are joined when the result is read */
+#define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
 
 /* On whose behalf the kernel runs: a line's accesses are counted for each apart. */
 enum context {
@@ -67,10 +67,11 @@ void lines_add(struct line_table *table, const struct line_count *count);
 void lines_settle(struct line_table *table); /* after the last was added */
 
 /*
- * Write, as CSV, the counts of the lines that two or more tables touched and at least one wrote. `is_stack` says
- * whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0 or -1.
+ * Write, as CSV, the counts of the lines of so many bytes that two or more tables touched and at least one wrote.
+ * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
+ * or -1.
  */
-int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables,
+int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
 #endif

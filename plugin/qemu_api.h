@@ -105,6 +105,5 @@ void *qemu_get_cpu(int index);
 
 GByteArray *g_byte_array_new(void);
 GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length);
-char *g_array_free(GArray *array, int free_segment);
 
 #endif

@@ -30,6 +30,7 @@
 #define NR_STACKS 1024
 #define MAX_NESTING 32
 #define MAX_LOCK_FUNCTIONS 64
+#define MAX_TRACERS 4
 #define NR_SITES 4096
 #define MAX_ERRNO 4095 /* errors are the last addresses: include/linux/err.h */
 #define MOST_AT_ONCE 4096 /* objects that one call allocates */
@@ -50,6 +51,7 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool harness; /* the agent's */
 	bool preempted; /* is in the scheduler because its time is up */
+	uint64_t replays; /* interrupts that had to wait, until a return with the stack there; 0: none */
 	struct lock_holder locks; /* for which others sleep */
 	struct lock_list taking;
 	struct call_stack calls;
@@ -99,12 +101,15 @@ static const struct arch *arch;
 static qemu_plugin_id_t plugin_id;
 static unsigned int nr_cpus;
 static struct cpu *cpus;
-static struct qemu_plugin_register *mark_registers[4], *fill_registers[2], *call_registers[3];
+static GArray *registers; /* of each CPU */
+static struct qemu_plugin_register *mark_registers[4], *call_registers[3], *stack_register, *condition_register,
+	*state_register;
 static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
-static uint64_t per_cpu_offset; /* the kernel's array of where each CPU's variables lie; 0: unknown */
+static uint64_t *per_cpu_offsets; /* where each CPU's variables lie; NULL: unknown */
 static bool armed;
+static bool knows_kernel; /* has read what it needs of the kernel's symbols and memory */
 static struct sites *sites;
 static struct block *blocks;
 
@@ -124,6 +129,10 @@ static struct lock_entry {
 	const struct lock_function *function;
 } lock_entries[MAX_LOCK_FUNCTIONS];
 static unsigned int nr_lock_entries;
+
+/* What is called at the start of functions, to trace them. */
+static uint64_t tracers[MAX_TRACERS];
+static unsigned int nr_tracers;
 
 /* Addresses of all the kernel's functions, sorted. */
 static uint64_t *functions;
@@ -151,9 +160,21 @@ static inline struct cpu *this_cpu(void)
 	return cpu_state == current_cpu ? cpu_of_state : find_cpu(current_cpu);
 }
 
+static uint64_t read_register(struct qemu_plugin_register *handle)
+{
+	uint64_t value = 0;
+	int size;
+
+	g_byte_array_set_size(buffer, 0);
+	size = qemu_plugin_read_register(handle, buffer);
+	if (size > 0 && (size_t)size <= sizeof(value))
+		memcpy(&value, buffer->data, size);
+	return value;
+}
+
 static enum context context_of(const struct stack *stack)
 {
-	if (stack->interrupts || stack->preempted)
+	if (stack->interrupts || stack->preempted || stack->replays)
 		return CONTEXT_INTERRUPT;
 	if (stack->harness)
 		return CONTEXT_HARNESS;
@@ -228,6 +249,7 @@ static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 	cpu->in_user = true;
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
 	cpu->stack->preempted = false;
+	cpu->stack->replays = 0;
 	chain_reset(&cpu->stack->calls);
 	cpu->stack->taking.nr = 0;
 	locks_forget(&cpu->lock_table, &cpu->stack->locks);
@@ -247,6 +269,7 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 {
 	const struct entry *entry = userdata;
 	struct cpu *cpu = this_cpu();
+	uint64_t sp = stack_register && !cpu->in_user ? read_register(stack_register) : 0;
 
 	leave_user_mode(cpu);
 	if (entry->kind == ENTRY_SWITCH) {
@@ -255,8 +278,11 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 	}
 	if (entry->kind == ENTRY_PREEMPTED || entry->kind == ENTRY_RESUMED) {
 		cpu->stack->preempted = entry->kind == ENTRY_PREEMPTED;
+	} else if (entry->kind == ENTRY_REPLAY) {
+		if (!cpu->stack->replays)
+			cpu->stack->replays = chain_sp(&cpu->stack->calls);
 	} else if (cpu->stack->nesting < MAX_NESTING) {
-		chain_enter(&cpu->stack->calls, entry->address, entry->kind == ENTRY_INTERRUPT);
+		chain_enter(&cpu->stack->calls, entry->address, sp, entry->kind == ENTRY_INTERRUPT);
 		cpu->stack->nesting++;
 		cpu->stack->interrupts = cpu->stack->interrupts << 1 | (entry->kind == ENTRY_INTERRUPT);
 	}
@@ -269,29 +295,32 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 
 	if (!cpu->stack->nesting)
 		return;
+	/* The same instruction leads to firmware; what was interrupted has its stack pointer again. */
+	if (stack_register && read_register(stack_register) < chain_entered_at(&cpu->stack->calls))
+		return;
 	chain_leave(&cpu->stack->calls);
 	cpu->stack->nesting--;
 	cpu->stack->interrupts >>= 1;
 	cpu->context = context_of(cpu->stack);
 }
 
-static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address, void *userdata)
+static void call(uint64_t pc, uint64_t sp)
 {
 	struct cpu *cpu = this_cpu();
 
 	leave_user_mode(cpu);
-	on_stack_at(cpu, address, true);
-	chain_call(&cpu->stack->calls, (uint64_t)userdata, address);
+	on_stack_at(cpu, sp, true);
+	chain_call(&cpu->stack->calls, pc, sp);
 }
 
-static uint64_t read_register(struct qemu_plugin_register *handle)
+static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address, void *userdata)
 {
-	uint64_t value = 0;
+	call((uint64_t)userdata, address);
+}
 
-	g_byte_array_set_size(buffer, 0);
-	if (qemu_plugin_read_register(handle, buffer) == sizeof(value))
-		memcpy(&value, buffer->data, sizeof(value));
-	return value;
+static void on_call_insn(unsigned int nr UNUSED, void *userdata)
+{
+	call((uint64_t)userdata, read_register(stack_register));
 }
 
 static bool read_guest(uint64_t address, size_t length)
@@ -370,18 +399,44 @@ static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t inf
 		locks_release(&cpu->lock_table, &cpu->locks, address, (uint64_t)userdata);
 }
 
-static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
-		      void *userdata UNUSED)
+static void end_replays(struct cpu *cpu, uint64_t sp)
+{
+	if (sp < cpu->stack->replays)
+		return;
+	cpu->stack->replays = 0;
+	cpu->context = context_of(cpu->stack);
+}
+
+static void return_at(uint64_t sp)
 {
 	struct cpu *cpu = this_cpu();
 
 	leave_user_mode(cpu);
-	on_stack_at(cpu, address, false);
+	on_stack_at(cpu, sp, false);
 	if (cpu->stack->taking.nr)
-		end_taking(cpu, address);
-	chain_return(&cpu->stack->calls, address);
+		end_taking(cpu, sp);
+	if (cpu->stack->replays)
+		end_replays(cpu, sp);
+	chain_return(&cpu->stack->calls, sp);
 	if (cpu->stack->calls.nr_allocations)
-		on_allocated(cpu, address);
+		on_allocated(cpu, sp);
+}
+
+static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
+		      void *userdata UNUSED)
+{
+	return_at(address);
+}
+
+static void on_return_insn(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	return_at(read_register(stack_register));
+}
+
+static void on_conditional_return(unsigned int nr UNUSED, void *userdata)
+{
+	if (arch->returns((uint64_t)userdata, read_register(condition_register)))
+		return_at(read_register(stack_register));
 }
 
 static struct site *new_site(uint64_t pc)
@@ -565,54 +620,84 @@ static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, 
 }
 
 /*
- * An instruction that fills memory element by element: one access a line too. Its registers tell all that it will do,
- * and in the kernel's memory no fault keeps it from that, so there is no need to see every element.
+ * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line too.
+ * Its registers tell all that it will do, and in the kernel's memory no fault keeps it from that, so there is no need
+ * to see every element.
  */
 struct fill {
 	struct site *site;
-	unsigned int element; /* bytes */
-	uint64_t end, left;   /* the range's end, and its bytes that were left when the instruction last began */
+	struct fill_form form;
+	struct qemu_plugin_register *start[2], *count;
+	uint64_t end, left; /* the range's end, and its bytes that were left when the instruction last began */
 };
 
-static struct fill *new_fill(uint64_t pc, unsigned int element)
+static struct qemu_plugin_register *find_register(const char *name)
+{
+	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
+
+	for (unsigned int i = 0; name && i < registers->len; i++)
+		if (!strcmp(descriptor[i].name, name))
+			return descriptor[i].handle;
+	return NULL;
+}
+
+static struct fill *new_fill(uint64_t pc, struct fill_form form)
 {
 	struct fill *fill = calloc(1, sizeof(*fill));
 
 	if (!fill)
 		abort();
 	fill->site = new_site(pc);
-	fill->element = element;
+	fill->form = form;
+	fill->start[0] = find_register(form.start[0]);
+	fill->start[1] = find_register(form.start[1]);
+	fill->count = find_register(form.count);
 	return fill;
+}
+
+static uint64_t fill_start(const struct fill *fill)
+{
+	uint64_t start = read_register(fill->start[0]);
+
+	if (fill->start[1])
+		start += read_register(fill->start[1]);
+	return fill->form.aligned ? start & ~(uint64_t)(fill->form.element - 1) : start;
+}
+
+static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint64_t end)
+{
+	uint64_t next;
+
+	cpu->string[0] = cpu->string[1] = NULL;
+	for (uint64_t from = start; from < end; from = next) {
+		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
+		if (!is_recorded(cpu, from))
+			continue;
+		if (!is_at(site, cpu, from))
+			go_to(site, cpu, from);
+		site->count.bytes |= lines_range(from, next < end ? next : end);
+		site->count.writes += from == start || !(from & (arch->line_bytes - 1));
+	}
 }
 
 static void on_fill(unsigned int nr UNUSED, void *userdata)
 {
 	struct fill *fill = userdata;
 	struct cpu *cpu = this_cpu();
-	uint64_t from, end, left, next;
+	uint64_t from, end, left;
 	bool goes_on;
 
 	if (!cpu->recording)
 		return;
-	from = read_register(fill_registers[0]);
-	left = read_register(fill_registers[1]) * fill->element;
+	from = fill_start(fill);
+	left = (fill->count ? read_register(fill->count) : 1) * fill->form.element;
 	end = from + left;
 	/* A long one begins anew now and then, for QEMU to look for interrupts. */
 	goes_on = end == fill->end && left < fill->left;
 	fill->end = end;
 	fill->left = left;
-	if (goes_on)
-		return;
-	cpu->string[0] = cpu->string[1] = NULL;
-	for (; from < end; from = next) {
-		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
-		if (!is_recorded(cpu, from))
-			continue;
-		if (!is_at(fill->site, cpu, from))
-			go_to(fill->site, cpu, from);
-		fill->site->count.bytes |= lines_range(from, next < end ? next : end);
-		fill->site->count.writes++;
-	}
+	if (!goes_on)
+		count_fill(cpu, fill->site, from, end);
 }
 
 static void on_call_by_memory(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -811,9 +896,35 @@ static void translate_lock(struct qemu_plugin_insn *insn, uint64_t left)
 	if (entry)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_lock_function, QEMU_PLUGIN_CB_R_REGS,
 						       (void *)entry->function);
-	if (arch->may_unlock(bytes, size))
+	if (arch->may_unlock && arch->may_unlock(bytes, size))
 		qemu_plugin_register_vcpu_mem_cb(insn, on_unlocking_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
 						 (void *)left);
+}
+
+static bool is_call_of_tracer(const uint8_t *bytes, size_t size, uint64_t pc)
+{
+	uint64_t call, next;
+
+	for (unsigned int i = 0; i < nr_tracers; i++)
+		if (arch->find_call(bytes, size, pc, tracers[i], &call, &next))
+			return true;
+	return false;
+}
+
+static void translate_call(struct qemu_plugin_insn *insn, uint64_t pc)
+{
+	if (stack_register)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_call_insn, QEMU_PLUGIN_CB_R_REGS, (void *)pc);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, (void *)pc);
+}
+
+static void translate_return(struct qemu_plugin_insn *insn)
+{
+	if (stack_register)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return_insn, QEMU_PLUGIN_CB_R_REGS, NULL);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_MEM_R, NULL);
 }
 
 static void translate_kernel(struct qemu_plugin_tb *tb)
@@ -833,7 +944,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		if (entry && is_allocator(entry->kind))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
 		else if (entry)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_R_REGS, entry);
 		if (arm.what & RECORD_LOCKS)
 			translate_lock(insn, nr_insns - i);
 		/* After the entry: the block belongs to what was entered. */
@@ -850,16 +961,19 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		case INSN_STACK:
 			break;
 		case INSN_INTERRUPT_RETURN:
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_NO_REGS,
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_R_REGS,
 							       NULL);
 			break;
 		case INSN_CALL:
-			qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
-							 (void *)pc);
+			if (!is_call_of_tracer(bytes, size, pc))
+				translate_call(insn, pc);
 			break;
 		case INSN_RETURN:
-			qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_MEM_R,
-							 NULL);
+			translate_return(insn);
+			break;
+		case INSN_MAY_RETURN:
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_conditional_return, QEMU_PLUGIN_CB_R_REGS,
+							       (void *)(uint64_t)*(uint32_t *)bytes);
 			break;
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
@@ -867,7 +981,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			break;
 		case INSN_FILL:
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,
-							       new_fill(pc, arch->fill_element(bytes, size)));
+							       new_fill(pc, arch->fill(bytes, size)));
 			break;
 		case INSN_STRING:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS,
@@ -919,13 +1033,20 @@ static void translate_user(struct qemu_plugin_tb *tb)
 	}
 }
 
-static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void learn_kernel(void);
+
+static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb)
 {
-	(void)id;
-	if (qemu_plugin_tb_vaddr(tb) < arch->kernel_start)
+	bool is_high = qemu_plugin_tb_vaddr(tb) >= arch->kernel_start;
+
+	/* What is translated is what the CPU goes to now, and is in the state for. */
+	if (state_register ? read_register(state_register) & arch->user_state : !is_high) {
 		translate_user(tb);
-	else if (armed)
+	} else if (armed && is_high) {
+		if (!knows_kernel)
+			learn_kernel();
 		translate_kernel(tb);
+	}
 }
 
 static void on_reset(qemu_plugin_id_t id)
@@ -992,9 +1113,8 @@ static int write_summary(const uint64_t stack_accesses[NR_CONTEXTS])
 		nr_interrupts += entries[i].kind == ENTRY_INTERRUPT;
 	fprintf(out, "],\"lost\":%lu,\"entries\":%u", lost, nr_interrupts);
 	fprintf(out, ",\"per_cpu_offsets\":[");
-	if (per_cpu_offset && read_guest(per_cpu_offset, nr_cpus * sizeof(uint64_t)))
-		for (unsigned int nr = 0; nr < nr_cpus; nr++)
-			fprintf(out, "%s%lu", nr ? "," : "", ((uint64_t *)buffer->data)[nr]);
+	for (unsigned int nr = 0; per_cpu_offsets && nr < nr_cpus; nr++)
+		fprintf(out, "%s%lu", nr ? "," : "", per_cpu_offsets[nr]);
 	fprintf(out, "]");
 	write_array(out, "accesses", accesses);
 	write_array(out, "stack_accesses", stack_accesses);
@@ -1053,7 +1173,7 @@ static void write_results(void)
 		lines_settle(&cpus[nr].lines);
 		tables[nr] = cpus[nr].lines;
 	}
-	failed = lines_write_shared(out, tables, nr_cpus, is_stack, stack_accesses) ||
+	failed = lines_write_shared(out, tables, nr_cpus, arch->line_bytes, is_stack, stack_accesses) ||
 		 write_table("chains.csv", chains_write) || write_table("work.csv", write_work) ||
 		 write_table("locks.csv", write_locks) || write_table("allocations.csv", allocations_write) ||
 		 write_table("pages.csv", pages_write);
@@ -1094,6 +1214,12 @@ static void add_entry(uint64_t address, enum entry_kind kind)
 		entries[nr_entries++] = (struct entry){ address, kind };
 }
 
+/* Where every call of a function comes by. */
+static uint64_t behind_entry(uint64_t function)
+{
+	return function + (read_guest(function, ENTRY_BYTES) ? arch->entry_offset(buffer->data) : 0);
+}
+
 /*
  * Where a task gives up its CPU because it must, not because it waits: what the scheduler then does is an interrupt's
  * doing, and no part of the operation.
@@ -1108,6 +1234,10 @@ static struct preemption {
 	{ .caller = "syscall_exit_to_user_mode", .callee = "schedule" },
 	{ .caller = "irqentry_exit_to_user_mode", .callee = "schedule" },
 	{ .caller = "irqentry_exit", .callee = "schedule" },
+	{ .caller = "syscall_exit_prepare", .callee = "schedule" },
+	{ .caller = "interrupt_exit_user_prepare", .callee = "schedule" },
+	{ .caller = "interrupt_exit_user_prepare_main", .callee = "schedule" },
+	{ .caller = "interrupt_exit_kernel_prepare", .callee = "preempt_schedule_irq" },
 	{ .caller = "__cond_resched", .callee = "preempt_schedule_common" },
 	{ .caller = "__cond_resched", .callee = "__schedule" },
 	{ .caller = "_cond_resched", .callee = "preempt_schedule_common" },
@@ -1145,12 +1275,25 @@ static void add_preemptions(void)
 	}
 }
 
-/* Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. */
-static void find_entries(void)
+static void read_per_cpu_offsets(uint64_t address)
+{
+	size_t size = nr_cpus * sizeof(*per_cpu_offsets);
+
+	per_cpu_offsets = read_guest(address, size) ? malloc(size) : NULL;
+	if (per_cpu_offsets)
+		memcpy(per_cpu_offsets, buffer->data, size);
+}
+
+/*
+ * Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. Not before the kernel runs, as its memory
+ * cannot be read from user mode on every architecture.
+ */
+static void learn_kernel(void)
 {
 	char line[1024], name[512], type;
 	uint64_t address;
 
+	knows_kernel = true;
 	if (!symbols)
 		return;
 	rewind(symbols);
@@ -1163,16 +1306,18 @@ static void find_entries(void)
 		if (strchr("tTwW", type))
 			add_function(address);
 		if (!strcmp(name, "__per_cpu_offset"))
-			per_cpu_offset = address;
+			read_per_cpu_offsets(address);
 		note_preemption(name, address);
 		lock = lock_function(name);
 		if (lock && nr_lock_entries < MAX_LOCK_FUNCTIONS)
-			lock_entries[nr_lock_entries++] = (struct lock_entry){ address, lock };
+			lock_entries[nr_lock_entries++] = (struct lock_entry){ behind_entry(address), lock };
 		kind = arch->entry_kind(name);
 		if (kind == ENTRY_NONE && strchr("tT", type))
 			kind = allocator_kind(name);
-		if (kind != ENTRY_NONE)
-			add_entry(address, kind);
+		if (kind == ENTRY_TRACER && nr_tracers < MAX_TRACERS)
+			tracers[nr_tracers++] = address;
+		else if (kind != ENTRY_NONE)
+			add_entry(behind_entry(address), kind);
 	}
 	fflush(symbols);
 	add_preemptions();
@@ -1193,7 +1338,6 @@ static void mark_arm(uint64_t address, size_t length)
 		lines_init(&cpus[i].lines, TABLES_BYTES / nr_cpus);
 		cpus[i].stack = &cpus[i].stacks[0];
 	}
-	find_entries();
 	this_cpu()->entering_harness = true;
 	retranslate(true);
 }
@@ -1219,21 +1363,16 @@ static void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 
 static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 {
-	GArray *registers = qemu_plugin_get_registers();
-	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
-
-	for (unsigned int i = 0; i < registers->len; i++) {
-		for (int j = 0; j < 4; j++)
-			if (!strcmp(descriptor[i].name, arch->mark_registers[j]))
-				mark_registers[j] = descriptor[i].handle;
-		for (int j = 0; j < 2; j++)
-			if (!strcmp(descriptor[i].name, arch->fill_registers[j]))
-				fill_registers[j] = descriptor[i].handle;
-		for (int j = 0; j < 3; j++)
-			if (!strcmp(descriptor[i].name, arch->call_registers[j]))
-				call_registers[j] = descriptor[i].handle;
-	}
-	g_array_free(registers, 1);
+	if (registers)
+		return;
+	registers = qemu_plugin_get_registers();
+	for (int i = 0; i < 4; i++)
+		mark_registers[i] = find_register(arch->mark_registers[i]);
+	for (int i = 0; i < 3; i++)
+		call_registers[i] = find_register(arch->call_registers[i]);
+	stack_register = find_register(arch->stack_register);
+	condition_register = find_register(arch->condition_register);
+	state_register = find_register(arch->state_register);
 }
 
 static int parse_argument(const char *argument)
@@ -1248,11 +1387,15 @@ static int parse_argument(const char *argument)
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-	if (!info->system_emulation || strcmp(info->target_name, arch_x86_64.target)) {
+	static const struct arch *const archs[] = { &arch_x86_64, &arch_ppc64le };
+
+	for (unsigned int i = 0; i < sizeof(archs) / sizeof(*archs); i++)
+		if (!strcmp(info->target_name, archs[i]->target))
+			arch = archs[i];
+	if (!info->system_emulation || !arch) {
 		fprintf(stderr, "recorder: no support for %s\n", info->target_name);
 		return -1;
 	}
-	arch = &arch_x86_64;
 	plugin_id = id;
 	for (int i = 0; i < argc; i++)
 		if (parse_argument(argv[i]))

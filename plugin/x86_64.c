@@ -111,13 +111,15 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 	return is_stack_relative(&insn) ? INSN_STACK : INSN_OTHER;
 }
 
-static unsigned int fill_element(const uint8_t *bytes, size_t size)
+/* rep stos */
+static struct fill_form fill(const uint8_t *bytes, size_t size)
 {
+	struct fill_form form = { .start = { "rdi" }, .count = "rcx", .element = 1 };
 	struct insn insn;
 
-	if (!decode(&insn, bytes, size) || insn.opcode == 0xaa)
-		return 1;
-	return insn.rex & 8 ? 8 : insn.word ? 2 : 4;
+	if (decode(&insn, bytes, size) && insn.opcode == 0xab)
+		form.element = insn.rex & 8 ? 8 : insn.word ? 2 : 4;
+	return form;
 }
 
 /* movb $0, memory: queued_spin_unlock(), queued_write_unlock(); lock xadd and sub: queued_read_unlock() */
@@ -152,6 +154,12 @@ static enum entry_kind entry_kind(const char *symbol)
 	return ENTRY_NONE;
 }
 
+static unsigned int entry_offset(const uint8_t bytes[ENTRY_BYTES])
+{
+	(void)bytes;
+	return 0;
+}
+
 static bool find_call(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call, uint64_t *next)
 {
 	for (size_t i = 0; i + 5 <= size; i++) {
@@ -169,18 +177,19 @@ static bool find_call(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t c
 
 const struct arch arch_x86_64 = {
 	.target = "x86_64",
+	.line_bytes = 64,
 	.kernel_start = 0xff00000000000000,
 	.stack_bytes = 16384,
 	/* the CPU entry area: Documentation/arch/x86/x86_64/mm.rst */
 	.no_stack_from = 0xfffffe0000000000,
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
-	.fill_registers = { "rdi", "rcx" },
 	.call_registers = { "rax", "rdi", "rcx" },
 	.is_mark = is_mark,
 	.classify = classify,
-	.fill_element = fill_element,
+	.fill = fill,
 	.may_unlock = may_unlock,
 	.entry_kind = entry_kind,
+	.entry_offset = entry_offset,
 	.find_call = find_call,
 };

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Instruction formats: Power ISA 3.0B, book I, section 1.6 and appendix E. */
+#include <string.h>
+
+#include "arch.h"
+
+#define ALWAYS 0x14 /* in BO of a branch: whatever the condition */
+
+static const char *const registers[32] = {
+	"r0",  "r1",  "r2",  "r3",  "r4",  "r5",  "r6",	 "r7",	"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15",
+	"r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31",
+};
+
+static uint32_t load(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = 0;
+
+	memcpy(&insn, bytes, size < sizeof(insn) ? size : sizeof(insn));
+	return insn;
+}
+
+static unsigned int opcode(uint32_t insn)
+{
+	return insn >> 26;
+}
+
+static unsigned int extended(uint32_t insn)
+{
+	return insn >> 1 & 0x3ff;
+}
+
+/* BO of a branch, RT or RS of what accesses memory. */
+static unsigned int first_field(uint32_t insn)
+{
+	return insn >> 21 & 31;
+}
+
+/* BI of a branch, RA of what accesses memory. */
+static unsigned int second_field(uint32_t insn)
+{
+	return insn >> 16 & 31;
+}
+
+static unsigned int third_field(uint32_t insn)
+{
+	return insn >> 11 & 31;
+}
+
+static bool links(uint32_t insn)
+{
+	return insn & 1;
+}
+
+/* xori r0,r0,0: does nothing, as ori r0,r0,0 does, which compilers use to align code */
+static bool is_mark(const uint8_t *bytes, size_t size)
+{
+	return load(bytes, size) == 0x68000000;
+}
+
+static int32_t distance(uint32_t insn)
+{
+	if (opcode(insn) == 18)
+		return (int32_t)(insn << 6) >> 6 & ~3;
+	return (int16_t)insn & ~3;
+}
+
+static enum insn_kind classify_branch(uint32_t insn)
+{
+	switch (extended(insn)) {
+	case 16: /* bclr */
+		if (links(insn))
+			return INSN_CALL;
+		return (first_field(insn) & ALWAYS) == ALWAYS ? INSN_RETURN : INSN_MAY_RETURN;
+	case 528: /* bcctr */
+	case 560: /* bctar */
+		return links(insn) ? INSN_CALL : INSN_OTHER;
+	case 18: /* rfid */
+	case 82: /* rfscv */
+	case 274: /* hrfid */
+		return INSN_INTERRUPT_RETURN;
+	default:
+		return INSN_OTHER;
+	}
+}
+
+static enum insn_kind classify(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = load(bytes, size);
+
+	switch (opcode(insn)) {
+	case 16:
+	case 18:
+		/* A call of what follows only asks where it is. */
+		return links(insn) && distance(insn) != 4 ? INSN_CALL : INSN_OTHER;
+	case 19:
+		return classify_branch(insn);
+	case 31:
+		if (extended(insn) == 1014) /* dcbz */
+			return INSN_FILL;
+		break;
+	case 32 ... 58: /* loads and stores */
+	case 61:
+	case 62:
+		break;
+	default:
+		return INSN_OTHER;
+	}
+	return second_field(insn) == 1 ? INSN_STACK : INSN_OTHER;
+}
+
+/* dcbz sets a line to zero. */
+static struct fill_form fill(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = load(bytes, size);
+	unsigned int base = second_field(insn);
+
+	return (struct fill_form){
+		.start = { registers[third_field(insn)], base ? registers[base] : NULL },
+		.element = 128,
+		.aligned = true,
+	};
+}
+
+/* The bits of the condition register are numbered from the left. That a count ends has no part in a kernel's returns. */
+static bool returns(uint32_t insn, uint64_t condition)
+{
+	bool bit = condition >> (31 - second_field(insn)) & 1;
+
+	return first_field(insn) & 0x10 || bit == (first_field(insn) >> 3 & 1);
+}
+
+static bool is_one_of(const char *name, size_t length, const char *const *names, size_t nr_names)
+{
+	for (size_t i = 0; i < nr_names; i++)
+		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
+
+/* arch/powerpc/kernel/exceptions-64s.S; what is apart runs on stacks of its own. */
+static enum entry_kind entry_kind(const char *symbol)
+{
+	static const char *const interrupts[] = { "decrementer",    "hdecrementer", "hardware_interrupt",
+						  "doorbell_super", "h_doorbell",   "h_virt_irq",
+						  "performance_monitor" };
+	static const char *const apart[] = { "system_reset",	    "machine_check",	   "machine_check_early",
+					     "hmi_exception_early", "hmi_exception",	   "soft_nmi",
+					     "system_call",	    "system_call_vectored" };
+	static const char *const tracers[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
+	static const char *const replays[] = { "replay_soft_interrupts", "__replay_soft_interrupts" };
+	const char *common = strstr(symbol, "_common_");
+	size_t length = strlen(symbol);
+
+	if (!strcmp(symbol, "_switch"))
+		return ENTRY_SWITCH;
+	if (IS_ONE_OF(symbol, length, tracers))
+		return ENTRY_TRACER;
+	if (IS_ONE_OF(symbol, length, replays))
+		return ENTRY_REPLAY;
+	if (!common || (strcmp(common, "_common_virt") && strcmp(common, "_common_real")) ||
+	    IS_ONE_OF(symbol, (size_t)(common - symbol), apart))
+		return ENTRY_NONE;
+	return IS_ONE_OF(symbol, (size_t)(common - symbol), interrupts) ? ENTRY_INTERRUPT : ENTRY_EXCEPTION;
+}
+
+/* ELFv2 ABI, 2.3.2.1: a function may begin with two instructions that set r2, which calls of the same module skip. */
+static unsigned int entry_offset(const uint8_t bytes[ENTRY_BYTES])
+{
+	uint32_t high = load(bytes, 4) >> 16, low = load(bytes + 4, 4) >> 16;
+
+	/* addis r2,r12 or lis r2; addi r2,r2 */
+	return (high == 0x3c4c || high == 0x3c40) && low == 0x3842 ? 8 : 0;
+}
+
+static bool find_call(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call, uint64_t *next)
+{
+	for (size_t i = 0; i + 4 <= size; i += 4) {
+		uint32_t insn = load(bytes + i, 4);
+		uint64_t target = pc + i + distance(insn);
+
+		if (opcode(insn) == 18 && links(insn) && (target == callee || target == callee + 8)) {
+			*call = pc + i;
+			*next = pc + i + 4;
+			return true;
+		}
+	}
+	return false;
+}
+
+const struct arch arch_ppc64le = {
+	.target = "ppc64",
+	.line_bytes = 128,
+	.kernel_start = 0xc000000000000000,
+	.stack_bytes = 16384,
+	.mark_registers = { "r3", "r4", "r5", "r6" },
+	.call_registers = { "r3", "r3", "r6" },
+	.stack_register = "r1",
+	.condition_register = "cr",
+	/* In real mode the kernel's addresses are as low as the user's. */
+	.state_register = "msr",
+	.user_state = 1 << 14,
+	.is_mark = is_mark,
+	.classify = classify,
+	.fill = fill,
+	.returns = returns,
+	.entry_kind = entry_kind,
+	.entry_offset = entry_offset,
+	.find_call = find_call,
+};
