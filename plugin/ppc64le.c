@@ -139,15 +139,13 @@ static bool is_one_of(const char *name, size_t length, const char *const *names,
 
 #define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
 
-/* arch/powerpc/kernel/exceptions-64s.S; what is apart runs on stacks of its own. */
+/* arch/powerpc/kernel/exceptions-64s.S; system calls are none of its exceptions. */
 static enum entry_kind entry_kind(const char *symbol)
 {
 	static const char *const interrupts[] = { "decrementer",    "hdecrementer", "hardware_interrupt",
 						  "doorbell_super", "h_doorbell",   "h_virt_irq",
 						  "performance_monitor" };
-	static const char *const apart[] = { "system_reset",	    "machine_check",	   "machine_check_early",
-					     "hmi_exception_early", "hmi_exception",	   "soft_nmi",
-					     "system_call",	    "system_call_vectored" };
+	static const char *const system_calls[] = { "system_call", "system_call_vectored" };
 	static const char *const tracers[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
 	static const char *const replays[] = { "replay_soft_interrupts", "__replay_soft_interrupts" };
 	const char *common = strstr(symbol, "_common_");
@@ -159,8 +157,11 @@ static enum entry_kind entry_kind(const char *symbol)
 		return ENTRY_TRACER;
 	if (IS_ONE_OF(symbol, length, replays))
 		return ENTRY_REPLAY;
+	/* Looks for a CPU that hangs while interrupts are not wanted. */
+	if (!strcmp(symbol, "soft_nmi_common"))
+		return ENTRY_APART;
 	if (!common || (strcmp(common, "_common_virt") && strcmp(common, "_common_real")) ||
-	    IS_ONE_OF(symbol, (size_t)(common - symbol), apart))
+	    IS_ONE_OF(symbol, (size_t)(common - symbol), system_calls))
 		return ENTRY_NONE;
 	return IS_ONE_OF(symbol, (size_t)(common - symbol), interrupts) ? ENTRY_INTERRUPT : ENTRY_EXCEPTION;
 }

@@ -63,6 +63,7 @@ struct cpu {
 	unsigned int recording;	 /* tasks on this CPU that are in their recorded operations */
 	bool in_user;		 /* ran user code last */
 	bool entering;		 /* came from user mode, and has not called a function yet */
+	bool apart;		 /* is on a stack for emergencies, until the interrupt's return */
 	bool switching;		 /* is about to change to another task's stack */
 	bool entering_harness;	 /* the next task to enter the kernel is the agent */
 	struct site *string[2];	 /* what loads and stores for the string instruction that runs and is recorded, or NULL */
@@ -272,6 +273,10 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 	uint64_t sp = stack_register && !cpu->in_user ? read_register(stack_register) : 0;
 
 	leave_user_mode(cpu);
+	if (entry->kind == ENTRY_APART) {
+		cpu->apart = true;
+		return;
+	}
 	if (entry->kind == ENTRY_SWITCH) {
 		cpu->switching = true;
 		return;
@@ -293,6 +298,7 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
 
+	cpu->apart = false;
 	if (!cpu->stack->nesting)
 		return;
 	/* The same instruction leads to firmware; what was interrupted has its stack pointer again. */
@@ -308,6 +314,8 @@ static void call(uint64_t pc, uint64_t sp)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (cpu->apart)
+		return;
 	leave_user_mode(cpu);
 	on_stack_at(cpu, sp, true);
 	chain_call(&cpu->stack->calls, pc, sp);
@@ -411,6 +419,8 @@ static void return_at(uint64_t sp)
 {
 	struct cpu *cpu = this_cpu();
 
+	if (cpu->apart)
+		return;
 	leave_user_mode(cpu);
 	on_stack_at(cpu, sp, false);
 	if (cpu->stack->taking.nr)

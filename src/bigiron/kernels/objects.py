@@ -18,7 +18,7 @@ from bigiron.kernels.btf import Btf, BtfError
 from bigiron.kernels.mm.pages import Page, Pages, Use
 from bigiron.kernels.mm.percpu import PerCpu
 from bigiron.kernels.mm.slab import Object, Slabs
-from bigiron.kernels.mm.structs import PAGE, WORD, Memory, Structs, UnreadableError
+from bigiron.kernels.mm.structs import WORD, Memory, Structs, UnreadableError
 from bigiron.kernels.mm.vmalloc import Areas
 from bigiron.kernels.pointed import Pointed, Struct
 from bigiron.kernels.symbols import SymbolTable
@@ -59,6 +59,10 @@ class Named:
 class AddressMap(Protocol):
     """What an address alone tells."""
 
+    @property
+    def page_bytes(self) -> int:
+        """How large a page is."""
+
     def class_of(self, address: int) -> str:
         """What kind of memory lies there."""
 
@@ -88,9 +92,12 @@ class Objects:
         self._structs = Structs(memory, symbols, self._btf)
         self._slabs = Slabs(self._structs)
         self._pages = Pages(
-            self._structs, address_map.start_of("struct page"), address_map.start_of("page or slab object")
+            self._structs,
+            address_map.start_of("struct page"),
+            address_map.start_of("page or slab object"),
+            address_map.page_bytes,
         )
-        self._per_cpu = PerCpu(self._structs, offsets)
+        self._per_cpu = PerCpu(self._structs, offsets, address_map.page_bytes)
         self._areas = Areas(self._structs)
         self._allocated = Allocated(allocations)
         self._pointed = Pointed(
@@ -140,7 +147,7 @@ class Objects:
         if variable := self._symbols.lookup_per_cpu(address, self._offsets):
             symbol, offset, cpu = variable
             return self._variable(symbol, offset, length).of_cpu(cpu)
-        kind = self._map.class_of(address)
+        kind = self._class_of(address)
         namer = {
             "page or slab object": self._in_page,
             "vmalloc": self._in_vmalloc,
@@ -153,6 +160,14 @@ class Objects:
             return found or Named(kind)
         except (UnreadableError, BtfError) as error:
             return Named(f"{kind}: {error}")
+
+    def _class_of(self, address: int) -> str:
+        """As the address tells, but that a kernel's image may lie among the memory that it manages."""
+        return "kernel image" if address in self._image else self._map.class_of(address)
+
+    @cached_property
+    def _image(self) -> range:
+        return range(self._symbols.address("_stext") or 0, self._symbols.address("_end") or 0)
 
     def _symbol(self, address: int, length: int) -> Named | None:
         symbol, offset = self._symbols.lookup(address)
@@ -175,7 +190,7 @@ class Objects:
             return freed
         if page.use is Use.CACHE:
             host = self._value("address_space", page.mapping, "host")
-            return Named(f"page cache+{address % PAGE:#x} ({self._file(host)})")
+            return Named(f"page cache+{address % self._map.page_bytes:#x} ({self._file(host)})")
         if holder := self._holders.get(page.start):
             return Named(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
@@ -304,7 +319,7 @@ class Objects:
         return self._btf.find(known.CACHES.get(cache.name, cache.name))
 
     def _slab_object_at(self, address: int) -> Object | None:
-        if self._map.class_of(address) != "page or slab object":
+        if self._class_of(address) != "page or slab object":
             return None
         try:
             page = self._pages.at(address)
@@ -420,9 +435,11 @@ class Objects:
         init = range(self._symbols.address("__init_begin") or 0, self._symbols.address("__init_end") or 0)
         low = self._map.start_of("page or slab object")
         high = self._map.start_of("struct page")
+        low = end if low <= start < high else low
+        size = self._map.page_bytes
         found: dict[int, str] = {}
-        for page in range(start - start % PAGE, min(end, start + _LARGEST_IMAGE), PAGE):
-            content = self._structs.memory.read(page, PAGE) if page not in init else None
+        for page in range(start - start % size, min(end, start + _LARGEST_IMAGE), size):
+            content = self._structs.memory.read(page, size) if page not in init else None
             words = memoryview(content or b"").cast("Q")
             for number in [number for number, word in enumerate(words) if low <= word < high]:
                 symbol, offset = self._symbols.lookup(page + number * WORD)

@@ -2,23 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from bigiron.errors import UserError
 
 
 @dataclass(frozen=True)
 class PageTables:
-    """How the kernel's virtual addresses are mapped: tables of 512 entries, from the top down to a page."""
+    """How the kernel's virtual addresses are mapped: tables of 64-bit entries, down from the top one."""
 
     root: str  # the symbol of the top table
-    shifts: tuple[int, ...]  # the bit of an address at which each level's index starts
-    largest_page: int  # the highest shift at which an entry may map memory instead of a table
-    present: int  # bits of an entry
+    image: int  # the kernel's own image is mapped to physical memory by this distance
+    levels: tuple[tuple[int, int], ...]  # the lowest bit of each level's index in an address, and its bits
+    largest_page: int  # the lowest bit of the highest level whose entries may map memory instead of a table
+    byte_order: Literal["little", "big"]  # of an entry
+    present: int  # bits of it
     leaf: int
-    address: int
-
-
-_NO_PAGE_TABLES = PageTables(root="", shifts=(), largest_page=0, present=0, leaf=0, address=0)
+    table: int  # the physical address in an entry that leads to a table
+    page: int  # and in one that maps memory
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,13 @@ class Architecture:
     boot: tuple[str, ...]  # kernel parameters that a serial console needs
     compiler: str
     line_bytes: int
-    # Where memory is, for those whose memory the recorder's findings are read in:
-    kernel_start: int = 0  # addresses from here on are the kernel's, as in plugin/
-    address_classes: tuple[
-        tuple[int, int, str], ...
-    ] = ()  # kernel addresses from, to (exclusive): what is there
-    page_tables: PageTables = _NO_PAGE_TABLES
-    ram_offset: Callable[[int, int], int | None] = lambda physical, _bytes: (
-        physical
-    )  # in RAM of so many bytes
-
-    @property
-    def has_recorder(self) -> bool:
-        """Whether the recorder knows its instructions."""
-        return bool(self.page_tables.root)
+    # Where memory is, as the recorder's findings are read in it:
+    kernel_start: int  # addresses from here on are the kernel's, as in plugin/
+    address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
+    page_bytes: int
+    page_tables: PageTables
+    ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
+    not_recorded: tuple[str, ...] = ()  # probes that the recorder does not know there
 
     def class_of(self, address: int) -> str:
         """What lies at a kernel address, as far as the address alone tells.
@@ -65,6 +59,15 @@ class Architecture:
         '0xffffea0000000000'
         """
         return next(start for start, _, known in self.address_classes if known == name)
+
+
+def _ram_in_one_piece(physical: int, ram_bytes: int) -> int | None:
+    """QEMU's pseries machine.
+
+    >>> _ram_in_one_piece(0x1000, 1 << 30)
+    4096
+    """
+    return physical if 0 <= physical < ram_bytes else None
 
 
 def _q35_ram_offset(physical: int, ram_bytes: int) -> int | None:
@@ -101,14 +104,18 @@ X86_64 = Architecture(
         (0xFFFFFFFF80000000, 0xFFFFFFFFA0000000, "kernel image"),
         (0xFFFFFFFFA0000000, 0xFFFFFFFFFF000000, "module"),
     ),
+    page_bytes=4096,
     # Intel SDM volume 3, 4.5: four levels; the second and the third may map 1 GiB and 2 MiB.
     page_tables=PageTables(
         root="init_top_pgt",
-        shifts=(39, 30, 21, 12),
+        image=0xFFFFFFFF80000000,
+        levels=((39, 9), (30, 9), (21, 9), (12, 9)),
         largest_page=30,
+        byte_order="little",
         present=1 << 0,
         leaf=1 << 7,
-        address=0x000FFFFFFFFFF000,
+        table=0x000FFFFFFFFFF000,
+        page=0x000FFFFFFFFFF000,
     ),
     ram_offset=_q35_ram_offset,
 )
@@ -122,6 +129,30 @@ PPC64LE = Architecture(
     boot=("console=hvc0",),
     compiler="powerpc64le-linux-gnu-gcc",
     line_bytes=128,
+    kernel_start=0xC000000000000000,
+    # arch/powerpc/include/asm/book3s/64/radix.h, for pages of 64 KiB; memory starts with the kernel's image
+    address_classes=(
+        (0xC000000000000000, 0xC008000000000000, "page or slab object"),
+        (0xC008000000000000, 0xC00A000000000000, "vmalloc"),
+        (0xC00A000000000000, 0xC00C000000000000, "device"),
+        (0xC00C000000000000, 0xC00E000000000000, "struct page"),
+    ),
+    page_bytes=65536,
+    # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h: the second and the third level may
+    # map 1 GiB and 2 MiB.
+    page_tables=PageTables(
+        root="swapper_pg_dir",
+        image=0xC000000000000000,
+        levels=((39, 13), (30, 9), (21, 9), (16, 5)),
+        largest_page=30,
+        byte_order="big",
+        present=1 << 63,
+        leaf=1 << 62,
+        table=0x0FFFFFFFFFFFFF00,
+        page=0x01FFFFFFFFFFF000,
+    ),
+    ram_offset=_ram_in_one_piece,
+    not_recorded=("locks",),
 )
 
 _ALL = {architecture.name: architecture for architecture in (X86_64, PPC64LE)}

@@ -90,7 +90,7 @@ class KernelMemory:
 
         The kernel is mapped in steps of 2 MiB; without address space randomisation to the first place tried.
         """
-        linked = root - self._architecture.start_of("kernel image")
+        linked = root - self._architecture.page_tables.image
         step = 2 << 20
         for candidate in itertools.chain([linked], range(linked % step, self._ram.bytes, step)):
             if self._walk(candidate, root) == candidate:
@@ -99,12 +99,14 @@ class KernelMemory:
 
     def _walk(self, table: int, address: int) -> int | None:
         tables = self._architecture.page_tables
-        for shift in tables.shifts:
-            entry = int.from_bytes(self._read_physical(table + (address >> shift & 511) * 8, 8), "little")
+        last, _ = tables.levels[-1]
+        for shift, bits in tables.levels:
+            index = address >> shift & (1 << bits) - 1
+            entry = int.from_bytes(self._read_physical(table + index * 8, 8), tables.byte_order)
             if not entry & tables.present:
                 return None
-            table = entry & tables.address
-            if shift == tables.shifts[-1] or (shift <= tables.largest_page and entry & tables.leaf):
+            if shift == last or (shift <= tables.largest_page and entry & tables.leaf):
                 within = (1 << shift) - 1
-                return (table & ~within) | (address & within)
+                return (entry & tables.page & ~within) | (address & within)
+            table = entry & tables.table
         return None

@@ -137,8 +137,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
         if probes.probe(name).needs_recorder and spec.machine == "host":
             raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
-        if probes.probe(name).needs_recorder and not target.has_recorder:
-            raise UserError(f"probe {name} is recorded on x86_64 only, not on {target.name}")
+        if name in target.not_recorded:
+            raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
     if spec.scope == "user" and "conflicts" not in spec.probes:
         raise UserError("scope user is for the probe conflicts: record it too")
     names = [variant.name for variant in spec.variant]

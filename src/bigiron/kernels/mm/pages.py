@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 
-from bigiron.kernels.mm.structs import PAGE, Structs, UnreadableError
+from bigiron.kernels.mm.structs import Structs, UnreadableError
 
 _TYPE_BASE, _TYPE_MASK = 0xF0000000, 0xF0007F80
 """Up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
@@ -37,15 +37,16 @@ class Page:
 class Pages:
     """All pages, by the `struct page` that each frame has in an array."""
 
-    def __init__(self, structs: Structs, array: int, memory_start: int) -> None:
+    def __init__(self, structs: Structs, array: int, memory_start: int, page_bytes: int) -> None:
         self._structs = structs
+        self._page_bytes = page_bytes
         self._array = array
         self._memory_start = memory_start
         self._frame = lru_cache(1 << 16)(self._read_frame)
 
     def at(self, address: int) -> Page:
         """The page that the memory at an address belongs to."""
-        return self._frame((address - self._memory_start) // PAGE)
+        return self._frame((address - self._memory_start) // self._page_bytes)
 
     def of_struct(self, address: int) -> Page:
         """The page that the `struct page` at an address stands for."""
@@ -76,7 +77,7 @@ class Pages:
     def _read_frame(self, number: int) -> Page:
         head = self.head_of(self._array + number * self.struct_size)
         use = self._use(head)
-        start = self._memory_start + (head - self._array) // self.struct_size * PAGE
+        start = self._memory_start + (head - self._array) // self.struct_size * self._page_bytes
         mapping = self._structs.value("page", head, "mapping") if use is Use.CACHE else 0
         return Page(head, use, start, mapping)
 

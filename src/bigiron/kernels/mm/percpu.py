@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from bigiron.kernels.mm.structs import PAGE, WORD, Structs, UnreadableError
+from bigiron.kernels.mm.structs import WORD, Structs, UnreadableError
 
 _MOST_LISTS = 256
 _ALL = (1 << 64) - 1
@@ -13,8 +13,9 @@ _ALL = (1 << 64) - 1
 class PerCpu:
     """The chunks of per-CPU memory. A pointer to it plus a CPU's offset is the address of that CPU's copy."""
 
-    def __init__(self, structs: Structs, offsets: Sequence[int]) -> None:
+    def __init__(self, structs: Structs, offsets: Sequence[int], page_bytes: int) -> None:
         self._structs = structs
+        self._page_bytes = page_bytes
         self.offsets = offsets
 
     def locate(self, address: int) -> tuple[int, int] | None:
@@ -57,7 +58,8 @@ class PerCpu:
             for number in range(count):
                 for chunk in structs.list(lists + number * 2 * WORD, "pcpu_chunk"):
                     start = structs.value("pcpu_chunk", chunk, "base_addr")
-                    found.append((start, start + structs.value("pcpu_chunk", chunk, "nr_pages") * PAGE))
+                    pages = structs.value("pcpu_chunk", chunk, "nr_pages")
+                    found.append((start, start + pages * self._page_bytes))
         except UnreadableError:
             pass  # of a kernel that keeps them otherwise the others are named all the same
         return found
