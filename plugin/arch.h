@@ -17,7 +17,8 @@ enum insn_kind {
 	INSN_CALL_BY_MEMORY,   /* so does its store; its load is recorded */
 	INSN_RETURN,	       /* its load, or the stack register, shows where the stack is */
 	INSN_MAY_RETURN,       /* a return only if its condition is met */
-	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception */
+	INSN_INTERRUPT_RETURN, /* ends an interrupt or an exception, or goes where the saved state says */
+	INSN_USER_RETURN,      /* goes to user code */
 };
 
 /* The kernel's functions at which the recorder must know that the context changes. */
@@ -57,7 +58,9 @@ struct arch {
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
-	uint64_t user_state;		/* its bit that is set in user code */
+	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */
+	uint64_t user_state;		  /* its bit that is set in user code */
+	uint64_t virtual_state;		  /* its bit that is set in all code but firmware's */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	struct fill_form (*fill)(const uint8_t *bytes, size_t size);

@@ -139,18 +139,9 @@ bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *a
 	return true;
 }
 
-void chain_enter(struct call_stack *stack, uint64_t pc, uint64_t sp, bool apart)
+void chain_enter(struct call_stack *stack, uint64_t pc, bool apart)
 {
-	push(stack, (struct frame){ .sp = sp, .chain = stack->chain, .entry = true },
-	     child(apart ? 0 : stack->chain, pc));
-}
-
-uint64_t chain_entered_at(const struct call_stack *stack)
-{
-	for (unsigned int nr = stack->nr_frames; nr--;)
-		if (stack->frames[nr].entry)
-			return stack->frames[nr].sp;
-	return 0;
+	push(stack, (struct frame){ .chain = stack->chain, .entry = true }, child(apart ? 0 : stack->chain, pc));
 }
 
 void chain_leave(struct call_stack *stack)

@@ -20,8 +20,8 @@ typedef uint32_t chain_id;
 
 struct frame {
 	/*
-	 * Where the return address lies, or what the caller's stack pointer was where calls do not push; of an entry's
-	 * frame what it was when the kernel was entered, or 0 if that is not known and it has called nothing yet.
+	 * Where the return address lies, or, where calls do not push it, the caller's stack pointer; 0 in an entry's
+	 * frame that has called nothing yet.
 	 */
 	uint64_t sp;
 	chain_id chain; /* that the frame returns to */
@@ -54,13 +54,8 @@ void chain_return(struct call_stack *stack, uint64_t sp);
 void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array);
 /* Whether the return at `sp` ended an allocation: what it was. */
 bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation);
-/*
- * An interrupt or exception entered the kernel at `pc` with the stack pointer at `sp` (0: not known); if it is `apart`,
- * its chain begins anew.
- */
-void chain_enter(struct call_stack *stack, uint64_t pc, uint64_t sp, bool apart);
-/* What the stack pointer was when the last one entered the kernel; 0: not known, or there is none. */
-uint64_t chain_entered_at(const struct call_stack *stack);
+/* An interrupt or exception entered the kernel at `pc`; if it is `apart`, its chain begins anew. */
+void chain_enter(struct call_stack *stack, uint64_t pc, bool apart);
 void chain_leave(struct call_stack *stack);
 /* An interrupt's own stack goes on from the chain of the one that it interrupted. */
 void chain_continue(struct call_stack *stack, chain_id chain);

@@ -75,9 +75,9 @@ static enum insn_kind classify_branch(uint32_t insn)
 	case 560: /* bctar */
 		return links(insn) ? INSN_CALL : INSN_OTHER;
 	case 18: /* rfid */
-	case 82: /* rfscv */
-	case 274: /* hrfid */
 		return INSN_INTERRUPT_RETURN;
+	case 82: /* rfscv */
+		return INSN_USER_RETURN;
 	default:
 		return INSN_OTHER;
 	}
@@ -201,7 +201,9 @@ const struct arch arch_ppc64le = {
 	.condition_register = "cr",
 	/* In real mode the kernel's addresses are as low as the user's. */
 	.state_register = "msr",
+	.saved_state_register = "srr1",
 	.user_state = 1 << 14,
+	.virtual_state = 1 << 5,
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill = fill,

@@ -104,7 +104,7 @@ static unsigned int nr_cpus;
 static struct cpu *cpus;
 static GArray *registers; /* of each CPU */
 static struct qemu_plugin_register *mark_registers[4], *call_registers[3], *stack_register, *condition_register,
-	*state_register;
+	*state_register, *saved_state_register;
 static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
@@ -241,10 +241,8 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 }
 
 /* The stack is the one from which the task returned to user mode: nothing is on it. */
-static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
+static void enter_user_mode(struct cpu *cpu)
 {
-	struct cpu *cpu = this_cpu();
-
 	if (cpu->in_user)
 		return;
 	cpu->in_user = true;
@@ -256,6 +254,11 @@ static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 	locks_forget(&cpu->lock_table, &cpu->stack->locks);
 	locks_forget(&cpu->lock_table, &cpu->locks);
 	cpu->context = cpu->stack->harness ? CONTEXT_HARNESS : CONTEXT_OPERATION;
+}
+
+static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	enter_user_mode(this_cpu());
 }
 
 static void leave_user_mode(struct cpu *cpu)
@@ -270,7 +273,6 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 {
 	const struct entry *entry = userdata;
 	struct cpu *cpu = this_cpu();
-	uint64_t sp = stack_register && !cpu->in_user ? read_register(stack_register) : 0;
 
 	leave_user_mode(cpu);
 	if (entry->kind == ENTRY_APART) {
@@ -287,7 +289,7 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 		if (!cpu->stack->replays)
 			cpu->stack->replays = chain_sp(&cpu->stack->calls);
 	} else if (cpu->stack->nesting < MAX_NESTING) {
-		chain_enter(&cpu->stack->calls, entry->address, sp, entry->kind == ENTRY_INTERRUPT);
+		chain_enter(&cpu->stack->calls, entry->address, entry->kind == ENTRY_INTERRUPT);
 		cpu->stack->nesting++;
 		cpu->stack->interrupts = cpu->stack->interrupts << 1 | (entry->kind == ENTRY_INTERRUPT);
 	}
@@ -299,10 +301,16 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 	struct cpu *cpu = this_cpu();
 
 	cpu->apart = false;
+	if (saved_state_register) {
+		uint64_t state = read_register(saved_state_register);
+
+		/* The next interrupt may come before the first instruction of user code. */
+		if (state & arch->user_state)
+			enter_user_mode(cpu);
+		if (state & arch->user_state || !(state & arch->virtual_state))
+			return;
+	}
 	if (!cpu->stack->nesting)
-		return;
-	/* The same instruction leads to firmware; what was interrupted has its stack pointer again. */
-	if (stack_register && read_register(stack_register) < chain_entered_at(&cpu->stack->calls))
 		return;
 	chain_leave(&cpu->stack->calls);
 	cpu->stack->nesting--;
@@ -954,7 +962,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		if (entry && is_allocator(entry->kind))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
 		else if (entry)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_R_REGS, entry);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
 		if (arm.what & RECORD_LOCKS)
 			translate_lock(insn, nr_insns - i);
 		/* After the entry: the block belongs to what was entered. */
@@ -973,6 +981,9 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		case INSN_INTERRUPT_RETURN:
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_R_REGS,
 							       NULL);
+			break;
+		case INSN_USER_RETURN:
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
 			break;
 		case INSN_CALL:
 			if (!is_call_of_tracer(bytes, size, pc))
@@ -1383,6 +1394,7 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 	stack_register = find_register(arch->stack_register);
 	condition_register = find_register(arch->condition_register);
 	state_register = find_register(arch->state_register);
+	saved_state_register = find_register(arch->saved_state_register);
 }
 
 static int parse_argument(const char *argument)
