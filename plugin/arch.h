@@ -27,7 +27,7 @@ enum entry_kind {
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
 	ENTRY_APART,	 /* goes on with an interrupt or an exception, on a stack that is no task's */
-	ENTRY_REPLAY,	 /* a function that handles the interrupts that came while they were not wanted */
+	ENTRY_DELAYED,	 /* a function that handles interrupts which came while they were not wanted */
 	ENTRY_TRACER,	 /* is called at the start of a function, and does not return to its call */
 	ENTRY_SWITCH,	 /* to another task's stack */
 	ENTRY_PREEMPTED, /* a task must give up its CPU */

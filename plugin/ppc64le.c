@@ -139,7 +139,26 @@ static bool is_one_of(const char *name, size_t length, const char *const *names,
 
 #define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
 
-/* arch/powerpc/kernel/exceptions-64s.S; system calls are none of its exceptions. */
+/*
+ * What an exception's vector is for, or NULL where it is none. In real mode the recorder sees only what follows it.
+ * arch/powerpc/kernel/exceptions-64s.S, arch/powerpc/include/asm/head-64.h
+ */
+static const char *vector_name(const char *symbol, size_t *length)
+{
+	static const char vector[] = "exc_virt_0x1000_", common[] = "_common_real";
+
+	*length = strlen(symbol);
+	if (*length > strlen(vector) && !strncmp(symbol, vector, strlen("exc_virt_0x"))) {
+		*length -= strlen(vector);
+		return symbol + strlen(vector);
+	}
+	if (*length > strlen(common) && !strcmp(symbol + *length - strlen(common), common)) {
+		*length -= strlen(common);
+		return symbol;
+	}
+	return NULL;
+}
+
 static enum entry_kind entry_kind(const char *symbol)
 {
 	static const char *const interrupts[] = { "decrementer",    "hdecrementer", "hardware_interrupt",
@@ -147,23 +166,25 @@ static enum entry_kind entry_kind(const char *symbol)
 						  "performance_monitor" };
 	static const char *const system_calls[] = { "system_call", "system_call_vectored" };
 	static const char *const tracers[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
-	static const char *const replays[] = { "replay_soft_interrupts", "__replay_soft_interrupts" };
-	const char *common = strstr(symbol, "_common_");
+	/* arch/powerpc/kernel/irq_64.c: interrupts are disabled by a flag, and those that came are handled later. */
+	static const char *const delayed[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
+					       "irq_exit" };
 	size_t length = strlen(symbol);
+	const char *vector;
 
 	if (!strcmp(symbol, "_switch"))
 		return ENTRY_SWITCH;
 	if (IS_ONE_OF(symbol, length, tracers))
 		return ENTRY_TRACER;
-	if (IS_ONE_OF(symbol, length, replays))
-		return ENTRY_REPLAY;
+	if (IS_ONE_OF(symbol, length, delayed))
+		return ENTRY_DELAYED;
 	/* Looks for a CPU that hangs while interrupts are not wanted. */
 	if (!strcmp(symbol, "soft_nmi_common"))
 		return ENTRY_APART;
-	if (!common || (strcmp(common, "_common_virt") && strcmp(common, "_common_real")) ||
-	    IS_ONE_OF(symbol, (size_t)(common - symbol), system_calls))
+	vector = vector_name(symbol, &length);
+	if (!vector || IS_ONE_OF(vector, length, system_calls))
 		return ENTRY_NONE;
-	return IS_ONE_OF(symbol, (size_t)(common - symbol), interrupts) ? ENTRY_INTERRUPT : ENTRY_EXCEPTION;
+	return IS_ONE_OF(vector, length, interrupts) ? ENTRY_INTERRUPT : ENTRY_EXCEPTION;
 }
 
 /* ELFv2 ABI, 2.3.2.1: a function may begin with two instructions that set r2, which calls of the same module skip. */

@@ -51,7 +51,7 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool harness; /* the agent's */
 	bool preempted; /* is in the scheduler because its time is up */
-	uint64_t replays; /* interrupts that had to wait, until a return with the stack there; 0: none */
+	uint64_t delayed; /* handles delayed interrupts, until a return with the stack pointer there; 0: does not */
 	struct lock_holder locks; /* for which others sleep */
 	struct lock_list taking;
 	struct call_stack calls;
@@ -175,7 +175,7 @@ static uint64_t read_register(struct qemu_plugin_register *handle)
 
 static enum context context_of(const struct stack *stack)
 {
-	if (stack->interrupts || stack->preempted || stack->replays)
+	if (stack->interrupts || stack->preempted || stack->delayed)
 		return CONTEXT_INTERRUPT;
 	if (stack->harness)
 		return CONTEXT_HARNESS;
@@ -248,7 +248,7 @@ static void enter_user_mode(struct cpu *cpu)
 	cpu->in_user = true;
 	cpu->stack->interrupts = cpu->stack->nesting = 0;
 	cpu->stack->preempted = false;
-	cpu->stack->replays = 0;
+	cpu->stack->delayed = 0;
 	chain_reset(&cpu->stack->calls);
 	cpu->stack->taking.nr = 0;
 	locks_forget(&cpu->lock_table, &cpu->stack->locks);
@@ -285,9 +285,9 @@ static void on_entry(unsigned int nr UNUSED, void *userdata)
 	}
 	if (entry->kind == ENTRY_PREEMPTED || entry->kind == ENTRY_RESUMED) {
 		cpu->stack->preempted = entry->kind == ENTRY_PREEMPTED;
-	} else if (entry->kind == ENTRY_REPLAY) {
-		if (!cpu->stack->replays)
-			cpu->stack->replays = chain_sp(&cpu->stack->calls);
+	} else if (entry->kind == ENTRY_DELAYED) {
+		if (!cpu->stack->delayed)
+			cpu->stack->delayed = chain_sp(&cpu->stack->calls);
 	} else if (cpu->stack->nesting < MAX_NESTING) {
 		chain_enter(&cpu->stack->calls, entry->address, entry->kind == ENTRY_INTERRUPT);
 		cpu->stack->nesting++;
@@ -415,11 +415,11 @@ static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t inf
 		locks_release(&cpu->lock_table, &cpu->locks, address, (uint64_t)userdata);
 }
 
-static void end_replays(struct cpu *cpu, uint64_t sp)
+static void end_delayed(struct cpu *cpu, uint64_t sp)
 {
-	if (sp < cpu->stack->replays)
+	if (sp < cpu->stack->delayed)
 		return;
-	cpu->stack->replays = 0;
+	cpu->stack->delayed = 0;
 	cpu->context = context_of(cpu->stack);
 }
 
@@ -433,8 +433,8 @@ static void return_at(uint64_t sp)
 	on_stack_at(cpu, sp, false);
 	if (cpu->stack->taking.nr)
 		end_taking(cpu, sp);
-	if (cpu->stack->replays)
-		end_replays(cpu, sp);
+	if (cpu->stack->delayed)
+		end_delayed(cpu, sp);
 	chain_return(&cpu->stack->calls, sp);
 	if (cpu->stack->calls.nr_allocations)
 		on_allocated(cpu, sp);
