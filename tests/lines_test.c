@@ -3,6 +3,7 @@
  * Drives the recorder's tables of lines. Standard input, a command a line:
  *
  *	tables N BYTES		how many, and how much memory each may take
+ *	line BYTES		how large a line is; 64 if not said
  *	add TABLE CONTEXT ADDRESS PC SIZE_SHIFT READS WRITES
  *	fill FIRST COUNT	in each table, of as many lines that no other table has
  *	stack ADDRESS		the line is on a task's stack
@@ -18,6 +19,7 @@
 
 static struct line_table tables[MAX_TABLES];
 static unsigned int nr_tables;
+static unsigned int line_bytes = LINE_BYTES;
 static uint64_t stack;
 
 static bool is_stack(uint64_t address)
@@ -59,7 +61,7 @@ static void obey(const char *line)
 			lines_init(&tables[t], bytes);
 	} else if (sscanf(line, "fill %lx %lu", &address, &count) == 2) {
 		fill(address, count);
-	} else if (sscanf(line, "stack %lx", &stack) != 1) {
+	} else if (sscanf(line, "stack %lx", &stack) != 1 && sscanf(line, "line %u", &line_bytes) != 1) {
 		fprintf(stderr, "what is '%s'?\n", line);
 		exit(1);
 	}
@@ -96,7 +98,7 @@ int main(void)
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			accesses[context] += tables[t].accesses[context];
 	}
-	if (lines_write_shared(stdout, tables, nr_tables, is_stack, stack_accesses))
+	if (lines_write_shared(stdout, tables, nr_tables, line_bytes, is_stack, stack_accesses))
 		return 1;
 	fprintf(stderr, "{");
 	write_numbers("accesses", accesses);

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from bigiron import compiled, workloads
 
 TOP = Path(__file__).parents[1]
+CROSS = "powerpc64le-linux-gnu-"
 CC = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
 
 
-def built(name: str, folder: Path) -> Path:
+def built(name: str, part: str, folder: Path, *options: str) -> Path:
     """A test program of this folder, linked with the part of the recorder that it tests."""
-    sources = [TOP / "tests" / f"{name}_test.c", TOP / "plugin" / f"{name}.c"]
-    subprocess.run([*CC, "-fsanitize=undefined", *sources, "-o", folder / name], check=True)
+    sources = [TOP / "tests" / f"{name}_test.c", TOP / "plugin" / f"{part}.c"]
+    subprocess.run([*CC, *options, "-fsanitize=undefined", *sources, "-o", folder / name], check=True)
     return folder / name
 
 
@@ -32,7 +33,12 @@ def built(name: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def x86_64(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("x86_64", tmp_path_factory.mktemp("x86_64"))
+    return built("arch", "x86_64", tmp_path_factory.mktemp("x86_64"), "-DARCH=arch_x86_64")
+
+
+@pytest.fixture(scope="module")
+def ppc64le(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("arch", "ppc64le", tmp_path_factory.mktemp("ppc64le"), "-DARCH=arch_ppc64le")
 
 
 def answers(program: Path, what: str, lines: Iterable[str]) -> list[str]:
@@ -41,9 +47,9 @@ def answers(program: Path, what: str, lines: Iterable[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def listed(*options: str | Path) -> list[tuple[int, str, str]]:
+def listed(*options: str | Path, tool: str = "objdump") -> list[tuple[int, str, str]]:
     """What objdump says: each instruction's place, its bytes in hex, and how it is written."""
-    command = ["objdump", "--insn-width=15", *options]
+    command = [tool, "--insn-width=15", *options]
     listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     lines = re.findall(r"^ +([0-9a-f]+):\t([0-9a-f ]+)\t(.*)$", listing, re.MULTILINE)
     return [(int(place, 16), hex.strip(), text.split("#")[0].strip()) for place, hex, text in lines]
@@ -94,17 +100,17 @@ KINDS = {
         leave
         btsq $3, 8(%rsp)
     """,
-    "fill by 1": """
+    "fill by 1 from rdi": """
         rep stosb
         addr32 rep stosb
     """,
-    "fill by 2": """
+    "fill by 2 from rdi": """
         rep stosw
     """,
-    "fill by 4": """
+    "fill by 4 from rdi": """
         rep stosl
     """,
-    "fill by 8": """
+    "fill by 8 from rdi": """
         rep stosq
     """,
     "string": """
@@ -172,7 +178,7 @@ PREFIX = r"(lock|notrack|bnd|addr32|data16|[c-gs]s|rex\S*|rep[nz]*)"
 def expected(text: str) -> set[str]:
     """What an instruction may be taken for, by what objdump writes: another decoder than ours."""
     if fill := re.match(r"rep[nz]* stos\w* +%(\w+),%es:\(", text):
-        return {f"fill by {({'al': 1, 'ax': 2, 'eax': 4, 'rax': 8})[fill[1]]}"}
+        return {f"fill by {({'al': 1, 'ax': 2, 'eax': 4, 'rax': 8})[fill[1]]} from rdi"}
     if re.match(r"rep[nz]* (movs|lods|scas|cmps).*%[de]s:\(", text):
         return {"string"}
     text = re.sub(rf"^({PREFIX} +)+", "", text)
@@ -240,12 +246,181 @@ def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None
     assert answers(x86_64, "symbols", [symbol]) == [kind]
 
 
+# The same on ppc64le
+
+
+PPC64LE_KINDS = {
+    "mark": "xori 0,0,0",
+    "other": """
+        ld 3,8(4)
+        std 3,-8(31)
+        stdu 31,-32(30)
+        lwzx 3,4,5
+        stdx 3,0,1
+        ldarx 9,0,3
+        stdcx. 9,0,3
+        lvx 0,0,4
+        lxv 0,16(4)
+        addi 1,1,32
+        addi 3,3,1
+        ori 0,0,0
+        xori 3,3,0
+        b 0f
+        0: bctr
+        beq 0b
+        bcl 20,31,.+4
+        bl .+4
+        sc
+    """,
+    "stack": """
+        stdu 1,-48(1)
+        std 0,16(1)
+        ld 0,16(1)
+        ld 1,0(1)
+        stw 3,8(1)
+        lbz 3,8(1)
+        lwa 3,8(1)
+        lfd 0,8(1)
+        lxv 0,16(1)
+        stxv 0,16(1)
+        stdx 3,1,4
+    """,
+    "call": """
+        bl 0f
+        nop
+        0: bctrl
+        blrl
+    """,
+    "return": "blr",
+    "may return": """
+        beqlr
+        bnelr 7
+        bgtlr 1
+    """,
+    "interrupt return": "rfid",
+    "user return": "rfscv",
+    "fill by 128 from r4": "dcbz 0,4",
+    "fill by 128 from r4+r3": "dcbz 3,4",
+}
+
+
+def assembled(code: str, folder: Path) -> list[tuple[str, str]]:
+    """Bytes and text of each instruction for ppc64le."""
+    (folder / "code.s").write_text(f".machine power9\n{code}\n")
+    subprocess.run([f"{CROSS}gcc", "-c", folder / "code.s", "-o", folder / "code.o"], check=True)
+    return [(hex, text) for _, hex, text in listed("-d", folder / "code.o", tool=f"{CROSS}objdump")]
+
+
+@pytest.mark.parametrize("kind", PPC64LE_KINDS)
+def test_what_an_instruction_is_taken_for_on_ppc64le(kind: str, ppc64le: Path, tmp_path: Path) -> None:
+    code = assembled(PPC64LE_KINDS[kind], tmp_path)
+    code = [insn for insn in code if kind == "other" or insn[1] != "nop"]
+    found = answers(ppc64le, "insns", (hex for hex, _ in code))
+    assert dict(zip(code, found, strict=True)) == dict.fromkeys(code, kind)
+
+
+def expected_on_ppc64le(place: int, text: str) -> set[str]:
+    """What an instruction may be taken for, by what objdump writes."""
+    name, _, operands = text.rstrip("+-").partition(" ")
+    name, operands = name.rstrip("+-"), operands.strip()
+    if name == "dcbz":
+        base, index = operands.split(",")
+        return {f"fill by 128 from {index}" + ("" if base == "0" else f"+{base}")}
+    if name == "rfid":
+        return {"interrupt return"}
+    if name == "rfscv":
+        return {"user return"}
+    if re.fullmatch("b[a-z]*l[+-]?a?", name) and name not in ("bl", "bcl"):
+        return {"call", "other"}  # blt is a branch, beql a call
+    if name in ("bl", "bcl"):
+        target = int(re.findall(r"[0-9a-f]+", operands.split("<")[0])[-1], 16)
+        return {"other"} if target == place + 4 else {"call"}
+    if re.fullmatch("b[a-z]*(lrl|ctrl)", name):
+        return {"call"}
+    if name == "blr":
+        return {"return"}
+    if re.fullmatch("b[a-z]+lr", name):
+        return {"may return"}
+    if re.search(r"\(r1\)", operands):
+        return {"stack"}
+    return {"other", "mark", *(["stack"] if re.search(r"\br1\b", operands) else [])}
+
+
+def test_another_decoder_agrees_on_a_program_for_ppc64le(ppc64le: Path) -> None:
+    program = compiled.agent(workloads.find("getppid1"), f"{CROSS}gcc")
+    code = listed("-d", program, tool=f"{CROSS}objdump")
+    code = [insn for insn in code if not insn[2].startswith(".long")]
+    assert len(code) > 50000
+    found = answers(ppc64le, "insns", (hex for _, hex, _ in code))
+    wrong = {
+        (hex, text, kind)
+        for (place, hex, text), kind in zip(code, found, strict=True)
+        if kind not in expected_on_ppc64le(place, text)
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "condition", "answer"),
+    [
+        ("beqlr", 0x20000000, "yes"),
+        ("beqlr", 0xD0000000, "no"),
+        ("bnelr 7", 0x00000002, "no"),
+        ("bnelr 7", 0xF000000D, "yes"),
+        ("bgtlr 1", 0x04000000, "yes"),
+    ],
+)
+def test_whether_a_conditional_return_returns(
+    code: str, condition: int, answer: str, ppc64le: Path, tmp_path: Path
+) -> None:
+    ((hex, _),) = assembled(code, tmp_path)
+    assert answers(ppc64le, "returns", [f"{hex}, {condition:x}"]) == [answer]
+
+
+def test_where_calls_of_a_function_come_by(ppc64le: Path, tmp_path: Path) -> None:
+    with_toc = "".join(hex + " " for hex, _ in assembled("addis 2,12,1\naddi 2,2,8", tmp_path))
+    linked = "".join(hex + " " for hex, _ in assembled("lis 2,1\naddi 2,2,8", tmp_path))
+    without = "".join(hex + " " for hex, _ in assembled("mflr 0\nstd 0,16(1)", tmp_path))
+    assert answers(ppc64le, "offsets", [with_toc, linked, without]) == ["8", "8", "0"]
+
+
+@pytest.mark.parametrize(
+    ("callee", "answer"), [("2000", "0x1004 to 0x1008"), ("1ff8", "0x1004 to 0x1008"), ("1ffc", "none")]
+)
+def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp_path: Path) -> None:
+    code = " ".join(hex for hex, _ in assembled("nop\nbl .+0xffc\nb .+0xff8", tmp_path))
+    assert answers(ppc64le, "calls", [f"{code}, {callee}"]) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "kind"),
+    [
+        ("exc_virt_0x4300_data_access", "exception"),
+        ("exc_virt_0x4380_data_access_slb", "exception"),
+        ("data_access_common_real", "exception"),
+        ("exc_virt_0x4900_decrementer", "interrupt"),
+        ("decrementer_common_real", "interrupt"),
+        ("exc_virt_0x4500_hardware_interrupt", "interrupt"),
+        ("decrementer_common_virt", "none"),
+        ("exc_virt_0x4c00_system_call", "none"),
+        ("exc_virt_0x3000_system_call_vectored", "none"),
+        ("soft_nmi_common", "apart"),
+        ("replay_soft_interrupts", "delayed"),
+        ("ftrace_caller", "tracer"),
+        ("_switch", "switch"),
+        ("__switch_to", "none"),
+    ],
+)
+def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: Path) -> None:
+    assert answers(ppc64le, "symbols", [symbol]) == [kind]
+
+
 # The table of lines
 
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("lines", tmp_path_factory.mktemp("lines"))
+    return built("lines", "lines", tmp_path_factory.mktemp("lines"))
 
 
 @dataclass(frozen=True)
@@ -310,6 +485,18 @@ def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
     found = written(lines, "tables 2 1000000", f"stack {PLACE:x}", *adds)
     assert {int(row["line"], 16) for row in found.rows} == {PLACE + 64}
     assert found.stack_accesses == [6, 0, 0]
+
+
+def test_a_line_of_two_blocks_is_shared_as_a_whole(lines: Path) -> None:
+    start = PLACE & ~127
+    adds = [
+        f"add 0 0 {start:x} 1 3 0 7",
+        f"add 1 0 {start + 64:x} 1 3 2 0",
+        f"add 1 0 {start + 128:x} 1 3 0 1",
+    ]
+    found = written(lines, "tables 2 1000000", "line 128", *adds)
+    assert {int(row["line"], 16) for row in found.rows} == {start, start + 64}
+    assert written(lines, "tables 2 1000000", *adds).rows == []
 
 
 def test_a_table_grows_and_forgets_nothing(lines: Path) -> None:

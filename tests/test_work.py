@@ -11,7 +11,7 @@ import bigiron
 from bigiron import compiled, kernels, probes, workloads
 from bigiron.analysis import paths, work
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
+from bigiron.machines.architecture import architecture
 from bigiron.machines.topology import Topology
 from bigiron.probes.work import SCHEMA
 
@@ -83,11 +83,17 @@ def test_compare_shows_which_functions_grew(open1: Path) -> None:
     assert max(map(len, answer.out.splitlines())) <= 100
 
 
-@pytest.fixture(scope="module", params=["debian/6.1", "debian/7.2"])
+@pytest.fixture(
+    scope="module",
+    params=[("debian/6.1", "x86_64"), ("debian/7.2", "x86_64"), ("debian/6.1", "ppc64le")],
+    ids=lambda param: " ".join(param),
+)
 def traced(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[set[str], list[str]]:
     """Chains that the recorder saw, and those that the kernel's own tracer printed, in one run of open1."""
+    kernel, arch = request.param
+    target = architecture(arch)
     results = tmp_path_factory.mktemp("results")
     job = [
         "mode process", "cpus 2", "tasks 2", "warmup 20", "patience_s 100",
@@ -96,9 +102,9 @@ def traced(
         f"set {TRACING}/current_tracer=function", f"read {TRACING}/trace",
     ]  # fmt: skip
     machine = vm.VirtualMachine(
-        architecture=X86_64,
-        kernel=kernels.find(request.param).image,
-        agent=compiled.agent(workloads.find("open1"), "gcc"),
+        architecture=target,
+        kernel=kernels.find(kernel, arch).image,
+        agent=compiled.agent(workloads.find("open1"), target.compiler),
         job="\n".join(job) + "\n",
         topology=Topology(cores=2),
         memory_mib=vm.memory_mib(2),
@@ -109,7 +115,7 @@ def traced(
     )
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
     ask = probes.Ask(2, 2, 300, "process", "kernel")
-    raw = probes.Raw(outcome.messages, results, X86_64, machine.agent, ask)
+    raw = probes.Raw(outcome.messages, results, target, machine.agent, ask)
     rows = probes.probe("work").collect(raw).rows
     ours = {
         paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()
