@@ -30,7 +30,7 @@ class Architecture:
     qemu: str
     machine: tuple[str, ...]  # QEMU's options for the machine and the CPU
     accelerated_cpu: str  # the CPU model under KVM
-    boot: tuple[str, ...]  # kernel parameters that a serial console needs
+    boot: tuple[str, ...]  # kernel parameters that it needs
     compiler: str
     line_bytes: int
     # Where memory is, as the recorder's findings are read in it:
@@ -126,7 +126,8 @@ PPC64LE = Architecture(
     # Without SLOF, which takes seconds to find what to boot.
     machine=("-M", "pseries,x-vof=on", "-cpu", "POWER9"),
     accelerated_cpu="host",
-    boot=("console=hvc0",),
+    # With page tables that can be read from outside, also where a kernel's configuration prefers a hash table.
+    boot=("console=hvc0", "disable_radix=no"),
     compiler="powerpc64le-linux-gnu-gcc",
     line_bytes=128,
     kernel_start=0xC000000000000000,
