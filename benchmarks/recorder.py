@@ -10,9 +10,12 @@ Every figure is a ratio, with the recorder to without it, of medians; the machin
 
 Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
 on a busy one they leave out the work of others.
+
+The architecture is an argument: `recorder.py ppc64le`; without it x86_64.
 """
 
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -26,11 +29,12 @@ from rich.table import Table
 
 from bigiron import compiled, kernels, workloads
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
+from bigiron.machines.architecture import architecture
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.topology import Topology
 
 KERNEL = "debian/6.1"
+TARGET = architecture((sys.argv[1:] or ["x86_64"])[0])
 CPUS, MANY_CPUS = 8, 64
 ROUNDS = 3
 # Each takes about a second without the recorder.
@@ -48,7 +52,7 @@ class Job:
     operations: int
     cpus: int = CPUS
     probes: tuple[str, ...] = ()
-    qemu: str = X86_64.qemu
+    qemu: str = TARGET.qemu
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ def measure(job: Job) -> Cost:
 
     with tempfile.TemporaryDirectory(prefix="bigiron-") as results:
         machine = vm.VirtualMachine(
-            architecture=replace(X86_64, qemu=job.qemu),
-            kernel=kernels.find(KERNEL).image,
-            agent=compiled.agent(workloads.find(job.workload), X86_64.compiler),
+            architecture=replace(TARGET, qemu=job.qemu),
+            kernel=kernels.find(KERNEL, TARGET.name).image,
+            agent=compiled.agent(workloads.find(job.workload), TARGET.compiler),
             job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nsymbols\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
@@ -151,7 +155,7 @@ def compare_contrib(console: Console) -> None:
         jobs = [plain, replace(plain, probes=PROBES[0])]
         for plugin in plugins:
             qemu = Path(folder) / plugin.stem
-            qemu.write_text(f'#!/bin/sh\nexec {X86_64.qemu} "$@" -plugin {plugin}\n')
+            qemu.write_text(f'#!/bin/sh\nexec {TARGET.qemu} "$@" -plugin {plugin}\n')
             qemu.chmod(0o755)
             jobs.append(replace(plain, qemu=str(qemu)))
         costs = side_by_side(jobs)
@@ -167,7 +171,8 @@ def main() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     console = Console()
     console.print(
-        f"The recorder's cost: {KERNEL}, {CPUS} CPUs, QEMU {require_qemu(X86_64.qemu)}, TCG with one thread, "
+        f"The recorder's cost: {KERNEL} of {TARGET.name}, {CPUS} CPUs, QEMU {require_qemu(TARGET.qemu)}, "
+        f"TCG with one thread, "
         f"median of {ROUNDS}; ratio of QEMU's CPU time with the recorder to without"
     )
     table = Table("workload", "probes", "boot", "warm-up", "recording", "in all", "once")
