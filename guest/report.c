@@ -104,7 +104,8 @@ void report_hello(void)
 
 	uname(&name);
 	WITH_PAYLOAD("hello", out) {
-		fprintf(out, "{\"protocol\":%d,\"cpus\":%d,\"release\":", AGENT_PROTOCOL, get_nprocs());
+		fprintf(out, "{\"protocol\":%d,\"cpus\":%d,\"page_bytes\":%d,\"release\":", AGENT_PROTOCOL,
+			get_nprocs(), getpagesize());
 		json_string(out, name.release);
 		fprintf(out, ",\"version\":");
 		json_string(out, name.version);

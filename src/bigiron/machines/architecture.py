@@ -1,7 +1,7 @@
 """What differs between architectures when a virtual machine is started."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bigiron.errors import UserError
@@ -36,10 +36,21 @@ class Architecture:
     # Where memory is, as the recorder's findings are read in it:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
-    page_bytes: int
+    page_bytes: int  # in most kernels
     page_tables: PageTables
     ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
     not_recorded: tuple[str, ...] = ()  # probes that the recorder does not know there
+
+    def with_pages_of(self, page_bytes: int) -> "Architecture":
+        """The same, where a kernel's pages are so large; the tables above the lowest do not depend on it.
+
+        >>> PPC64LE.with_pages_of(4096).page_tables.levels
+        ((39, 13), (30, 9), (21, 9), (12, 9))
+        """
+        *upper, _ = self.page_tables.levels
+        shift = page_bytes.bit_length() - 1
+        levels = (*upper, (shift, upper[-1][0] - shift))
+        return replace(self, page_bytes=page_bytes, page_tables=replace(self.page_tables, levels=levels))
 
     def class_of(self, address: int) -> str:
         """What lies at a kernel address, as far as the address alone tells.
@@ -126,12 +137,12 @@ PPC64LE = Architecture(
     # Without SLOF, which takes seconds to find what to boot.
     machine=("-M", "pseries,x-vof=on", "-cpu", "POWER9"),
     accelerated_cpu="host",
-    # With page tables that can be read from outside, also where a kernel's configuration prefers a hash table.
+    # With page tables, which can be read from outside, also where a kernel's configuration prefers a hash.
     boot=("console=hvc0", "disable_radix=no"),
     compiler="powerpc64le-linux-gnu-gcc",
     line_bytes=128,
     kernel_start=0xC000000000000000,
-    # arch/powerpc/include/asm/book3s/64/radix.h, for pages of 64 KiB; memory starts with the kernel's image
+    # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image
     address_classes=(
         (0xC000000000000000, 0xC008000000000000, "page or slab object"),
         (0xC008000000000000, 0xC00A000000000000, "vmalloc"),
@@ -139,8 +150,8 @@ PPC64LE = Architecture(
         (0xC00C000000000000, 0xC00E000000000000, "struct page"),
     ),
     page_bytes=65536,
-    # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h: the second and the third level may
-    # map 1 GiB and 2 MiB.
+    # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h and radix-4k.h: the second and the
+    # third level may map 1 GiB and 2 MiB.
     page_tables=PageTables(
         root="swapper_pg_dir",
         image=0xC000000000000000,

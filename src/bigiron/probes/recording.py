@@ -47,9 +47,11 @@ def read_objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: "
     if raw.ram is None:
         raise MachineError("the machine's memory was not kept")
     root = symbols.address(raw.architecture.page_tables.root) or 0
-    memory = KernelMemory(raw.ram, raw.architecture, root)
+    hello = next(message.content for message in raw.messages if message.type == "hello")
+    architecture = raw.architecture.with_pages_of(hello["page_bytes"])
+    memory = KernelMemory(raw.ram, architecture, root)
     allocations = read_allocations(raw.results, chains)
-    return Objects(memory, symbols, recording.per_cpu_offsets, raw.architecture, allocations)
+    return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
 
 
 class Chains:
