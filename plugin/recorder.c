@@ -269,16 +269,25 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->entering = true;
 }
 
+/* The stack that is interrupted may be one that was not seen yet; early in a system call it is still the user's. */
+static void find_interrupted(struct cpu *cpu, uint64_t sp)
+{
+	if (sp >= arch->kernel_start)
+		on_stack_at(cpu, sp, false);
+}
+
 static void on_entry(unsigned int nr UNUSED, void *userdata)
 {
 	const struct entry *entry = userdata;
 	struct cpu *cpu = this_cpu();
 
-	leave_user_mode(cpu);
 	if (entry->kind == ENTRY_APART) {
 		cpu->apart = true;
 		return;
 	}
+	if (stack_register && !cpu->in_user)
+		find_interrupted(cpu, read_register(stack_register));
+	leave_user_mode(cpu);
 	if (entry->kind == ENTRY_SWITCH) {
 		cpu->switching = true;
 		return;
@@ -962,7 +971,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		if (entry && is_allocator(entry->kind))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_allocator, QEMU_PLUGIN_CB_R_REGS, entry);
 		else if (entry)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_NO_REGS, entry);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_entry, QEMU_PLUGIN_CB_R_REGS, entry);
 		if (arm.what & RECORD_LOCKS)
 			translate_lock(insn, nr_insns - i);
 		/* After the entry: the block belongs to what was entered. */

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* User memory only (--scope user): counters of eight tasks lie in one cache line, which is false sharing. */
+/* User memory only (--scope user): counters of several tasks lie in one cache line, which is false sharing. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_TASKS 4096
+#define MAX_TASKS 8192
 
-char *testcase_description = "count in user memory, eight tasks' counters in one cache line";
+char *testcase_description = "count in user memory, several tasks' counters in one cache line";
 
+/* Whole pages, which have 64 KiB on POWER. */
 static struct counter {
 	unsigned long count;
-} counters[MAX_TASKS] __attribute__((aligned(4096)));
+} counters[MAX_TASKS] __attribute__((aligned(65536)));
 
 void testcase_prepare(unsigned long nr_tasks)
 {

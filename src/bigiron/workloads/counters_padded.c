@@ -4,14 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_TASKS 4096
+#define MAX_TASKS 8192
 
 char *testcase_description = "count in user memory, each task in a cache line of its own";
 
+/* Whole pages, which have 64 KiB on POWER. */
 static struct counter {
 	unsigned long count;
 	char padding[128 - sizeof(unsigned long)];
-} counters[MAX_TASKS] __attribute__((aligned(4096)));
+} counters[MAX_TASKS] __attribute__((aligned(65536)));
 
 void testcase_prepare(unsigned long nr_tasks)
 {
