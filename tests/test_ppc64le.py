@@ -1,0 +1,73 @@
+"""The recorder on ppc64le: other calls, entries and page tables, lines of 128 bytes."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import WORKLOADS, compared, measured
+
+import bigiron
+from bigiron.analysis import work
+
+POWER = ("--arch", "ppc64le", "--kernel")
+
+
+@pytest.fixture(scope="module")
+def open1_on_power(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """open1 on Debian's 6.1, which has no BTF, with 4 CPUs."""
+    study = tmp_path_factory.mktemp("ppc64le") / "open1"
+    measured("open1", *POWER, "debian/6.1", "--cpus", "4", "--probe", "conflicts,work", "-o", study)
+    return study
+
+
+def test_apparmor_s_label_is_written_as_often_as_on_x86_64(open1_on_power: Path) -> None:
+    row = compared(open1_on_power)["rows"][0]
+    assert {"apparmor_file_alloc_security", "apparmor_file_free_security"} <= set(row["functions"])
+    assert row["cells"]["debian/6.1"]["writes_per_op"] == pytest.approx(6, abs=0.001)
+
+
+def test_a_kernel_without_types_says_so(open1_on_power: Path) -> None:
+    row = compared(open1_on_power)["rows"][0]
+    assert row["object"] == "page or slab object: the kernel has no CONFIG_DEBUG_INFO_BTF"
+
+
+def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
+    """On the way from openat to its file there is no clock; what interrupts do is no operation's."""
+    study = bigiron.open_study(open1_on_power)
+    (record,) = study.records()
+    table, facts = study.table(record, "work"), record.facts["work"]
+    assert facts["lost_instructions"] == 0
+    for context, total in facts["instructions"].items():
+        assert table.filter(pl.col("context") == context)["instructions"].sum() == total
+    found = {row[0]: row[1] for row in work.profile(table, 4 * 500).iter_rows()}
+    assert found["do_dentry_open"] % 1 == 0
+    late = pl.concat_str("path", "function", separator=";").str.contains("timer_interrupt|irq_exit|__do_irq")
+    assert table.filter(late & (pl.col("context") == "operation")).is_empty()
+
+
+def test_objects_have_names(tmp_path: Path) -> None:
+    """By page tables of another format, from memory with pages of 4 KiB in this kernel."""
+    study = tmp_path / "s"
+    measured("unlink1", *POWER, "debian/6.12", "--cpus", "2", "--operations", "200", "-o", study)
+    names = [row["object"] for row in compared(study)["rows"]]
+    for name in (
+        "struct dentry.d_lockref.lock (tmpfs directory)",
+        "struct inode.i_rwsem.count (tmpfs directory)",
+        "struct shmem_sb_info.stat_lock",
+    ):
+        assert name in names
+
+
+def test_what_lies_64_bytes_apart_shares_a_line_of_128(tmp_path: Path) -> None:
+    neighbours = ("--workload-file", WORKLOADS / "neighbours.c", "--boot", "distance=64")
+    measured(*neighbours, *POWER, "debian/6.12", "--cpus", "2", "-o", tmp_path / "s")
+    (line,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"].startswith("page cache")]
+    assert [kind["kind"] for kind in line["sharing"]] == ["false sharing"]
+    assert set(line["offsets"]["debian/6.12"].values()) == {"0-7", "64-71"}
+
+
+def test_counters_in_user_memory(tmp_path: Path) -> None:
+    for workload, shared in (("counters_packed", ["user:counters+0x0"]), ("counters_padded", [])):
+        study = tmp_path / workload
+        measured(workload, *POWER, "debian/6.1", "--scope", "user", "--cpus", "2", "-o", study)
+        assert [row["object"] for row in compared(study)["rows"]] == shared
