@@ -954,6 +954,15 @@ static void translate_return(struct qemu_plugin_insn *insn)
 		qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_MEM_R, NULL);
 }
 
+static void translate_conditional_return(struct qemu_plugin_insn *insn, const uint8_t *bytes)
+{
+	uint32_t code;
+
+	memcpy(&code, bytes, sizeof(code));
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_conditional_return, QEMU_PLUGIN_CB_R_REGS,
+					       (void *)(uint64_t)code);
+}
+
 static void translate_kernel(struct qemu_plugin_tb *tb)
 {
 	struct block *block = arm.what & RECORD_WORK ? new_block(tb) : NULL;
@@ -1002,8 +1011,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			translate_return(insn);
 			break;
 		case INSN_MAY_RETURN:
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_conditional_return, QEMU_PLUGIN_CB_R_REGS,
-							       (void *)(uint64_t)*(uint32_t *)bytes);
+			translate_conditional_return(insn, bytes);
 			break;
 		case INSN_CALL_BY_MEMORY:
 			qemu_plugin_register_vcpu_mem_cb(insn, on_call_by_memory, QEMU_PLUGIN_CB_NO_REGS,
