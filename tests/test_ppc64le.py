@@ -1,5 +1,6 @@
 """The recorder on ppc64le: other calls, entries and page tables, lines of 128 bytes."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -50,12 +51,14 @@ def test_objects_have_names(tmp_path: Path) -> None:
     study = tmp_path / "s"
     measured("unlink1", *POWER, "debian/6.12", "--cpus", "2", "--operations", "200", "-o", study)
     names = [row["object"] for row in compared(study)["rows"]]
+    # Which field of a line is the hottest differs.
     for name in (
-        "struct dentry.d_lockref.lock (tmpfs directory)",
-        "struct inode.i_rwsem.count (tmpfs directory)",
-        "struct shmem_sb_info.stat_lock",
+        r"struct dentry\.d_lockref\.\w+ \(tmpfs directory\)",
+        r"struct inode\.i_\w+(\.\w+)? \(tmpfs directory\)",
+        r"struct shmem_sb_info\.\w+",
+        r"struct aa_label\.\w+(\.\w+)?",
     ):
-        assert name in names
+        assert any(re.fullmatch(name, found) for found in names), (name, names)
 
 
 def test_what_lies_64_bytes_apart_shares_a_line_of_128(tmp_path: Path) -> None:
