@@ -176,6 +176,12 @@ class _Waits:
                 f"{_HANDLER[0]} does not show by its name: the compiler made it a part of its caller, "
                 f"{_HANDLER[1]}."
             )
+        if self.handler and self.handler is not self.stacks[0]:
+            longest, ours = self.microseconds(self.stacks[0]), self.microseconds(self.handler)
+            notes.append(
+                f"Another wait took as long ({longest / ours - 1:.1%} more): both are for one normal grace period "
+                "for each CPU that goes, and which of them is longer is chance."
+            )
         notes.append(
             "The virtual machine is a pseries, and the published machine ran without a hypervisor (powernv): "
             "the idle driver's function that hears of a CPU's going has another name, and does the same."
