@@ -179,8 +179,8 @@ class _Waits:
         if self.handler and self.handler is not self.stacks[0]:
             longest, ours = self.microseconds(self.stacks[0]), self.microseconds(self.handler)
             notes.append(
-                f"Another wait took as long ({longest / ours - 1:.1%} more): each CPU that goes waits for one "
-                "normal grace period in both, and which of them is longer is chance."
+                f"Another wait is as long ({longest / ours - 1:.1%} more): in both, each CPU that goes waits "
+                "for one normal grace period, and which is longer is chance."
             )
         notes.append(
             "The virtual machine is a pseries, and the published machine ran without a hypervisor (powernv): "
