@@ -34,6 +34,7 @@ from rich.table import Table
 
 from bigiron import compiled, workloads
 from bigiron.cache import cache_folder
+from bigiron.children import dying_with
 from bigiron.kernels import debian
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
@@ -182,7 +183,7 @@ def boot_virtme_ng(peer: Peer) -> Boot:
         command += [f"--qemu-opts=-accel {ACCELERATOR} {port}", "--exec", SCRIPT]
         ours, theirs = pty.openpty()  # it wants a terminal
         process = subprocess.Popen(
-            [*vm.dying_with(os.getpid()), *command],
+            [*dying_with(os.getpid()), *command],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -11,6 +11,7 @@ import pytest
 from conftest import SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, measured, started, wait_until
 
 import bigiron as library
+from bigiron.children import dying_with
 from bigiron.machines import vm
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure
@@ -139,7 +140,7 @@ def test_ended_in_the_middle_it_leaves_no_machine_and_goes_on(tmp_path: Path, en
 
 def test_a_parent_that_died_first_leaves_nothing_started(tmp_path: Path) -> None:
     for parent, starts in (os.getpid(), True), (1, False):
-        done = subprocess.run([*vm.dying_with(parent), "touch", tmp_path / str(parent)], check=False)
+        done = subprocess.run([*dying_with(parent), "touch", tmp_path / str(parent)], check=False)
         assert (done.returncode == 0) is starts is (tmp_path / str(parent)).exists()
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bigiron.cache import cache_folder, locked
+from bigiron.children import dying_with
 from bigiron.errors import UserError
 from bigiron.kernels import configuration, image, source, store
 from bigiron.kernels.configuration import Wish
@@ -165,7 +166,7 @@ class _Make:
     def _run(self, mode: str, *goal: str) -> None:
         with self.log.open(mode) as log:
             done = subprocess.run(
-                [*self._command, *goal],
+                [*dying_with(os.getpid(), "TERM"), *self._command, *goal],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

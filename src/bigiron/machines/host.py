@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from bigiron.children import dying_with
 from bigiron.errors import MachineError
 from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
-from bigiron.machines.vm import dying_with
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back

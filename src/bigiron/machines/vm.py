@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from bigiron import compiled, kernels, workloads
+from bigiron.children import dying_with
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.architecture import Architecture, architecture
 from bigiron.machines.initramfs import initramfs
@@ -207,15 +208,6 @@ def _printable(console: bytes) -> str:
     """What the console showed, with nothing in it that could steer a terminal."""
     text = console.decode(errors="replace").replace("\r", "")
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-
-
-def dying_with(parent: int) -> list[str]:
-    """What is put before a command so that the kernel ends it when its parent dies, however it dies.
-
-    The shell looks whether the parent died before the kernel was told, which nobody would notice.
-    """
-    still_there = '[ "$PPID" = "$1" ] && shift && exec "$@"'
-    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", still_there, "sh", str(parent)]
 
 
 def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:
