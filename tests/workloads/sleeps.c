@@ -27,7 +27,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 		for (unsigned long i = 0; i < testcase_operations; i++) {
 			operation_begin();
 			nanosleep(&time, NULL);
-			operation_end(i, -1);
+			operation_end(i, -1, "asleep");
 			/* Not in an operation: not to be counted. */
 			nanosleep(&time, NULL);
 			++*iterations;
