@@ -3,6 +3,8 @@
 //! A design's file has a [`Design`]: its name, its parameters, and a function that puts it on a simulation.
 
 pub mod lock_bound;
+pub mod rcu;
+pub mod rcu_flat;
 
 use std::fmt;
 
@@ -15,7 +17,7 @@ use crate::report::Report;
 use crate::time::{Time, ns};
 
 /// Every design.
-pub const ALL: &[&Design] = &[&lock_bound::DESIGN];
+pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN];
 
 /// A design that can be simulated on any machine.
 pub struct Design {

@@ -1,0 +1,400 @@
+//! What every design of RCU has: readers, callbacks, a tick, and somebody who updates.
+//!
+//! Two things must always be true, and are checked while a design runs, whatever it is:
+//! - A callback is invoked only when every reader that was there before it was queued has ended.
+//! - Callbacks of a CPU are invoked in the order in which they were queued, each once, and none stays for ever.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::cpu::{Counter, Cpu};
+use crate::designs::{Figure, InputError, Values};
+use crate::engine::Simulation;
+use crate::report::Report;
+use crate::time::{Time, ms};
+
+/// The tag of the tick's timer.
+pub const TICK: u64 = 0;
+
+/// A callback that waits for longer fails the run, as the kernel's CPU stall warning would complain
+/// (`CONFIG_RCU_CPU_STALL_TIMEOUT`).
+pub const STALL: Time = Time::of_ps(21_000_000_000_000);
+
+/// A bug to seed, to see that the checks catch it: as rcutorture has its `busted` RCU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    None,
+    /// A CPU reports a quiescent state although it reads.
+    Early,
+    /// Callbacks that wait are forgotten when newer ones are registered.
+    Lost,
+}
+
+impl Bug {
+    /// What the parameter `bug` says.
+    pub fn of(values: &Values) -> Result<Bug, InputError> {
+        Ok(match values.choice("bug", &["none", "early", "lost"])? {
+            "early" => Bug::Early,
+            "lost" => Bug::Lost,
+            _ => Bug::None,
+        })
+    }
+}
+
+/// Who reads, and since when. Costs nothing, as `rcu_read_lock` does in a kernel without preemption.
+pub struct Readers {
+    since: Vec<Cell<Option<Time>>>,
+}
+
+impl Readers {
+    pub fn new(cpus: usize) -> Readers {
+        Readers { since: (0..cpus).map(|_| Cell::new(None)).collect() }
+    }
+
+    /// Begins to read, `rcu_read_lock`.
+    pub fn lock(&self, cpu: &Cpu) {
+        self.since[cpu.id()].set(Some(cpu.now()));
+    }
+
+    /// Ends, `rcu_read_unlock`.
+    pub fn unlock(&self, cpu: &Cpu) {
+        self.since[cpu.id()].set(None);
+    }
+
+    /// Whether a tick on this CPU now interrupts a reader: otherwise it is a quiescent state.
+    pub fn reads(&self, cpu: &Cpu) -> bool {
+        self.since[cpu.id()].get().is_some()
+    }
+
+    /// The invariant: nobody still reads who began before `time`.
+    pub fn check_none_from_before(&self, cpu: &Cpu, time: Time) {
+        let reader = self.since.iter().position(|since| since.get().is_some_and(|since| since < time));
+        cpu.check(reader.is_none(), || {
+            let reader = reader.unwrap_or_default();
+            format!("a grace period has ended that began at {time}, and CPU {reader} has been reading since before")
+        });
+    }
+}
+
+/// What is to be invoked after a grace period.
+pub struct Callback<T> {
+    pub what: T,
+    pub queued: Time,
+    number: u64,
+}
+
+/// The callbacks of one CPU, oldest first: those whose grace period is over, those that wait for one that has a
+/// number, and those that wait for none yet.
+///
+/// Follows `struct rcu_segcblist` (`include/linux/rcu_segcblist.h`) and its ancestors: `curlist` and `nxtlist` of
+/// 2.6.5, `nxttail[]` from 2.6.29 on.
+pub struct Callbacks<T> {
+    done: RefCell<VecDeque<Callback<T>>>,
+    waiting: RefCell<VecDeque<(u64, Vec<Callback<T>>)>>,
+    next: RefCell<Vec<Callback<T>>>,
+    queued: Cell<u64>,
+    invoked: Cell<u64>,
+    bug: Bug,
+}
+
+impl<T> Callbacks<T> {
+    pub fn new(bug: Bug) -> Callbacks<T> {
+        Callbacks {
+            done: RefCell::default(),
+            waiting: RefCell::default(),
+            next: RefCell::default(),
+            queued: Cell::new(0),
+            invoked: Cell::new(0),
+            bug,
+        }
+    }
+
+    /// `call_rcu`.
+    pub fn queue(&self, now: Time, what: T) {
+        self.queued.set(self.queued.get() + 1);
+        self.next.borrow_mut().push(Callback { what, queued: now, number: self.queued.get() });
+    }
+
+    /// How many have not been invoked.
+    pub fn len(&self) -> u64 {
+        self.queued.get() - self.invoked.get()
+    }
+
+    /// Whether some wait for no grace period yet.
+    pub fn has_next(&self) -> bool {
+        !self.next.borrow().is_empty()
+    }
+
+    /// Whether some wait for a grace period that has a number.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// Whether some can be invoked.
+    pub fn has_done(&self) -> bool {
+        !self.done.borrow().is_empty()
+    }
+
+    /// For which grace period the oldest wait.
+    pub fn first_wanted(&self) -> Option<u64> {
+        self.waiting.borrow().front().map(|(grace_period, _)| *grace_period)
+    }
+
+    /// Those that wait for none yet wait for this grace period, which has not begun.
+    pub fn register(&self, grace_period: u64) {
+        let mut waiting = self.waiting.borrow_mut();
+        let mut next = std::mem::take(&mut *self.next.borrow_mut());
+        match waiting.back_mut() {
+            Some((wanted, callbacks)) if *wanted == grace_period => callbacks.append(&mut next),
+            _ => {
+                if self.bug == Bug::Lost {
+                    waiting.clear();
+                }
+                waiting.push_back((grace_period, next));
+            }
+        }
+    }
+
+    /// All grace periods up to this one are over.
+    pub fn complete(&self, grace_period: u64) {
+        let mut waiting = self.waiting.borrow_mut();
+        while waiting.front().is_some_and(|(wanted, _)| *wanted <= grace_period) {
+            let (_, callbacks) = waiting.pop_front().expect("just seen");
+            self.done.borrow_mut().extend(callbacks);
+        }
+    }
+
+    /// Up to `limit` callbacks to invoke now, `rcu_do_batch`.
+    pub fn take(&self, cpu: &Cpu, readers: &Readers, limit: usize) -> Vec<Callback<T>> {
+        let mut done = self.done.borrow_mut();
+        let count = limit.min(done.len());
+        let batch: Vec<Callback<T>> = done.drain(..count).collect();
+        if let Some(last) = batch.last() {
+            readers.check_none_from_before(cpu, last.queued);
+        }
+        for callback in &batch {
+            let expected = self.invoked.get() + 1;
+            cpu.check(callback.number == expected, || {
+                format!("callback {expected} of this CPU is lost: {} is invoked next", callback.number)
+            });
+            self.invoked.set(callback.number);
+        }
+        batch
+    }
+
+    /// The invariant that none stays for ever.
+    pub fn check_no_stall(&self, cpu: &Cpu) {
+        let oldest = self.waiting.borrow().front().and_then(|(_, callbacks)| callbacks.first().map(|c| c.queued));
+        let oldest = oldest.or_else(|| self.next.borrow().first().map(|callback| callback.queued));
+        cpu.check(oldest.is_none_or(|queued| cpu.now().since(queued) < STALL), || {
+            format!("a callback has waited for longer than {STALL}")
+        });
+        let somewhere = self.done.borrow().len()
+            + self.next.borrow().len()
+            + self.waiting.borrow().iter().map(|(_, callbacks)| callbacks.len()).sum::<usize>();
+        cpu.check(somewhere as u64 == self.len(), || {
+            format!("{} callbacks were queued and not invoked, and {somewhere} are there", self.len())
+        });
+    }
+}
+
+/// The ticks of all CPUs.
+pub struct Tick {
+    period: Time,
+    phases: Vec<Cell<Option<Time>>>,
+    /// What the tick costs before RCU has its turn.
+    pub cost: Time,
+}
+
+impl Tick {
+    /// From the parameters `hz` and `tick`.
+    pub fn of(values: &Values, cpus: usize) -> Result<Tick, InputError> {
+        let hz = values.count("hz")?;
+        if hz == 0 || hz > 100_000 {
+            return Err(InputError(format!("hz={hz}: use 1 to 100000 ticks a second")));
+        }
+        let phases = (0..cpus).map(|_| Cell::new(None)).collect();
+        Ok(Tick { period: ms(1000) / hz, phases, cost: values.time("tick")? })
+    }
+
+    /// How many ticks have passed, `jiffies`.
+    pub fn jiffies(&self, now: Time) -> u64 {
+        now.ps() / self.period.ps()
+    }
+
+    /// Sets the timer for the next tick. A CPU's ticks come at times that depend on when it booted, as the first is
+    /// set relative to then (`ia64_cpu_local_tick`, arch/ia64/kernel/time.c): where in the period is left to chance.
+    /// Ticks that were missed are not made up for.
+    pub fn arm(&self, cpu: &Cpu) {
+        let phase = &self.phases[cpu.id()];
+        let offset = phase.get().unwrap_or_else(|| Time::of_ps(cpu.below(self.period.ps())));
+        phase.set(Some(offset));
+        let next = cpu.now().since(offset).ps() / self.period.ps() + u64::from(cpu.now() >= offset);
+        cpu.set_timer(self.period * next + offset, TICK);
+    }
+}
+
+/// Who updates: some CPUs in a loop, the others now and then.
+#[derive(Clone)]
+pub struct Load {
+    pub updaters: usize,
+    interval: Time,
+    background: Time,
+    read: Time,
+    reads: Time,
+}
+
+/// Longer than any run.
+const EVER: Time = Time::of_ps(1_000_000_000_000_000_000);
+
+impl Load {
+    /// From the parameters `updaters`, `interval`, `background`, `read` and `reads`.
+    pub fn of(values: &Values, cpus: usize) -> Result<Load, InputError> {
+        let updaters = values.count("updaters")? as usize;
+        if updaters > cpus {
+            return Err(InputError(format!("updaters={updaters}: there are {cpus} CPUs")));
+        }
+        let every = |name| -> Result<Time, InputError> {
+            let time = values.time(name)?;
+            Ok(if time == Time::ZERO { EVER } else { time })
+        };
+        Ok(Load {
+            updaters,
+            interval: every("interval")?,
+            background: every("background")?,
+            read: values.time("read")?,
+            reads: every("reads")?,
+        })
+    }
+
+    /// Whether a CPU updates in a loop.
+    pub fn updates(&self, cpu: usize) -> bool {
+        cpu < self.updaters
+    }
+
+    /// User mode, with read-side critical sections, until it is time for this CPU's next update.
+    pub async fn until_next_update(&self, cpu: &Cpu, readers: &Readers) {
+        let mean = if self.updates(cpu.id()) { self.interval } else { self.background };
+        let update = if mean == EVER { EVER } else { cpu.now() + cpu.exponential(mean) };
+        loop {
+            let think = if self.reads == EVER { EVER } else { cpu.exponential(self.reads) };
+            let left = update.since(cpu.now());
+            cpu.user(think.min(left)).await;
+            if think >= left {
+                return;
+            }
+            self.read(cpu, readers).await;
+        }
+    }
+
+    /// One read-side critical section.
+    pub async fn read(&self, cpu: &Cpu, readers: &Readers) {
+        if self.read > Time::ZERO {
+            readers.lock(cpu);
+            cpu.work(self.read).await;
+            readers.unlock(cpu);
+        }
+    }
+}
+
+/// What happens to grace periods and callbacks, counted.
+#[derive(Clone, Copy)]
+pub struct Counts {
+    grace_periods: Counter,
+    grace_period_ns: Counter,
+    callbacks: Counter,
+    callback_ns: Counter,
+}
+
+impl Counts {
+    pub fn new(sim: &mut Simulation) -> Counts {
+        Counts {
+            grace_periods: sim.counter("grace periods"),
+            grace_period_ns: sim.counter("grace periods, ns"),
+            callbacks: sim.counter("callbacks"),
+            callback_ns: sim.counter("callbacks waited, ns"),
+        }
+    }
+
+    /// A grace period that began at `start` is over.
+    pub fn grace_period(&self, cpu: &Cpu, start: Time) {
+        cpu.count(self.grace_periods, 1);
+        cpu.count(self.grace_period_ns, (cpu.now() - start).as_ns() as u64);
+    }
+
+    /// A callback is invoked.
+    pub fn callback(&self, cpu: &Cpu, queued: Time) {
+        cpu.count(self.callbacks, 1);
+        cpu.count(self.callback_ns, (cpu.now() - queued).as_ns() as u64);
+    }
+}
+
+/// How long things took, and what share of their time the kernel took from CPUs that do not update.
+pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
+    let updaters = values.count("updaters").unwrap_or(0) as usize;
+    let lost = report.cpus.iter().skip(updaters).map(|cpu| cpu.interrupt.share_of(report.elapsed));
+    let others = report.cpus.len().saturating_sub(updaters);
+    let grace_periods = report.counter("grace periods");
+    let mut figures = vec![
+        Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" },
+        Figure { name: "grace periods", value: ratio(grace_periods as f64, report.elapsed.as_s()), unit: "1/s" },
+        Figure { name: "grace period", value: mean_ms(report, "grace periods"), unit: "ms" },
+        Figure { name: "callback", value: mean_ms(report, "callbacks"), unit: "ms" },
+    ];
+    figures.extend(report.locks.iter().filter(|lock| lock.name == GLOBAL_LOCK).flat_map(|lock| {
+        let each = ratio(lock.acquired as f64, grace_periods as f64);
+        let waiting = ratio(lock.waiting.as_ns(), lock.acquired as f64);
+        [
+            Figure { name: "global lock", value: each, unit: "times/grace period" },
+            Figure { name: "waiting for it", value: waiting, unit: "ns" },
+        ]
+    }));
+    figures
+}
+
+/// The name of the lock that all CPUs can take, in every design.
+pub const GLOBAL_LOCK: &str = "global lock";
+
+fn mean_ms(report: &Report, what: &str) -> f64 {
+    let waited = if what == "callbacks" { "callbacks waited, ns" } else { "grace periods, ns" };
+    ratio(report.counter(waited) as f64, report.counter(what) as f64) / 1e6
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+/// Readers and counts, which every design holds.
+pub struct Common {
+    pub readers: Readers,
+    pub counts: Counts,
+    pub tick: Tick,
+    pub load: Load,
+    /// What a callback costs.
+    pub callback: Time,
+    pub bug: Bug,
+}
+
+impl Common {
+    pub fn of(sim: &mut Simulation, values: &Values) -> Result<Rc<Common>, InputError> {
+        let cpus = sim.cpus();
+        Ok(Rc::new(Common {
+            readers: Readers::new(cpus),
+            counts: Counts::new(sim),
+            tick: Tick::of(values, cpus)?,
+            load: Load::of(values, cpus)?,
+            callback: values.time("callback")?,
+            bug: Bug::of(values)?,
+        }))
+    }
+
+    /// Invokes callbacks.
+    pub async fn invoke<T>(&self, cpu: &Cpu, batch: Vec<Callback<T>>, mut each: impl FnMut(T)) {
+        for callback in batch {
+            cpu.work(self.callback).await;
+            self.counts.callback(cpu, callback.queued);
+            each(callback.what);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! RCU as Linux 2.6.5 had it: one bit a CPU in one mask under one lock, all in one cache line or two.
+//!
+//! At every tick a CPU looks whether the mask has its bit, and once it has passed through a quiescent state since
+//! it first saw it, takes the lock and clears it. Who clears the last one ends the grace period, and starts the next
+//! one if somebody wants it. With the jiffies mask, a CPU does so at the ticks only for which
+//! `(jiffies & mask) == (cpu & mask)`: 0 is every tick, as 2.6.5 does.
+//!
+//! Follows `kernel/rcupdate.c` and `include/linux/rcupdate.h` of 2.6.5, whose names it keeps, and the contended
+//! spinlock of `arch/ia64/kernel/head.S`: test and set, in the word at the start of `struct rcu_ctrlblk`, whose
+//! line has the mask, too.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::cpu::Cpu;
+use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, figures};
+use crate::designs::{Design, InputError, Parameter, Values};
+use crate::engine::{Interrupt, LockId, Simulation, Word};
+use crate::locks::Lock;
+use crate::time::Time;
+
+pub const DESIGN: Design = Design {
+    name: "rcu-flat",
+    description: "RCU of Linux 2.6.5: one mask of all CPUs under one lock, looked at in every tick",
+    parameters: &[
+        Parameter { name: "mask", default: "0", meaning: "process callbacks when (jiffies & mask) == (cpu & mask)" },
+        Parameter { name: "hz", default: "1024", meaning: "ticks a second" },
+        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
+        Parameter { name: "updaters", default: "1", meaning: "CPUs that call call_rcu in a loop" },
+        Parameter { name: "interval", default: "1000000", meaning: "ns between call_rcu of each, mean; 0: never" },
+        Parameter { name: "background", default: "0", meaning: "ns between call_rcu of other CPUs, mean; 0: never" },
+        Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" },
+        Parameter { name: "reads", default: "0", meaning: "ns between critical sections, mean; 0: updates only" },
+        Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" },
+        Parameter { name: "bug", default: "none", meaning: "to seed: none, early (a reader is ignored), lost" },
+    ],
+    build,
+    figures,
+};
+
+/// Bytes of a cache line of an Itanium 2's outer caches.
+const LINE: usize = 128;
+/// Of `struct rcu_ctrlblk` before the mask.
+const HEAD: usize = 24;
+
+/// `struct rcu_ctrlblk`. The lock protects all of it; `rcu_pending` reads it without.
+struct Ctrlblk {
+    mutex: Mutex,
+    /// The grace period that runs, or the last one if none does.
+    curbatch: Word,
+    /// The latest that anybody waits for.
+    maxbatch: Word,
+    /// Who has not yet passed through a quiescent state in this grace period: none, and no grace period runs.
+    rcu_cpu_mask: Vec<Word>,
+    online: Vec<u64>,
+    /// When this grace period began: the simulator's own, for the invariant.
+    began: Cell<Time>,
+}
+
+/// `struct rcu_data`, which only its own CPU uses.
+struct Data {
+    callbacks: Callbacks<()>,
+    qsctr: Cell<u64>,
+    last_qsctr: Cell<Option<u64>>,
+}
+
+struct Rcu {
+    common: Rc<Common>,
+    ctrlblk: Ctrlblk,
+    data: Vec<Data>,
+    mask: u64,
+}
+
+impl Rcu {
+    fn new(sim: &mut Simulation, common: Rc<Common>, mask: u64) -> Rcu {
+        let cpus = sim.cpus();
+        let mut lines = vec![sim.line("rcu_ctrlblk", 0)];
+        let words = (0..cpus.div_ceil(64)).map(|word| {
+            let line = (HEAD + 8 * word) / LINE;
+            if line == lines.len() {
+                lines.push(sim.line("rcu_ctrlblk", 0));
+            }
+            sim.word_on(lines[line])
+        });
+        let rcu_cpu_mask = words.collect();
+        let online = (0..cpus.div_ceil(64)).map(|word| u64::MAX >> (64 * (word + 1)).saturating_sub(cpus)).collect();
+        let ctrlblk = Ctrlblk {
+            mutex: Mutex { id: sim.lock_id(GLOBAL_LOCK), word: sim.word_on(lines[0]) },
+            curbatch: sim.word_on(lines[0]),
+            maxbatch: sim.word_on(lines[0]),
+            rcu_cpu_mask,
+            online,
+            began: Cell::new(Time::ZERO),
+        };
+        let data = |_| Data {
+            callbacks: Callbacks::new(common.bug),
+            qsctr: Cell::new(0),
+            last_qsctr: Cell::new(None),
+        };
+        Rcu { ctrlblk, data: (0..cpus).map(data).collect(), mask, common }
+    }
+
+    fn data(&self, cpu: &Cpu) -> &Data {
+        &self.data[cpu.id()]
+    }
+
+    /// The tick: `update_process_times` and, as a tasklet at its end, `rcu_process_callbacks`.
+    async fn tick(&self, cpu: &Cpu) {
+        cpu.work(self.common.tick.cost).await;
+        self.data(cpu).callbacks.check_no_stall(cpu);
+        let jiffies = self.common.tick.jiffies(cpu.now());
+        if jiffies & self.mask != cpu.id() as u64 & self.mask {
+            return;
+        }
+        if self.rcu_pending(cpu).await {
+            if !self.common.readers.reads(cpu) || self.common.bug == Bug::Early {
+                self.data(cpu).qsctr.set(self.data(cpu).qsctr.get() + 1);
+            }
+            self.rcu_process_callbacks(cpu).await;
+        }
+    }
+
+    async fn rcu_pending(&self, cpu: &Cpu) -> bool {
+        let callbacks = &self.data(cpu).callbacks;
+        if let Some(batch) = callbacks.first_wanted() {
+            if batch < cpu.read(self.ctrlblk.curbatch).await {
+                return true;
+            }
+        } else if callbacks.has_next() {
+            return true;
+        }
+        self.mask_has(cpu).await
+    }
+
+    async fn mask_has(&self, cpu: &Cpu) -> bool {
+        cpu.read(self.ctrlblk.rcu_cpu_mask[cpu.id() / 64]).await >> (cpu.id() % 64) & 1 == 1
+    }
+
+    async fn rcu_process_callbacks(&self, cpu: &Cpu) {
+        let callbacks = &self.data(cpu).callbacks;
+        if callbacks.has_waiting() {
+            let curbatch = cpu.read(self.ctrlblk.curbatch).await;
+            callbacks.complete(curbatch - 1);
+        }
+        if callbacks.has_next() && (!callbacks.has_waiting() || self.common.bug == Bug::Lost) {
+            cpu.lock(&self.ctrlblk.mutex).await;
+            let batch = cpu.read(self.ctrlblk.curbatch).await + 1;
+            callbacks.register(batch);
+            self.rcu_start_batch(cpu, batch).await;
+            cpu.unlock(&self.ctrlblk.mutex).await;
+        }
+        self.rcu_check_quiescent_state(cpu).await;
+        let batch = callbacks.take(cpu, &self.common.readers, usize::MAX);
+        self.common.invoke(cpu, batch, |()| ()).await;
+    }
+
+    /// Starts the next grace period if somebody wants one and none runs. The lock is held.
+    async fn rcu_start_batch(&self, cpu: &Cpu, newbatch: u64) {
+        let Ctrlblk { curbatch, maxbatch, rcu_cpu_mask, online, began, .. } = &self.ctrlblk;
+        if cpu.read(*maxbatch).await < newbatch {
+            cpu.write(*maxbatch, newbatch).await;
+        }
+        if cpu.read(*maxbatch).await < cpu.read(*curbatch).await || !self.mask_is_empty(cpu).await {
+            return;
+        }
+        began.set(cpu.now());
+        for (word, online) in rcu_cpu_mask.iter().zip(online) {
+            cpu.write(*word, *online).await;
+        }
+    }
+
+    async fn mask_is_empty(&self, cpu: &Cpu) -> bool {
+        for word in &self.ctrlblk.rcu_cpu_mask {
+            if cpu.read(*word).await != 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn rcu_check_quiescent_state(&self, cpu: &Cpu) {
+        if !self.mask_has(cpu).await {
+            return;
+        }
+        let data = self.data(cpu);
+        let Some(last) = data.last_qsctr.get() else {
+            data.last_qsctr.set(Some(data.qsctr.get()));
+            return;
+        };
+        if data.qsctr.get() == last {
+            return;
+        }
+        let Ctrlblk { mutex, curbatch, maxbatch, rcu_cpu_mask, began, .. } = &self.ctrlblk;
+        cpu.lock(mutex).await;
+        data.last_qsctr.set(None);
+        let word = rcu_cpu_mask[cpu.id() / 64];
+        let mask = cpu.read(word).await;
+        cpu.write(word, mask & !(1 << (cpu.id() % 64))).await;
+        if self.mask_is_empty(cpu).await {
+            self.common.readers.check_none_from_before(cpu, began.get());
+            self.common.counts.grace_period(cpu, began.get());
+            let batch = cpu.read(*curbatch).await;
+            cpu.write(*curbatch, batch + 1).await;
+            let maxbatch = cpu.read(*maxbatch).await;
+            self.rcu_start_batch(cpu, maxbatch).await;
+        }
+        cpu.unlock(mutex).await;
+    }
+}
+
+/// The lock in the line that it protects, so that who waits for it disturbs who has it.
+struct Mutex {
+    id: LockId,
+    word: Word,
+}
+
+impl Lock for Mutex {
+    fn id(&self) -> LockId {
+        self.id
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        while cpu.compare_exchange(self.word, 0, 1).await != 0 {
+            cpu.spin_while(self.word, |value| value != 0).await;
+        }
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        cpu.write(self.word, 0).await;
+    }
+}
+
+fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
+    let common = Common::of(sim, values)?;
+    let rcu = Rc::new(Rcu::new(sim, Rc::clone(&common), values.count("mask")?));
+    let curbatch = rcu.ctrlblk.curbatch;
+    sim.set(curbatch, 1);
+    sim.set(rcu.ctrlblk.maxbatch, 0);
+    for cpu in 0..sim.cpus() {
+        let (in_tick, in_program) = (Rc::clone(&rcu), Rc::clone(&rcu));
+        sim.handler(cpu, |cpu| async move {
+            loop {
+                in_tick.common.tick.arm(&cpu);
+                if let Interrupt::Timer(_) = cpu.interrupt().await {
+                    in_tick.tick(&cpu).await;
+                }
+            }
+        });
+        sim.program(cpu, |cpu| async move {
+            let Common { load, readers, .. } = &*in_program.common;
+            loop {
+                load.until_next_update(&cpu, readers).await;
+                load.read(&cpu, readers).await;
+                in_program.data(&cpu).callbacks.queue(cpu.now(), ());
+                cpu.operation();
+            }
+        });
+    }
+    Ok(())
+}
