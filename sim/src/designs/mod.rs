@@ -5,6 +5,7 @@
 pub mod lock_bound;
 pub mod rcu;
 pub mod rcu_flat;
+pub mod rcu_tree;
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::report::Report;
 use crate::time::{Time, ns};
 
 /// Every design.
-pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN];
+pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN, &rcu_tree::DESIGN];
 
 /// A design that can be simulated on any machine.
 pub struct Design {
