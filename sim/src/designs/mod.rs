@@ -6,6 +6,7 @@ pub mod lock_bound;
 pub mod rcu;
 pub mod rcu_flat;
 pub mod rcu_tree;
+pub mod slub;
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ use crate::report::Report;
 use crate::time::{Time, ns};
 
 /// Every design.
-pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN, &rcu_tree::DESIGN];
+pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN, &rcu_tree::DESIGN, &slub::DESIGN];
 
 /// A design that can be simulated on any machine.
 pub struct Design {

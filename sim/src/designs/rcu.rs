@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use crate::cpu::{Counter, Cpu};
 use crate::designs::{Figure, InputError, Values};
@@ -335,9 +334,15 @@ pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
     let updaters = values.count("updaters").unwrap_or(0) as usize;
     let lost = report.cpus.iter().skip(updaters).map(|cpu| cpu.interrupt.share_of(report.elapsed));
     let others = report.cpus.len().saturating_sub(updaters);
+    let mut figures = vec![Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" }];
+    figures.extend(grace_periods(report));
+    figures
+}
+
+/// How long grace periods and callbacks took, and what became of the lock that all CPUs can take.
+pub fn grace_periods(report: &Report) -> Vec<Figure> {
     let grace_periods = report.counter("grace periods");
     let mut figures = vec![
-        Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" },
         Figure { name: "grace periods", value: ratio(grace_periods as f64, report.elapsed.as_s()), unit: "1/s" },
         Figure { name: "grace period", value: mean_ms(report, "grace periods"), unit: "ms" },
         Figure { name: "callback", value: mean_ms(report, "callbacks"), unit: "ms" },
@@ -365,28 +370,26 @@ fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
-/// Readers and counts, which every design holds.
+/// What every design holds.
 pub struct Common {
     pub readers: Readers,
     pub counts: Counts,
     pub tick: Tick,
-    pub load: Load,
     /// What a callback costs.
     pub callback: Time,
     pub bug: Bug,
 }
 
 impl Common {
-    pub fn of(sim: &mut Simulation, values: &Values) -> Result<Rc<Common>, InputError> {
+    pub fn of(sim: &mut Simulation, values: &Values, bug: Bug) -> Result<Common, InputError> {
         let cpus = sim.cpus();
-        Ok(Rc::new(Common {
+        Ok(Common {
             readers: Readers::new(cpus),
             counts: Counts::new(sim),
             tick: Tick::of(values, cpus)?,
-            load: Load::of(values, cpus)?,
             callback: values.time("callback")?,
-            bug: Bug::of(values)?,
-        }))
+            bug,
+        })
     }
 
     /// Invokes callbacks.

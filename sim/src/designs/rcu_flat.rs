@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, figures};
+use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures};
 use crate::designs::{Design, InputError, Parameter, Values};
 use crate::engine::{Interrupt, LockId, Simulation, Word};
 use crate::locks::Lock;
@@ -65,14 +65,14 @@ struct Data {
 }
 
 struct Rcu {
-    common: Rc<Common>,
+    common: Common,
     ctrlblk: Ctrlblk,
     data: Vec<Data>,
     mask: u64,
 }
 
 impl Rcu {
-    fn new(sim: &mut Simulation, common: Rc<Common>, mask: u64) -> Rcu {
+    fn new(sim: &mut Simulation, common: Common, mask: u64) -> Rcu {
         let cpus = sim.cpus();
         let mut lines = vec![sim.line("rcu_ctrlblk", 0)];
         let words = (0..cpus.div_ceil(64)).map(|word| {
@@ -231,13 +231,13 @@ impl Lock for Mutex {
 }
 
 fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
-    let common = Common::of(sim, values)?;
-    let rcu = Rc::new(Rcu::new(sim, Rc::clone(&common), values.count("mask")?));
-    let curbatch = rcu.ctrlblk.curbatch;
-    sim.set(curbatch, 1);
-    sim.set(rcu.ctrlblk.maxbatch, 0);
+    let common = Common::of(sim, values, Bug::of(values)?)?;
+    let load = Load::of(values, sim.cpus())?;
+    let rcu = Rc::new(Rcu::new(sim, common, values.count("mask")?));
+    sim.set(rcu.ctrlblk.curbatch, 1);
+    sim.set(rcu.ctrlblk.maxbatch, 1);
     for cpu in 0..sim.cpus() {
-        let (in_tick, in_program) = (Rc::clone(&rcu), Rc::clone(&rcu));
+        let (in_tick, in_program, load) = (Rc::clone(&rcu), Rc::clone(&rcu), load.clone());
         sim.handler(cpu, |cpu| async move {
             loop {
                 in_tick.common.tick.arm(&cpu);
@@ -247,7 +247,7 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
             }
         });
         sim.program(cpu, |cpu| async move {
-            let Common { load, readers, .. } = &*in_program.common;
+            let readers = &in_program.common.readers;
             loop {
                 load.until_next_update(&cpu, readers).await;
                 load.read(&cpu, readers).await;

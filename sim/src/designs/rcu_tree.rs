@@ -14,10 +14,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, figures};
+use crate::designs::rcu::{Bug, Callback, Callbacks, Common, GLOBAL_LOCK, Load, figures};
 use crate::designs::{Design, InputError, Parameter, Values};
 use crate::engine::{Interrupt, Simulation, Word};
-use crate::locks::AnyLock;
+use crate::locks::{AnyLock, Mutex};
 use crate::machine::Machine;
 use crate::time::Time;
 
@@ -178,11 +178,11 @@ struct Data<T> {
 
 /// A tree for callbacks that carry a `T`.
 pub struct Tree<T> {
-    pub common: Rc<Common>,
+    pub common: Common,
     shape: Shape,
     nodes: Vec<Node>,
     data: Vec<Data<T>>,
-    exp_mutex: AnyLock,
+    exp_mutex: Mutex,
     exp_began: Cell<Time>,
     exp_waiter: Cell<usize>,
     exp_done: Cell<bool>,
@@ -195,7 +195,7 @@ const ROOT: usize = 0;
 
 impl<T> Tree<T> {
     /// A tree of the shape that the parameters say.
-    pub fn new(sim: &mut Simulation, values: &Values, common: Rc<Common>) -> Result<Tree<T>, InputError> {
+    pub fn new(sim: &mut Simulation, values: &Values, common: Common) -> Result<Tree<T>, InputError> {
         let levels = values.count("levels")? as usize;
         if levels == 0 || levels > 5 {
             return Err(InputError(format!("levels={levels}: use 1 to 5")));
@@ -229,7 +229,7 @@ impl<T> Tree<T> {
         };
         Ok(Tree {
             data: (0..sim.cpus()).map(data).collect(),
-            exp_mutex: lock(sim, "exp_mutex", 0),
+            exp_mutex: Mutex::new(sim, "exp_mutex", 0),
             exp_began: Cell::new(Time::ZERO),
             exp_waiter: Cell::new(0),
             exp_done: Cell::new(false),
@@ -295,7 +295,7 @@ impl<T> Tree<T> {
     }
 
     /// Up to `blimit` callbacks whose grace period is over: `rcu_do_batch`.
-    pub fn ready(&self, cpu: &Cpu) -> Vec<super::rcu::Callback<T>> {
+    pub fn ready(&self, cpu: &Cpu) -> Vec<Callback<T>> {
         let callbacks = &self.data(cpu).callbacks;
         let limit = if callbacks.len() > QHIMARK { usize::MAX } else { self.blimit };
         callbacks.take(cpu, &self.common.readers, limit)
@@ -499,8 +499,8 @@ async fn interrupts(cpu: Cpu, tree: Rc<Tree<Waiter>>) {
     }
 }
 
-async fn updates(cpu: Cpu, tree: Rc<Tree<Waiter>>, update: Update) {
-    let Common { load, readers, .. } = &*tree.common;
+async fn updates(cpu: Cpu, tree: Rc<Tree<Waiter>>, load: Load, update: Update) {
+    let readers = &tree.common.readers;
     loop {
         load.until_next_update(&cpu, readers).await;
         load.read(&cpu, readers).await;
@@ -524,7 +524,8 @@ enum Update {
 }
 
 fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
-    let common = Common::of(sim, values)?;
+    let common = Common::of(sim, values, Bug::of(values)?)?;
+    let load = Load::of(values, sim.cpus())?;
     let tree: Rc<Tree<Waiter>> = Rc::new(Tree::new(sim, values, common)?);
     let update = match values.choice("update", &["call_rcu", "synchronize_rcu", "synchronize_rcu_expedited"])? {
         "call_rcu" => Update::Call,
@@ -532,9 +533,9 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
         _ => Update::Expedited,
     };
     for cpu in 0..sim.cpus() {
-        let (in_handler, in_program) = (Rc::clone(&tree), Rc::clone(&tree));
+        let (in_handler, in_program, load) = (Rc::clone(&tree), Rc::clone(&tree), load.clone());
         sim.handler(cpu, |cpu| interrupts(cpu, in_handler));
-        sim.program(cpu, |cpu| updates(cpu, in_program, update));
+        sim.program(cpu, |cpu| updates(cpu, in_program, load, update));
     }
     Ok(())
 }
