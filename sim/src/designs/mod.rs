@@ -2,7 +2,9 @@
 //!
 //! A design's file has a [`Design`]: its name, its parameters, and a function that puts it on a simulation.
 
+pub mod cpu_hotplug;
 pub mod lock_bound;
+pub mod percpu_counter;
 pub mod rcu;
 pub mod rcu_flat;
 pub mod rcu_tree;
@@ -19,7 +21,14 @@ use crate::report::Report;
 use crate::time::{Time, ns};
 
 /// Every design.
-pub const ALL: &[&Design] = &[&lock_bound::DESIGN, &rcu_flat::DESIGN, &rcu_tree::DESIGN, &slub::DESIGN];
+pub const ALL: &[&Design] = &[
+    &lock_bound::DESIGN,
+    &rcu_flat::DESIGN,
+    &rcu_tree::DESIGN,
+    &slub::DESIGN,
+    &percpu_counter::DESIGN,
+    &cpu_hotplug::DESIGN,
+];
 
 /// A design that can be simulated on any machine.
 pub struct Design {
@@ -97,6 +106,15 @@ impl Values {
     pub fn count(&self, name: &str) -> Result<u64, InputError> {
         let text = self.text(name);
         text.parse().map_err(|_| InputError(format!("{name}={text}: use a whole number, zero or more")))
+    }
+
+    /// How many CPUs the tasks run on, one on each: the parameter `tasks`, of which 0 is all.
+    pub fn tasks(&self, cpus: usize) -> Result<usize, InputError> {
+        match self.count("tasks")? as usize {
+            0 => Ok(cpus),
+            tasks if tasks <= cpus => Ok(tasks),
+            tasks => Err(InputError(format!("tasks={tasks}: there are {cpus} CPUs"))),
+        }
     }
 
     /// A number, zero or more.

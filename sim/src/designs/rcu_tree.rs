@@ -10,7 +10,7 @@
 //! period is ended and begun by the CPU that reports last and not by a kthread, so the kthread's wakeup is left out;
 //! and no CPU stops its tick, so none is forced.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
@@ -47,7 +47,7 @@ pub const DESIGN: Design = Design {
 /// `qhimark`: with more callbacks than this, a CPU invokes all that it can.
 const QHIMARK: u64 = 10_000;
 
-/// What IPIs and timers of this design say.
+/// What the IPIs of an expedited grace period say.
 const EXPEDITE: u64 = 1;
 
 /// Which children a node of the tree has, level by level.
@@ -184,8 +184,7 @@ pub struct Tree<T> {
     data: Vec<Data<T>>,
     exp_mutex: Mutex,
     exp_began: Cell<Time>,
-    exp_waiter: Cell<usize>,
-    exp_done: Cell<bool>,
+    exp_waits: RefCell<Option<Rc<Completion>>>,
     /// When the grace period that runs began: the simulator's own, for the invariant.
     began: Cell<Time>,
     blimit: usize,
@@ -231,8 +230,7 @@ impl<T> Tree<T> {
             data: (0..sim.cpus()).map(data).collect(),
             exp_mutex: Mutex::new(sim, "exp_mutex", 0),
             exp_began: Cell::new(Time::ZERO),
-            exp_waiter: Cell::new(0),
-            exp_done: Cell::new(false),
+            exp_waits: RefCell::default(),
             began: Cell::new(Time::ZERO),
             blimit: values.count("blimit")?.max(1) as usize,
             shape,
@@ -428,8 +426,8 @@ impl<T> Tree<T> {
     pub async fn synchronize_rcu_expedited(&self, cpu: &Cpu) {
         cpu.lock(&self.exp_mutex).await;
         self.exp_began.set(cpu.now());
-        self.exp_waiter.set(cpu.id());
-        self.exp_done.set(false);
+        let completion = Completion::of(cpu);
+        self.exp_waits.replace(Some(Rc::clone(&completion)));
         cpu.disable_interrupts();
         for node in &self.nodes {
             cpu.lock(&node.lock).await;
@@ -444,9 +442,7 @@ impl<T> Tree<T> {
         cpu.disable_interrupts();
         self.rcu_report_exp_rnp(cpu).await;
         cpu.enable_interrupts();
-        while !self.exp_done.get() {
-            cpu.sleep().await;
-        }
+        completion.wait(cpu).await;
         self.common.readers.check_none_from_before(cpu, self.exp_began.get());
         self.common.counts.grace_period(cpu, self.exp_began.get());
         cpu.unlock(&self.exp_mutex).await;
@@ -469,18 +465,55 @@ impl<T> Tree<T> {
             cpu.unlock(&self.nodes[number].lock).await;
             match self.shape.parents[number] {
                 Some((above, bit_above)) if last => (number, bit) = (above, bit_above),
-                None if last => {
-                    self.exp_done.set(true);
-                    return cpu.wake(self.exp_waiter.get());
-                }
+                None if last => return self.exp_waits.take().expect("it waits for this").complete(cpu),
                 _ => return,
             }
         }
     }
 }
 
-/// Who waits in `synchronize_rcu`, or nobody.
-type Waiter = Option<usize>;
+/// What a program waits for and a callback completes: `struct completion`.
+pub struct Completion {
+    waiter: usize,
+    done: Cell<bool>,
+}
+
+impl Completion {
+    fn of(cpu: &Cpu) -> Rc<Completion> {
+        Rc::new(Completion { waiter: cpu.id(), done: Cell::new(false) })
+    }
+
+    fn complete(&self, cpu: &Cpu) {
+        self.done.set(true);
+        cpu.wake(self.waiter);
+    }
+
+    async fn wait(&self, cpu: &Cpu) {
+        while !self.done.get() {
+            cpu.sleep().await;
+        }
+    }
+}
+
+/// A callback that completes what waits in `synchronize_rcu`, if anything does.
+pub type Waiter = Option<Rc<Completion>>;
+
+impl Tree<Waiter> {
+    /// Returns after a grace period.
+    pub async fn synchronize_rcu(&self, cpu: &Cpu) {
+        let completion = Completion::of(cpu);
+        self.call_rcu(cpu, Some(Rc::clone(&completion)));
+        completion.wait(cpu).await;
+    }
+
+    /// Invokes the callbacks whose grace period is over, a batch at a time.
+    pub async fn invoke(&self, cpu: &Cpu) {
+        while self.has_ready(cpu) {
+            let batch = self.ready(cpu);
+            self.common.invoke(cpu, batch, |waiter| waiter.iter().for_each(|waits| waits.complete(cpu))).await;
+        }
+    }
+}
 
 async fn interrupts(cpu: Cpu, tree: Rc<Tree<Waiter>>) {
     loop {
@@ -492,10 +525,7 @@ async fn interrupts(cpu: Cpu, tree: Rc<Tree<Waiter>>) {
             }
         }
         tree.tick(&cpu, !tree.common.readers.reads(&cpu)).await;
-        while tree.has_ready(&cpu) {
-            let batch = tree.ready(&cpu);
-            tree.common.invoke(&cpu, batch, |waiter| waiter.into_iter().for_each(|waiter| cpu.wake(waiter))).await;
-        }
+        tree.invoke(&cpu).await;
     }
 }
 
@@ -506,10 +536,7 @@ async fn updates(cpu: Cpu, tree: Rc<Tree<Waiter>>, load: Load, update: Update) {
         load.read(&cpu, readers).await;
         match update {
             Update::Call => tree.call_rcu(&cpu, None),
-            Update::Synchronize => {
-                tree.call_rcu(&cpu, Some(cpu.id()));
-                cpu.sleep().await;
-            }
+            Update::Synchronize => tree.synchronize_rcu(&cpu).await,
             Update::Expedited => tree.synchronize_rcu_expedited(&cpu).await,
         }
         cpu.operation();

@@ -45,7 +45,7 @@ pub const DESIGN: Design = Design {
         Parameter { name: "lock", default: "ticket", meaning: "which kind of lock each node of it has" },
         Parameter { name: "hz", default: "1000", meaning: "ticks a second" },
         Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
-        Parameter { name: "callback", default: "100", meaning: "ns to invoke a callback, beside freeing" },
+        Parameter { name: "callback", default: "100", meaning: "ns to invoke a callback, the fast path of a free among it" },
         Parameter { name: "blimit", default: "10", meaning: "callbacks invoked at a time, until there are 10,000" },
         Parameter { name: "bug", default: "none", meaning: "to seed: none, early or lost (RCU's), unfrozen (a slab is on two lists)" },
     ],
@@ -119,7 +119,7 @@ enum After {
 }
 
 impl Cache {
-    fn new(sim: &mut Simulation, values: &Values) -> Result<Cache, InputError> {
+    fn new(sim: &mut Simulation, values: &Values, tasks: usize) -> Result<Cache, InputError> {
         let at_least_one = |name| -> Result<usize, InputError> { Ok(values.count(name)?.max(1) as usize) };
         let nodes = sim.machine().nodes();
         let cpus = sim.cpus();
@@ -135,9 +135,12 @@ impl Cache {
             new_slabs: sim.counter("slabs from the page allocator"),
             drains: sim.counter("CPU partial lists drained"),
         };
-        let per_node = SLABS * cpus.div_ceil(nodes);
-        let pages = (0..nodes).map(|node| RefCell::new((0..per_node).map(|_| sim.word("struct page", node)).collect()));
-        let pages = pages.collect();
+        let machine = sim.machine();
+        let pages: Vec<RefCell<Vec<Word>>> = (0..nodes).map(|_| RefCell::default()).collect();
+        for cpu in 0..tasks {
+            let node = machine.node_of(cpu);
+            pages[node].borrow_mut().extend((0..SLABS).map(|_| sim.word("struct page", node)));
+        }
         Ok(Cache {
             slabs: RefCell::default(),
             discarded: (0..nodes).map(|_| RefCell::default()).collect(),
@@ -180,7 +183,6 @@ impl Cache {
 
     /// `kmem_cache_alloc`.
     async fn alloc(&self, cpu: &Cpu) -> Object {
-        cpu.work(FAST).await;
         let own = self.of_cpu(cpu);
         let object = own.freelist.borrow_mut().pop();
         let object = match object {
@@ -310,7 +312,6 @@ impl Cache {
     async fn free(&self, cpu: &Cpu, object: Object) {
         let live = std::mem::replace(&mut self.live.borrow_mut()[object as usize], false);
         cpu.check(live, || format!("object {object} is freed twice"));
-        cpu.work(FAST).await;
         let own = self.of_cpu(cpu);
         let number = object as usize / self.objects;
         if own.slab.get() == Some(number) {
@@ -424,9 +425,8 @@ impl Cache {
 }
 
 /// Slabs that there can be for each CPU.
-const SLABS: usize = 2048;
-/// What the fast and the slow path take beside their cache lines.
-const FAST: Time = Time::of_ps(20_000);
+const SLABS: usize = 8192;
+/// What the slow path of an allocation takes beside its cache lines.
 const SLOW: Time = Time::of_ps(100_000);
 
 struct Open1 {
@@ -493,17 +493,14 @@ impl Open1 {
 
 fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let cpus = sim.cpus();
-    let tasks = values.count("tasks")? as usize;
-    if tasks > cpus {
-        return Err(InputError(format!("tasks={tasks}: there are {cpus} CPUs")));
-    }
+    let tasks = values.tasks(cpus)?;
     let bug = if values.text("bug") == "unfrozen" { Bug::None } else { Bug::of(values)? };
     let common = Common::of(sim, values, bug)?;
     let open1 = Rc::new(Open1 {
         tree: Tree::new(sim, values, common)?,
-        cache: Cache::new(sim, values)?,
+        cache: Cache::new(sim, values, tasks)?,
         in_user: (0..cpus).map(|_| Cell::new(false)).collect(),
-        tasks: if tasks == 0 { cpus } else { tasks },
+        tasks,
         limit: values.count("limit")?,
         cond_resched: values.count("cond_resched")?,
         user: values.time("user")?,
