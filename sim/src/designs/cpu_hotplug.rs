@@ -29,27 +29,67 @@ pub const DESIGN: Design = Design {
     description: "CPUs go offline or come online: states, stop_machine, scheduler domains, their files, grace periods",
     parameters: &[
         Parameter { name: "direction", default: "offline", meaning: "offline or online" },
-        Parameter { name: "keep", default: "0", meaning: "every so many-th CPU stays, as the first thread of a core; 0: the first CPU" },
+        Parameter {
+            name: "keep",
+            default: "0",
+            meaning: "every so many-th CPU stays, as the first thread of a core; 0: the first CPU",
+        },
         Parameter { name: "cycle", default: "0", meaning: "CPUs to take at most; 0: all" },
-        Parameter { name: "files", default: "none", meaning: "of scheduler domains: none, sysctl or debugfs" },
+        Parameter {
+            name: "files",
+            default: "none",
+            meaning: "of scheduler domains: none, sysctl or debugfs",
+        },
         Parameter { name: "domains", default: "4", meaning: "scheduler domains of a CPU" },
-        Parameter { name: "domain_pair", default: "840", meaning: "ns to build domains, for each pair of CPUs" },
+        Parameter {
+            name: "domain_pair",
+            default: "840",
+            meaning: "ns to build domains, for each pair of CPUs",
+        },
         Parameter { name: "lookup", default: "14526", meaning: "ns of debugfs_lookup" },
-        Parameter { name: "remove", default: "1092640", meaning: "ns of debugfs_remove, of a CPU's directory" },
+        Parameter {
+            name: "remove",
+            default: "1092640",
+            meaning: "ns of debugfs_remove, of a CPU's directory",
+        },
         Parameter { name: "create_cpu", default: "48408", meaning: "ns of debugfs_create_dir, for a CPU" },
-        Parameter { name: "create_domain", default: "75600", meaning: "ns to create a domain's directory and its eight files" },
-        Parameter { name: "sysctl_cpu", default: "44600", meaning: "ns to unregister and register a CPU's tables" },
+        Parameter {
+            name: "create_domain",
+            default: "75600",
+            meaning: "ns to create a domain's directory and its eight files",
+        },
+        Parameter {
+            name: "sysctl_cpu",
+            default: "44600",
+            meaning: "ns to unregister and register a CPU's tables",
+        },
         Parameter { name: "waits", default: "2", meaning: "grace periods that are waited for at each CPU" },
-        Parameter { name: "wait", default: "normal", meaning: "normal, or expedited: /sys/kernel/rcu_expedited" },
+        Parameter {
+            name: "wait",
+            default: "normal",
+            meaning: "normal, or expedited: /sys/kernel/rcu_expedited",
+        },
         Parameter { name: "state", default: "25000", meaning: "ns in each of a CPU's states" },
         Parameter { name: "levels", default: "2", meaning: "levels of RCU's tree" },
         Parameter { name: "leaf", default: "16", meaning: "CPUs in a leaf of it" },
         Parameter { name: "lock", default: "qspinlock", meaning: "which kind of lock each node of it has" },
         Parameter { name: "hz", default: "100", meaning: "ticks a second" },
         Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
-        Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback, and to send an IPI" },
-        Parameter { name: "blimit", default: "10", meaning: "callbacks invoked at a time, until there are 10,000" },
-        Parameter { name: "bug", default: "none", meaning: "to seed: none, stale (a directory stays), skip (a state)" },
+        Parameter {
+            name: "callback",
+            default: "500",
+            meaning: "ns to invoke a callback, and to send an IPI",
+        },
+        Parameter {
+            name: "blimit",
+            default: "10",
+            meaning: "callbacks invoked at a time, until there are 10,000",
+        },
+        Parameter {
+            name: "bug",
+            default: "none",
+            meaning: "to seed: none, stale (a directory stays), skip (a state)",
+        },
     ],
     build,
     figures,
@@ -182,7 +222,9 @@ impl Hotplug {
             }
         }
         let wrong = self.has_directory.borrow().iter().zip(&online).position(|(has, online)| has != online);
-        cpu.check(wrong.is_none(), || format!("the directory of CPU {} is not as the CPU is", wrong.unwrap_or(0)));
+        cpu.check(wrong.is_none(), || {
+            format!("the directory of CPU {} is not as the CPU is", wrong.unwrap_or(0))
+        });
     }
 
     async fn synchronize_rcu(&self, cpu: &Cpu) {
@@ -195,7 +237,8 @@ impl Hotplug {
 
     /// All online CPUs meet, with interrupts off, while one of them is taken away.
     async fn stop_machine(&self, cpu: &Cpu) {
-        let online: Vec<usize> = (0..self.states.len()).filter(|other| self.states[*other].get() > 0).collect();
+        let online: Vec<usize> =
+            (0..self.states.len()).filter(|other| self.states[*other].get() > 0).collect();
         self.stop.threads.set(online.len() as u64);
         cpu.write(self.stop.thread_ack, online.len() as u64).await;
         cpu.write(self.stop.state, 1).await;

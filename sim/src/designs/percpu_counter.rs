@@ -26,15 +26,35 @@ pub const DESIGN: Design = Design {
     description: "percpu_counters under a reservation lock, as btrfs has them: batched adds, and reads or exact sums",
     parameters: &[
         Parameter { name: "tasks", default: "0", meaning: "CPUs that append to files; 0: all" },
-        Parameter { name: "look", default: "read", meaning: "at the counters under the lock: none, read or sum" },
-        Parameter { name: "layout", default: "padded", meaning: "of the CPUs' parts: padded, a line each; packed, 16 a line" },
-        Parameter { name: "counters", default: "2", meaning: "that are looked at: delalloc_bytes and ordered_bytes" },
+        Parameter {
+            name: "look",
+            default: "read",
+            meaning: "at the counters under the lock: none, read or sum",
+        },
+        Parameter {
+            name: "layout",
+            default: "padded",
+            meaning: "of the CPUs' parts: padded, a line each; packed, 16 a line",
+        },
+        Parameter {
+            name: "counters",
+            default: "2",
+            meaning: "that are looked at: delalloc_bytes and ordered_bytes",
+        },
         Parameter { name: "amount", default: "4096", meaning: "that each operation adds" },
-        Parameter { name: "batch", default: "18874368", meaning: "of the counters: btrfs's delalloc_batch with 288 CPUs" },
+        Parameter {
+            name: "batch",
+            default: "18874368",
+            meaning: "of the counters: btrfs's delalloc_batch with 288 CPUs",
+        },
         Parameter { name: "think", default: "20000", meaning: "ns of an operation outside the lock" },
-        Parameter { name: "hold", default: "300", meaning: "ns of work under the lock, each of the two times" },
+        Parameter {
+            name: "hold",
+            default: "300",
+            meaning: "ns of work under the lock, each of the two times",
+        },
         Parameter { name: "lock", default: "qspinlock", meaning: "which kind of lock space_info has" },
-        Parameter { name: "bug", default: "none", meaning: "to seed: none, skip (a sum leaves out a CPU), unlocked (a fold)" },
+        Parameter { name: "bug", default: "none", meaning: "to seed: none, skip (a sum leaves out a CPU)" },
     ],
     build,
     figures: |_, _| Vec::new(),
@@ -43,26 +63,20 @@ pub const DESIGN: Design = Design {
 /// `s32` parts in a line of 64 bytes.
 const PACKED: usize = 16;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bug {
-    None,
-    Skip,
-    Unlocked,
-}
-
 /// `struct percpu_counter`. Its lock protects the count, and the parts from being folded during a sum.
 struct PercpuCounter {
     lock: QSpinlock,
     count: Word,
     parts: Vec<Word>,
     batch: u64,
-    bug: Bug,
+    /// A seeded bug: a sum leaves out a CPU.
+    skips: bool,
     /// What the counter is: the simulator's own, for the invariant.
     total: Cell<u64>,
 }
 
 impl PercpuCounter {
-    fn new(sim: &mut Simulation, name: &str, batch: u64, packed: bool, bug: Bug) -> PercpuCounter {
+    fn new(sim: &mut Simulation, name: &str, batch: u64, packed: bool, skips: bool) -> PercpuCounter {
         let machine = sim.machine();
         let part = format!("{name} of a CPU");
         let mut line = None;
@@ -78,7 +92,7 @@ impl PercpuCounter {
             count: sim.word(name, 0),
             parts,
             batch,
-            bug,
+            skips,
             total: Cell::new(0),
         }
     }
@@ -92,16 +106,12 @@ impl PercpuCounter {
             self.total.set(self.total.get() + amount);
             return;
         }
-        if self.bug != Bug::Unlocked {
-            cpu.lock(&self.lock).await;
-        }
+        cpu.lock(&self.lock).await;
         let count = cpu.read(self.count).await;
         cpu.write(self.count, count + grown).await;
         cpu.write(part, 0).await;
         self.total.set(self.total.get() + amount);
-        if self.bug != Bug::Unlocked {
-            cpu.unlock(&self.lock).await;
-        }
+        cpu.unlock(&self.lock).await;
     }
 
     /// `percpu_counter_read_positive`.
@@ -119,7 +129,7 @@ impl PercpuCounter {
         cpu.lock(&self.lock).await;
         let least = self.total.get();
         let mut sum = cpu.read(self.count).await;
-        let online = self.parts.len() - usize::from(self.bug == Bug::Skip);
+        let online = self.parts.len() - usize::from(self.skips);
         for part in &self.parts[..online] {
             sum += cpu.read(*part).await;
         }
@@ -185,11 +195,7 @@ impl Dwal {
 fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let cpus = sim.cpus();
     let tasks = values.tasks(cpus)?;
-    let bug = match values.choice("bug", &["none", "skip", "unlocked"])? {
-        "skip" => Bug::Skip,
-        "unlocked" => Bug::Unlocked,
-        _ => Bug::None,
-    };
+    let skips = values.choice("bug", &["none", "skip"])? == "skip";
     let packed = values.choice("layout", &["padded", "packed"])? == "packed";
     let look = match values.choice("look", &["none", "read", "sum"])? {
         "none" => Look::None,
@@ -203,7 +209,7 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let dwal = Rc::new(Dwal {
         space_info: AnyLock::new(lock, sim, "space_info lock", 0).expect("one of the kinds"),
         bytes_may_use: sim.word("space_info", 0),
-        counters: names.map(|name| PercpuCounter::new(sim, &name, batch, packed, bug)).collect(),
+        counters: names.map(|name| PercpuCounter::new(sim, &name, batch, packed, skips)).collect(),
         look,
         amount: values.count("amount")?,
         think: values.time("think")?,

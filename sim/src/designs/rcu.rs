@@ -184,7 +184,8 @@ impl<T> Callbacks<T> {
 
     /// The invariant that none stays for ever.
     pub fn check_no_stall(&self, cpu: &Cpu) {
-        let oldest = self.waiting.borrow().front().and_then(|(_, callbacks)| callbacks.first().map(|c| c.queued));
+        let oldest =
+            self.waiting.borrow().front().and_then(|(_, callbacks)| callbacks.first().map(|c| c.queued));
         let oldest = oldest.or_else(|| self.next.borrow().first().map(|callback| callback.queued));
         cpu.check(oldest.is_none_or(|queued| cpu.now().since(queued) < STALL), || {
             format!("a callback has waited for longer than {STALL}")
@@ -334,7 +335,8 @@ pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
     let updaters = values.count("updaters").unwrap_or(0) as usize;
     let lost = report.cpus.iter().skip(updaters).map(|cpu| cpu.interrupt.share_of(report.elapsed));
     let others = report.cpus.len().saturating_sub(updaters);
-    let mut figures = vec![Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" }];
+    let mut figures =
+        vec![Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" }];
     figures.extend(grace_periods(report));
     figures
 }
@@ -343,7 +345,11 @@ pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
 pub fn grace_periods(report: &Report) -> Vec<Figure> {
     let grace_periods = report.counter("grace periods");
     let mut figures = vec![
-        Figure { name: "grace periods", value: ratio(grace_periods as f64, report.elapsed.as_s()), unit: "1/s" },
+        Figure {
+            name: "grace periods",
+            value: ratio(grace_periods as f64, report.elapsed.as_s()),
+            unit: "1/s",
+        },
         Figure { name: "grace period", value: mean_ms(report, "grace periods"), unit: "ms" },
         Figure { name: "callback", value: mean_ms(report, "callbacks"), unit: "ms" },
     ];

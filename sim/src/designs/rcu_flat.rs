@@ -23,16 +23,36 @@ pub const DESIGN: Design = Design {
     name: "rcu-flat",
     description: "RCU of Linux 2.6.5: one mask of all CPUs under one lock, looked at in every tick",
     parameters: &[
-        Parameter { name: "mask", default: "0", meaning: "process callbacks when (jiffies & mask) == (cpu & mask)" },
+        Parameter {
+            name: "mask",
+            default: "0",
+            meaning: "process callbacks when (jiffies & mask) == (cpu & mask)",
+        },
         Parameter { name: "hz", default: "1024", meaning: "ticks a second" },
         Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
         Parameter { name: "updaters", default: "1", meaning: "CPUs that call call_rcu in a loop" },
-        Parameter { name: "interval", default: "1000000", meaning: "ns between call_rcu of each, mean; 0: never" },
-        Parameter { name: "background", default: "0", meaning: "ns between call_rcu of other CPUs, mean; 0: never" },
+        Parameter {
+            name: "interval",
+            default: "1000000",
+            meaning: "ns between call_rcu of each, mean; 0: never",
+        },
+        Parameter {
+            name: "background",
+            default: "0",
+            meaning: "ns between call_rcu of other CPUs, mean; 0: never",
+        },
         Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" },
-        Parameter { name: "reads", default: "0", meaning: "ns between critical sections, mean; 0: updates only" },
+        Parameter {
+            name: "reads",
+            default: "0",
+            meaning: "ns between critical sections, mean; 0: updates only",
+        },
         Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" },
-        Parameter { name: "bug", default: "none", meaning: "to seed: none, early (a reader is ignored), lost" },
+        Parameter {
+            name: "bug",
+            default: "none",
+            meaning: "to seed: none, early (a reader is ignored), lost",
+        },
     ],
     build,
     figures,
@@ -83,7 +103,8 @@ impl Rcu {
             sim.word_on(lines[line])
         });
         let rcu_cpu_mask = words.collect();
-        let online = (0..cpus.div_ceil(64)).map(|word| u64::MAX >> (64 * (word + 1)).saturating_sub(cpus)).collect();
+        let online =
+            (0..cpus.div_ceil(64)).map(|word| u64::MAX >> (64 * (word + 1)).saturating_sub(cpus)).collect();
         let ctrlblk = Ctrlblk {
             mutex: Mutex { id: sim.lock_id(GLOBAL_LOCK), word: sim.word_on(lines[0]) },
             curbatch: sim.word_on(lines[0]),

@@ -26,19 +26,51 @@ pub const DESIGN: Design = Design {
     description: "RCU since Linux 2.6.29: a combining tree of any shape; grace periods normal or expedited",
     parameters: &[
         Parameter { name: "levels", default: "2", meaning: "levels of the tree; 1 is one mask for all" },
-        Parameter { name: "leaf", default: "node", meaning: "CPUs in a leaf, or node: those of a node of the machine" },
-        Parameter { name: "lock", default: "ticket", meaning: "which kind of lock each node of the tree has" },
-        Parameter { name: "update", default: "call_rcu", meaning: "call_rcu, synchronize_rcu or synchronize_rcu_expedited" },
+        Parameter {
+            name: "leaf",
+            default: "node",
+            meaning: "CPUs in a leaf, or node: those of a node of the machine",
+        },
+        Parameter {
+            name: "lock",
+            default: "ticket",
+            meaning: "which kind of lock each node of the tree has",
+        },
+        Parameter {
+            name: "update",
+            default: "call_rcu",
+            meaning: "call_rcu, synchronize_rcu or synchronize_rcu_expedited",
+        },
         Parameter { name: "hz", default: "1000", meaning: "ticks a second" },
         Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
         Parameter { name: "updaters", default: "1", meaning: "CPUs that update in a loop" },
-        Parameter { name: "interval", default: "1000000", meaning: "ns between updates of each, mean; 0: never" },
-        Parameter { name: "background", default: "0", meaning: "ns between updates of other CPUs, mean; 0: never" },
+        Parameter {
+            name: "interval",
+            default: "1000000",
+            meaning: "ns between updates of each, mean; 0: never",
+        },
+        Parameter {
+            name: "background",
+            default: "0",
+            meaning: "ns between updates of other CPUs, mean; 0: never",
+        },
         Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" },
-        Parameter { name: "reads", default: "0", meaning: "ns between critical sections, mean; 0: updates only" },
+        Parameter {
+            name: "reads",
+            default: "0",
+            meaning: "ns between critical sections, mean; 0: updates only",
+        },
         Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" },
-        Parameter { name: "blimit", default: "10", meaning: "callbacks invoked at a time, until there are 10,000" },
-        Parameter { name: "bug", default: "none", meaning: "to seed: none, early (a reader is ignored), lost" },
+        Parameter {
+            name: "blimit",
+            default: "10",
+            meaning: "callbacks invoked at a time, until there are 10,000",
+        },
+        Parameter {
+            name: "bug",
+            default: "none",
+            meaning: "to seed: none, early (a reader is ignored), lost",
+        },
     ],
     build,
     figures,
@@ -78,11 +110,14 @@ impl Shape {
             widths.push(if level == 1 { 1 } else { widths[widths.len() - 1].div_ceil(fanout.max(1)) });
         }
         widths.reverse();
-        let first: Vec<usize> =
-            (0..widths.len()).map(|level| widths[..level].iter().sum()).collect();
+        let first: Vec<usize> = (0..widths.len()).map(|level| widths[..level].iter().sum()).collect();
         let nodes = widths.iter().sum();
-        let mut shape =
-            Shape { parents: vec![None; nodes], children: vec![0; nodes], leaves: Vec::new(), homes: vec![0; nodes] };
+        let mut shape = Shape {
+            parents: vec![None; nodes],
+            children: vec![0; nodes],
+            leaves: Vec::new(),
+            homes: vec![0; nodes],
+        };
         let leaves = first[widths.len() - 1];
         for (cpu, &leaf) in leaf_of.iter().enumerate().rev() {
             shape.homes[leaves + leaf] = machine.node_of(cpu);
@@ -206,7 +241,8 @@ impl<T> Tree<T> {
         let kinds: Vec<&str> = AnyLock::KINDS.iter().map(|(kind, _)| *kind).collect();
         let kind = values.choice("lock", &kinds)?;
         let shape = Shape::of(&sim.machine(), levels, leaf)?;
-        let lock = |sim: &mut Simulation, name: &str, home| AnyLock::new(kind, sim, name, home).expect("a kind");
+        let lock =
+            |sim: &mut Simulation, name: &str, home| AnyLock::new(kind, sim, name, home).expect("a kind");
         let nodes = (0..shape.parents.len()).map(|number| {
             let (home, children) = (shape.homes[number], shape.children[number]);
             let line = sim.line("rcu_node gp_seq", home);
@@ -510,7 +546,9 @@ impl Tree<Waiter> {
     pub async fn invoke(&self, cpu: &Cpu) {
         while self.has_ready(cpu) {
             let batch = self.ready(cpu);
-            self.common.invoke(cpu, batch, |waiter| waiter.iter().for_each(|waits| waits.complete(cpu))).await;
+            self.common
+                .invoke(cpu, batch, |waiter| waiter.iter().for_each(|waits| waits.complete(cpu)))
+                .await;
         }
     }
 }
@@ -554,11 +592,12 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let common = Common::of(sim, values, Bug::of(values)?)?;
     let load = Load::of(values, sim.cpus())?;
     let tree: Rc<Tree<Waiter>> = Rc::new(Tree::new(sim, values, common)?);
-    let update = match values.choice("update", &["call_rcu", "synchronize_rcu", "synchronize_rcu_expedited"])? {
-        "call_rcu" => Update::Call,
-        "synchronize_rcu" => Update::Synchronize,
-        _ => Update::Expedited,
-    };
+    let update =
+        match values.choice("update", &["call_rcu", "synchronize_rcu", "synchronize_rcu_expedited"])? {
+            "call_rcu" => Update::Call,
+            "synchronize_rcu" => Update::Synchronize,
+            _ => Update::Expedited,
+        };
     for cpu in 0..sim.cpus() {
         let (in_handler, in_program, load) = (Rc::clone(&tree), Rc::clone(&tree), load.clone());
         sim.handler(cpu, |cpu| interrupts(cpu, in_handler));

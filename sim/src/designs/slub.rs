@@ -11,8 +11,8 @@
 //! `include/linux/rcucondresched.h` of 3.16-rc0 for the limit. Left out: taking partial slabs from other nodes, and
 //! the page allocator's own locks.
 //!
-//! Two things must always be true, and are checked: no object is handed out twice, and a slab's objects are all
-//! somewhere.
+//! What must always be true, and is checked: no object is handed out twice, a slab's objects are all somewhere, and a
+//! slab on a node's list belongs to no CPU.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,23 +31,51 @@ pub const DESIGN: Design = Design {
     description: "SLUB under objects that RCU frees, as open1 does it: slabs, partial lists, the node's list_lock",
     parameters: &[
         Parameter { name: "tasks", default: "0", meaning: "CPUs that open and close files; 0: all" },
-        Parameter { name: "limit", default: "100000", meaning: "RCU_COND_RESCHED_LIM: cond_resched to a quiescent state; 0: never" },
+        Parameter {
+            name: "limit",
+            default: "100000",
+            meaning: "RCU_COND_RESCHED_LIM: cond_resched to a quiescent state; 0: never",
+        },
         Parameter { name: "cond_resched", default: "3", meaning: "calls of cond_resched in an operation" },
-        Parameter { name: "user", default: "200", meaning: "ns of an operation in user mode" },
-        Parameter { name: "walk", default: "1000", meaning: "ns of an operation under rcu_read_lock, looking names up" },
+        Parameter { name: "user", default: "200", meaning: "ns of an operation in user mode, mean" },
+        Parameter {
+            name: "walk",
+            default: "1000",
+            meaning: "ns of an operation under rcu_read_lock, looking names up",
+        },
         Parameter { name: "kernel", default: "1800", meaning: "ns of an operation in the kernel beside" },
         Parameter { name: "objects", default: "16", meaning: "objects in a slab" },
         Parameter { name: "cpu_partial", default: "13", meaning: "objects on a CPU's partial list, at most" },
-        Parameter { name: "min_partial", default: "5", meaning: "slabs on a node's list that are kept though empty" },
-        Parameter { name: "page_alloc", default: "1500", meaning: "ns to get a slab from the page allocator or give it back" },
+        Parameter {
+            name: "min_partial",
+            default: "5",
+            meaning: "slabs on a node's list that are kept though empty",
+        },
+        Parameter {
+            name: "page_alloc",
+            default: "1500",
+            meaning: "ns to get a slab from the page allocator or give it back",
+        },
         Parameter { name: "levels", default: "2", meaning: "levels of RCU's tree" },
         Parameter { name: "leaf", default: "16", meaning: "CPUs in a leaf of it" },
         Parameter { name: "lock", default: "ticket", meaning: "which kind of lock each node of it has" },
         Parameter { name: "hz", default: "1000", meaning: "ticks a second" },
         Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
-        Parameter { name: "callback", default: "100", meaning: "ns to invoke a callback, the fast path of a free among it" },
-        Parameter { name: "blimit", default: "10", meaning: "callbacks invoked at a time, until there are 10,000" },
-        Parameter { name: "bug", default: "none", meaning: "to seed: none, early or lost (RCU's), unfrozen (a slab is on two lists)" },
+        Parameter {
+            name: "callback",
+            default: "100",
+            meaning: "ns to invoke a callback, the fast path of a free among it",
+        },
+        Parameter {
+            name: "blimit",
+            default: "10",
+            meaning: "callbacks invoked at a time, until there are 10,000",
+        },
+        Parameter {
+            name: "bug",
+            default: "none",
+            meaning: "to seed: none, early or lost (RCU's), unfrozen (a slab is on two lists)",
+        },
     ],
     build,
     figures,
@@ -174,7 +202,11 @@ impl Cache {
                 let result = change(&slab);
                 let free = slab.free.borrow().len();
                 cpu.check(free + slab.inuse.get() == self.objects, || {
-                    format!("a slab of {} objects has {free} free and {} in use", self.objects, slab.inuse.get())
+                    format!(
+                        "a slab of {} objects has {free} free and {} in use",
+                        self.objects,
+                        slab.inuse.get()
+                    )
                 });
                 return result;
             }
@@ -245,6 +277,7 @@ impl Cache {
         let mut available = 0;
         while available <= self.cpu_partial / 2 {
             let Some(number) = node.partial.borrow_mut().pop() else { break };
+            cpu.check(self.slab(number).listed.get(), || "a slab on a node's list belongs to a CPU".into());
             let first = available == 0;
             let count = self.cmpxchg(cpu, number, |slab| {
                 slab.listed.set(false);
@@ -452,7 +485,7 @@ impl Open1 {
         let mut resched = 0;
         loop {
             in_user.set(true);
-            cpu.user(self.user).await;
+            cpu.user(cpu.exponential(self.user)).await;
             in_user.set(false);
             readers.lock(&cpu);
             cpu.work(self.walk).await;
@@ -516,7 +549,8 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
 }
 
 fn figures(report: &Report, _: &Values) -> Vec<Figure> {
-    let per_operation = |count: f64| if report.operations == 0 { 0.0 } else { count / report.operations as f64 };
+    let per_operation =
+        |count: f64| if report.operations == 0 { 0.0 } else { count / report.operations as f64 };
     let list_lock = report.locks.iter().find(|lock| lock.name == "list_lock");
     let taken = list_lock.map_or(0, |lock| lock.acquired);
     let waiting = list_lock.map_or(0.0, |lock| lock.waiting.as_ns());
