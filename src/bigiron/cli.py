@@ -25,13 +25,14 @@ from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
 from bigiron.report import locks as locks_report
 from bigiron.report import operations as operations_report
+from bigiron.report import simulation as simulation_report
 from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
+from bigiron.study import simulated, store
 from bigiron.study import spec as specs
-from bigiron.study import store
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.spec import Simulation, Spec, Variant
 from bigiron.study.sweep import sweep
 
 app = typer.Typer(
@@ -415,8 +416,62 @@ def run(
 
 
 @app.command()
+def simulate(
+    design: Annotated[str, typer.Argument(help="a design, or list: every design and its parameters")],
+    machine: Annotated[
+        str | None, typer.Option(help="a machine to simulate (`bigiron machine list`), or a TOML file")
+    ] = None,
+    cpus: Annotated[
+        str | None, typer.Option(help="numbers of CPUs: 2,4,8, or 2..512 by doubling  [default: all]")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE of a parameter, or NAME=VALUE,VALUE: a variant each; repeat"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="runs of every cell, by chance apart")] = 1,
+    warmup: Annotated[float, typer.Option(help="virtual ms before anything is counted")] = 100,
+    duration: Annotated[
+        float, typer.Option(help="virtual ms that are counted; 0: to the design's own end")
+    ] = 100,
+    timeline: Annotated[
+        float, typer.Option(help="virtual us after the warmup to keep a Perfetto timeline of")
+    ] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="runs side by side; 0: by cores")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
+    ] = None,
+    format: Annotated[ListFormat, typer.Option(help="how to print the list")] = ListFormat.text,
+) -> None:
+    """Simulate a design on a machine of any size, and keep what it did in a study.
+
+    Example: `bigiron simulate rcu-flat --machine altix-512 --set mask=0,3,7 --seeds 3 -o s`
+    """
+    if design == "list":
+        columns = {"design": "design", "name": "", "default": "default", "meaning": "what it is"}
+        _print(Listing(columns, simulated.listing()), format)
+        return
+    if not machine:
+        raise UserError("no machine: give --machine altix-512, or another (`bigiron machine list`)")
+    if output is None:
+        raise UserError("no folder for the study: give -o FOLDER")
+    spec = Spec(
+        workload=design,
+        machine="simulated",
+        cpus=_doublings("--cpus", cpus) if cpus is not None else [files.load(machine).cpus],
+        tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
+        repetitions=seeds,
+        simulation=Simulation(
+            machine=machine, warmup_ms=warmup, duration_ms=duration, timeline_us=timeline
+        ),
+        variant=simulated.variants(set_ or []),
+    )
+    _run(spec, output, jobs)
+
+
+@app.command()
 def case(
-    name: Annotated[str, typer.Argument(help="a published regression: hotplug-debugfs, hotplug-rcu")],
+    name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
     output: Annotated[
@@ -441,8 +496,12 @@ def case(
 
 
 def _run(spec: Spec, output: Path, jobs: int) -> None:
-    spec, workload = specs.resolve(spec)
-    programs = runner.prepare(spec, workload)
+    workload = programs = None
+    if spec.machine == "simulated":
+        spec = simulated.resolve(spec)
+    else:
+        spec, workload = specs.resolve(spec)
+        programs = runner.prepare(spec, workload)
     study = store.create(output, spec, workload)
     missing = runner.missing(study)
     if not missing:
@@ -475,6 +534,10 @@ def compare(
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     contexts = _contexts(context)
+    if store.open_study(study).spec.machine == "simulated":
+        figures = simulation_report.compare_study(store.open_study(study))
+        print(simulation_report.FORMATS[format.value](figures), end="")
+        return
     if probe is Compared.work:
         work = work_report.compare_study(store.open_study(study), base, contexts)
         print(work_report.FORMATS[format.value](work), end="")
@@ -572,7 +635,9 @@ def growth(
 
     Example: `bigiron growth s --at 512`
     """
-    result = growth_report.growth_study(store.open_study(study), variant, at, probe.value, _contexts(context))
+    opened = store.open_study(study)
+    counted = "simulation" if opened.spec.machine == "simulated" else probe.value
+    result = growth_report.growth_study(opened, variant, at, counted, _contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")
 
 
@@ -656,3 +721,14 @@ def _numbers(option: str, text: str) -> list[int]:
     if not words or not all(word.isdecimal() for word in words):
         raise UserError(f"{option} {text!r}: use whole numbers with commas, for instance 2,4,8")
     return [int(word) for word in words]
+
+
+def _doublings(option: str, text: str) -> list[int]:
+    """Numbers, or FIRST..LAST: the first, its doubles, and the last."""
+    first, dots, last = text.partition("..")
+    if not dots:
+        return _numbers(option, text)
+    if not (first.isdecimal() and last.isdecimal()) or not 0 < int(first) <= int(last):
+        raise UserError(f"{option} {text!r}: use FIRST..LAST, for instance 2..512, or numbers with commas")
+    doubles = range((int(last) // int(first)).bit_length())
+    return list(dict.fromkeys([*(int(first) << power for power in doubles), int(last)]))

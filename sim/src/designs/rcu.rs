@@ -333,7 +333,7 @@ impl Counts {
 /// How long things took, and what share of their time the kernel took from CPUs that do not update.
 pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
     let updaters = values.count("updaters").unwrap_or(0) as usize;
-    let lost = report.cpus.iter().skip(updaters).map(|cpu| cpu.interrupt.share_of(report.elapsed));
+    let lost = report.interrupts.iter().skip(updaters).map(|(time, _)| time.share_of(report.elapsed));
     let others = report.cpus.len().saturating_sub(updaters);
     let mut figures =
         vec![Figure { name: "lost", value: 100.0 * ratio(lost.sum(), others as f64), unit: "%" }];

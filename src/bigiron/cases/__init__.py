@@ -8,7 +8,7 @@ from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
-__all__ = ["Case", "Report", "cases", "find", "get_kernels"]
+__all__ = ["Case", "Report", "cases", "find", "get_kernels", "names"]
 
 _ALL = {case.name: case for case in (hotplug_debugfs.CASE, hotplug_rcu.CASE)}
 
@@ -16,6 +16,11 @@ _ALL = {case.name: case for case in (hotplug_debugfs.CASE, hotplug_rcu.CASE)}
 def cases() -> list[Case]:
     """All cases there are."""
     return list(_ALL.values())
+
+
+def names() -> list[str]:
+    """What they are called."""
+    return list(_ALL)
 
 
 def find(name: str) -> Case:
@@ -29,7 +34,7 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
     """Fetch or build the kernels that a case's studies need, as far as they are not here."""
     builds = {build.name: build for build in case.builds}
     for kernel, arch in dict.fromkeys(
-        (variant.kernel, spec.arch) for spec in specs for variant in spec.variant
+        (variant.kernel, spec.arch) for spec in specs if spec.machine == "vm" for variant in spec.variant
     ):
         if kernel not in builds:
             kernels.fetch(kernel, arch, on_step)

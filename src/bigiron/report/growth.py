@@ -10,7 +10,7 @@ from typing import Any
 from bigiron.analysis import alike, compare, conflicts, growth
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
-from bigiron.report import listing
+from bigiron.report import listing, simulation
 from bigiron.report import work as work_report
 from bigiron.study.store import CellRecord, Study
 
@@ -158,7 +158,7 @@ def _table(
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
         _row(total, at),
-        sum(record.facts[probe][counted.lost] for here in cells.values() for record in here),
+        sum(record.facts[probe].get(counted.lost, 0) for here in cells.values() for record in here),
     )
 
 
@@ -193,6 +193,14 @@ def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list
     return series, Series(COUNTED["work"].total, "", total)
 
 
+def _simulated_series(study: Study, cells: _Cells, _contexts: _Contexts) -> tuple[list[Series], Series]:
+    """What waiting for each line and for each lock costs an operation; all of the CPUs' time is the total."""
+    waits = {cpus: simulation.waits(study, records) for cpus, records in cells.items()}
+    names = sorted(set().union(*(here.of for here in waits.values())))
+    series = [Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names]
+    return series, Series(COUNTED["simulation"].total, "", {cpus: here.total for cpus, here in waits.items()})
+
+
 COUNTED = {
     "conflicts": Counted(
         thing="shared line",
@@ -213,6 +221,16 @@ COUNTED = {
         heavy=10.0,
         lost="lost_instructions",
         series=_work_series,
+    ),
+    "simulation": Counted(
+        thing="line or lock",
+        what="nanoseconds that CPUs wait per operation, simulated",
+        unit="nanoseconds per operation",
+        total="all of the CPUs' time",
+        shown=1.0,
+        heavy=10.0,
+        lost="",
+        series=_simulated_series,
     ),
 }
 """By probe."""

@@ -1,10 +1,12 @@
 """What `bigiron show` prints: what a study asks, and every cell's identity and state."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from bigiron.report.listing import Listing, as_json
+from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 
 _COLUMNS = {
@@ -22,8 +24,12 @@ _COLUMNS = {
 def text(study: Study) -> str:
     """The question in a few lines, then a table of the cells."""
     spec = study.spec
+    lines = [f"study       {study.folder}", *(_simulated(spec) if spec.machine == "simulated" else _asked(spec))]
+    return "\n".join(lines) + "\n\n" + _cells(study).text()
+
+
+def _asked(spec: Spec) -> list[str]:
     lines = [
-        f"study       {study.folder}",
         f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
         f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
     ]
@@ -32,7 +38,18 @@ def text(study: Study) -> str:
             [f", boot {variant.boot}" if variant.boot else "", *(f", {s}" for s in variant.set)]
         )
         lines.append(f"variant     {variant.name}: kernel {variant.kernel}{details}")
-    return "\n".join(lines) + "\n\n" + _cells(study).text()
+    return lines
+
+
+def _simulated(spec: Spec) -> list[str]:
+    asked = spec.simulation
+    counted = "to the end" if asked.to_the_end else f"{asked.duration_ms:g} ms after {asked.warmup_ms:g} ms"
+    lines = [
+        f"design      {spec.workload}, simulated",
+        f"machine     {asked.machine}",
+        f"counted     {counted} of virtual time",
+    ]
+    return lines + [f"variant     {one.name}: {', '.join(one.set) or 'as by default'}" for one in spec.variant]
 
 
 def as_csv(study: Study) -> str:
@@ -59,14 +76,20 @@ def _cells(study: Study) -> Listing:
                 cell.id,
                 f"failed: {record.failure.reason}" if record.failure else "measured",
                 f"{record.seconds:.1f}",
-                f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})",
-                str(environment.get("qemu", "-")),
-                str(environment.get("accelerator", "-")),
+                *_environment(environment),
                 record.started,
                 str(environment["bigiron"]),
             )
         )
     return Listing(_COLUMNS, rows)
+
+
+def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
+    """What ran, and in what."""
+    if "design" in environment:
+        return "", "", f"simulated {environment['machine']}"
+    kernel = f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})"
+    return kernel, str(environment.get("qemu", "-")), str(environment.get("accelerator", "-"))
 
 
 FORMATS: dict[str, Callable[[Study], str]] = {"text": text, "csv": as_csv, "json": as_document}

@@ -22,6 +22,7 @@ from bigiron.machines.architecture import architecture
 from bigiron.machines.memory import GuestRam
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
+from bigiron.study import simulated
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Failure, Study
@@ -66,6 +67,8 @@ def default_jobs(spec: Spec) -> int:
 
     Where time is measured, they run alone: machines would take each other's time.
     """
+    if spec.machine == "simulated":
+        return len(os.sched_getaffinity(0))
     if _measures_time(spec) or spec.machine == "host":
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
@@ -97,8 +100,8 @@ def prepare(spec: Spec, workload: Workload) -> Programs:
     )
 
 
-def run(study: Study, programs: Programs, jobs: int, progress: Progress) -> list[CellRecord]:
-    """Measure every missing cell; the records of those tried now.
+def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) -> list[CellRecord]:
+    """Measure every missing cell; the records of those tried now. Without programs, cells are simulated.
 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
@@ -107,6 +110,8 @@ def run(study: Study, programs: Programs, jobs: int, progress: Progress) -> list
 
     def measure(cell: Cell) -> CellRecord:
         progress.started(cell)
+        if not programs:
+            return simulated.measure(study, cell)
         return _measure(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
 
     records = []

@@ -32,9 +32,29 @@ class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """On a real machine its own: filled in when the study is made."""
     boot: str = ""
     set: list[str] = []
-    """Settings as PATH=VALUE, written in the guest before the workload starts."""
+    """Settings as PATH=VALUE, written in the guest before the workload starts; NAME=VALUE of a simulated design."""
     kernel_sha256: str = ""
     """Of the image; filled in when the study is made, so that it can only go on with the same kernel."""
+
+
+class Simulation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """How a design is simulated, where the machine is simulated."""
+
+    machine: str = ""
+    """Of those that come with bigiron, or a file."""
+    machine_sha256: str = ""
+    """Of its file; filled in when the study is made."""
+    warmup_ms: float = 100
+    """Virtual time before anything is counted."""
+    duration_ms: float = 100
+    """Virtual time that is counted; 0: until the design has come to its end."""
+    timeline_us: float = 0
+    """For how long after the warmup a timeline is kept."""
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether the design ends by itself."""
+        return self.duration_ms == 0
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -46,8 +66,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     workload_sha256: str = ""
     """Of the C file; filled in when the study is made."""
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm", "host"] = "vm"
-    """Where it runs: in virtual machines, or on the machine that bigiron runs on."""
+    machine: Literal["vm", "host", "simulated"] = "vm"
+    """Where it runs: in virtual machines, on the machine that bigiron runs on, or in the simulator."""
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
@@ -73,6 +93,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Letters of the only states that it counts, as ps shows them (`DS`); all unless given."""
     blocked_user: bool = False
     """Whether it takes stacks in user space too."""
+    simulation: Simulation = Simulation()
+    """Where the machine is simulated, the workload is a design."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -256,5 +278,7 @@ def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
         release, version = host.kernel()
         running = hashlib.sha256(f"{release} {version}".encode()).hexdigest()
         return msgspec.structs.replace(variant, kernel=release, kernel_sha256=running)
+    if not variant.kernel:
+        raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
     kernel = kernels.find(variant.kernel, spec.arch)
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

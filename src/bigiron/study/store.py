@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 from bigiron.errors import UserError
+from bigiron.machines import files
 from bigiron.probes import Table
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
@@ -158,7 +159,9 @@ class Study:
             raise UserError(f"no cell of {self.folder} was measured with the probe {probe}")
         return pl.concat(frames)
 
-    def add(self, record: CellRecord, tables: Mapping[str, Table]) -> None:
+    def add(
+        self, record: CellRecord, tables: Mapping[str, Table], others: Mapping[str, bytes] | None = None
+    ) -> None:
         """Write a cell, whole or not at all. It replaces one that failed, never one that was measured."""
         final = self._cells / record.id
         with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
@@ -172,11 +175,13 @@ class Study:
                 record.facts[probe] = dict(table.facts)
                 digest = hashlib.sha256(content.getvalue()).hexdigest()
                 record.tables[probe] = TableFile(f"{probe}.parquet", digest)
+            for name, written in (others or {}).items():
+                (folder / name).write_bytes(written)
             text = msgspec.json.format(msgspec.json.encode(record), indent=2)
             (folder / "cell.json").write_bytes(text + b"\n")
             for file in folder.iterdir():
-                with file.open("rb") as written:
-                    os.fsync(written.fileno())
+                with file.open("rb") as opened:
+                    os.fsync(opened.fileno())
             if final.exists():
                 final.rename(Path(staging) / "failed")
             folder.rename(final)
@@ -198,10 +203,11 @@ class Study:
         return self.folder / "cells"
 
 
-def create(folder: Path, spec: Spec, workload: Workload) -> Study:
+def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
     """Make the folder of a new study, or find it if it asks exactly the same.
 
-    One in which nothing was measured yet may be asked something else.
+    One in which nothing was measured yet may be asked something else. It keeps the workload's file, or that of the
+    simulated machine where there is no workload.
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
@@ -216,7 +222,10 @@ def create(folder: Path, spec: Spec, workload: Workload) -> Study:
         raise UserError(f"{folder} is there already and is no study: give another folder with -o")
     with _naming(folder):
         (folder / "cells").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(workload.source, folder / "workload.c")
+        if workload:
+            shutil.copyfile(workload.source, folder / "workload.c")
+        else:
+            (folder / "machine.toml").write_text(files.text(spec.simulation.machine), encoding="utf-8")
         temporary = folder / ".study.toml"
         temporary.write_bytes(msgspec.toml.encode(spec))
         temporary.rename(folder / "study.toml")

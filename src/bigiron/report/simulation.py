@@ -1,0 +1,221 @@
+"""What `bigiron compare` shows of a simulated study: each figure by variant, with the range of the seeds."""
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+
+import polars as pl
+
+from bigiron.report import listing
+from bigiron.study.store import CellRecord, Study
+
+_LINES = 5  # shown of each variant
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A figure that was simulated with several seeds."""
+
+    of_seeds: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of all seeds."""
+        return fmean(self.of_seeds)
+
+    @property
+    def low(self) -> float:
+        """The least of any seed."""
+        return min(self.of_seeds)
+
+    @property
+    def high(self) -> float:
+        """The most of any seed."""
+        return max(self.of_seeds)
+
+    def __str__(self) -> str:
+        """For instance `12.3 (12.1 to 12.5)`."""
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Where CPUs waited: a line or a lock, and nanoseconds per operation."""
+
+    what: str
+    ns: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What each variant gives with so many CPUs and tasks."""
+
+    cpus: int
+    tasks: int
+    figures: dict[tuple[str, str], dict[str, Predicted]]
+    """By name and unit, then by variant."""
+    waits: dict[str, list[Wait]]
+    """By variant, the longest first."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A simulated study."""
+
+    study: str
+    design: str
+    machine: str
+    seeds: int
+    variants: list[str]
+    points: list[Point]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Nanoseconds per operation that CPUs waited for each line and lock, and spent in all."""
+
+    of: dict[str, float]
+    total: float
+
+
+def compare_study(study: Study) -> Comparison:
+    """Gather the figures of a study's cells."""
+    rows = study.tables("simulation")
+    points = []
+    for (cpus, tasks), here in rows.group_by("cpus", "tasks", maintain_order=True):
+        figures: dict[tuple[str, str], dict[str, Predicted]] = {}
+        for (name, unit, variant), one in here.group_by("figure", "unit", "variant", maintain_order=True):
+            figures.setdefault((str(name), str(unit)), {})[str(variant)] = Predicted(tuple(one["value"]))
+        waits = {
+            variant.name: _longest(waits(study, records))
+            for variant in study.spec.variant
+            if (records := _records(study, variant.name, int(str(cpus)), int(str(tasks))))
+        }
+        points.append(Point(int(str(cpus)), int(str(tasks)), figures, waits))
+    spec = study.spec
+    names = [variant.name for variant in spec.variant]
+    return Comparison(study.name, spec.workload, spec.simulation.machine, spec.repetitions, names, points)
+
+
+def _records(study: Study, variant: str, cpus: int, tasks: int) -> list[CellRecord]:
+    wanted = (variant, cpus, tasks)
+    return [one for one in study.records() if one.measured and (one.variant, one.cpus, one.tasks) == wanted]
+
+
+def _longest(waits: Waits) -> list[Wait]:
+    longest = sorted(waits.of.items(), key=lambda wait: -wait[1])[:_LINES]
+    return [Wait(what, ns) for what, ns in longest if ns > 0]
+
+
+def waits(study: Study, records: list[CellRecord]) -> Waits:
+    """The mean of a cell's seeds. What a lock's own lines take is part of its waiting."""
+    of: dict[str, float] = {}
+    total = 0.0
+    for record in records:
+        cpus = study.table(record, "simulation_cpus")
+        each = 1 / max(1, cpus["operations"].sum()) / len(records)
+        total += cpus.select(pl.sum_horizontal(pl.selectors.ends_with("_ns").exclude("interrupt_ns")).sum()).item() * each
+        for kind in ("line", "lock"):
+            table = study.table(record, f"simulation_{kind}s")
+            waited = pl.col("waiting_ns") + (pl.col("transferring_ns") if kind == "line" else 0.0)
+            for what, ns in table.select(kind, waited).iter_rows():
+                of[f"{kind} {what}"] = of.get(f"{kind} {what}", 0.0) + ns * each
+    return Waits(of, total)
+
+
+def number(value: float) -> str:
+    """Three significant digits, and all that there are before the point.
+
+    >>> number(0.19452), number(12.34), number(48970870)
+    ('0.195', '12.3', '48,970,870')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def text(comparison: Comparison) -> str:
+    """For a terminal or a mail."""
+    return "\n\n".join(_text_of(comparison, point) for point in comparison.points) + "\n"
+
+
+def _heading(comparison: Comparison, point: Point) -> str:
+    tasks = "" if point.tasks == point.cpus else f", {point.tasks} task{'s' if point.tasks > 1 else ''}"
+    seeds = f"mean of {comparison.seeds} seeds (least to most)" if comparison.seeds > 1 else "one seed"
+    return f"{comparison.design} on {comparison.machine}, {point.cpus} CPUs{tasks}, simulated: {seeds}"
+
+
+def _text_of(comparison: Comparison, point: Point) -> str:
+    cells = _cells(comparison, point)
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = [_heading(comparison, point), ""]
+    for name, *figures in cells:
+        aligned = "  ".join(f"{figure:>{width}}" for figure, width in zip(figures, widths[1:], strict=True))
+        lines.append(f"{name:{widths[0]}}  {aligned}".rstrip())
+    for variant, waits in point.waits.items():
+        where = ", ".join(f"{wait.what} {number(wait.ns)}" for wait in waits)
+        lines += ["", f"{variant}: CPUs wait, ns/operation: {where or 'for nothing'}"]
+    return "\n".join(lines)
+
+
+def _cells(comparison: Comparison, point: Point) -> list[list[str]]:
+    rows = [["", *comparison.variants]]
+    for (name, unit), figures in point.figures.items():
+        shown = (figures.get(variant) for variant in comparison.variants)
+        rows.append([f"{name}, {unit}", *(_shown(figure, comparison) for figure in shown)])
+    return rows
+
+
+def _shown(figure: Predicted | None, comparison: Comparison) -> str:
+    if figure is None:
+        return ""
+    return str(figure) if comparison.seeds > 1 else number(figure.mean)
+
+
+def markdown(comparison: Comparison) -> str:
+    """Tables as GitHub and most wikis render them."""
+    tables = []
+    for point in comparison.points:
+        head, *rows = _cells(comparison, point)
+        lines = [_heading(comparison, point), "", "| " + " | ".join(head) + " |"]
+        lines.append("|---|" + "--:|" * len(comparison.variants))
+        tables.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
+    return "\n\n".join(tables) + "\n"
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line a figure and variant (docs/schema.md)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["cpus", "tasks", "variant", "figure", "unit", "mean", "least", "most", "seeds"])
+    for point in comparison.points:
+        for (name, unit), figures in point.figures.items():
+            for variant, of in figures.items():
+                row = [point.cpus, point.tasks, variant, name, unit, of.mean, of.low, of.high, len(of.of_seeds)]
+                writer.writerow(row)
+    return out.getvalue()
+
+
+def as_json(comparison: Comparison) -> str:
+    """Every seed's figures (docs/schema.md)."""
+    points = [
+        {
+            "cpus": point.cpus,
+            "tasks": point.tasks,
+            "figures": [
+                {"figure": name, "unit": unit, "of_seeds": {one: of.of_seeds for one, of in figures.items()}}
+                for (name, unit), figures in point.figures.items()
+            ],
+        }
+        for point in comparison.points
+    ]
+    document = {"study": comparison.study, "design": comparison.design, "machine": comparison.machine}
+    return listing.as_json({**document, "points": points})
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
