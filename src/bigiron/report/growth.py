@@ -224,7 +224,7 @@ COUNTED = {
     ),
     "simulation": Counted(
         thing="line or lock",
-        what="nanoseconds that CPUs wait per operation, simulated",
+        what="nanoseconds that CPUs wait per operation",
         unit="nanoseconds per operation",
         total="all of the CPUs' time",
         shown=1.0,
@@ -292,10 +292,11 @@ def _text_of(report: Report, table: Table) -> str:
 
 def _heading(report: Report, table: Table) -> str:
     counts = ", ".join(map(str, table.cpus))
+    contexts = f"{' and '.join(report.contexts)} context; counts, not times"
     return (
         f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the "
-        f"{table.counted.what} grow with the number N of CPUs ({' and '.join(report.contexts)} context; "
-        "counts, not times)"
+        f"{table.counted.what} grow with the number N of CPUs "
+        f"({'simulated' if table.counted is COUNTED['simulation'] else contexts})"
     )
 
 

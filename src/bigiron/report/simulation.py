@@ -88,12 +88,12 @@ def compare_study(study: Study) -> Comparison:
         figures: dict[tuple[str, str], dict[str, Predicted]] = {}
         for (name, unit, variant), one in here.group_by("figure", "unit", "variant", maintain_order=True):
             figures.setdefault((str(name), str(unit)), {})[str(variant)] = Predicted(tuple(one["value"]))
-        waits = {
+        longest = {
             variant.name: _longest(waits(study, records))
             for variant in study.spec.variant
             if (records := _records(study, variant.name, int(str(cpus)), int(str(tasks))))
         }
-        points.append(Point(int(str(cpus)), int(str(tasks)), figures, waits))
+        points.append(Point(int(str(cpus)), int(str(tasks)), figures, longest))
     spec = study.spec
     names = [variant.name for variant in spec.variant]
     return Comparison(study.name, spec.workload, spec.simulation.machine, spec.repetitions, names, points)
