@@ -66,6 +66,8 @@ class Quick:
     cpus: list[int]
     repetitions: int = 1  # at most
     without: tuple[str, ...] = ()  # variants
+    tasks: tuple[int, ...] = ()  # instead of the study's own, if any
+    shorter: int = 1  # times that less virtual time is simulated
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,23 @@ class Case:
     def spec(self, study: str, quick: bool) -> Spec:
         """What one of its studies asks for."""
         spec = specs.read(self.folder / f"{study}.toml")
+        if spec.simulation.machine.endswith(".toml"):
+            machine = str(self.folder / spec.simulation.machine)
+            spec = replace(spec, simulation=replace(spec.simulation, machine=machine))
         if not quick:
             return spec
         repetitions = min(spec.repetitions, self.quick.repetitions)
         variants = [variant for variant in spec.variant if variant.name not in self.quick.without]
-        return replace(spec, cpus=self.quick.cpus, repetitions=repetitions, variant=variants)
+        tasks = list(self.quick.tasks) or spec.tasks
+        duration_ms = spec.simulation.duration_ms / self.quick.shorter
+        return replace(
+            spec,
+            cpus=self.quick.cpus,
+            tasks=tasks,
+            repetitions=repetitions,
+            simulation=replace(spec.simulation, duration_ms=duration_ms),
+            variant=variants,
+        )
 
     def measure_up(self, studies: Mapping[str, Study]) -> Report:
         """Its figures beside the published ones; UserError where a study is not whole."""
