@@ -16,9 +16,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::{Design, InputError, Parameter, Values};
+use crate::designs::{Design, Figure, InputError, Parameter, Values};
 use crate::engine::{Simulation, Word};
 use crate::locks::{AnyLock, QSpinlock};
+use crate::report::Report;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {
@@ -57,7 +58,7 @@ pub const DESIGN: Design = Design {
         Parameter { name: "bug", default: "none", meaning: "to seed: none, skip (a sum leaves out a CPU)" },
     ],
     build,
-    figures: |_, _| Vec::new(),
+    figures,
 };
 
 /// `s32` parts in a line of 64 bytes.
@@ -142,6 +143,9 @@ impl PercpuCounter {
     }
 }
 
+/// The name of the lock under which space is reserved.
+const RESERVATION: &str = "space_info lock";
+
 #[derive(Clone, Copy)]
 enum Look {
     None,
@@ -207,7 +211,7 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let lock = values.choice("lock", &kinds)?;
     let names = (0..values.count("counters")?.max(1)).map(|number| format!("percpu_counter {number}"));
     let dwal = Rc::new(Dwal {
-        space_info: AnyLock::new(lock, sim, "space_info lock", 0).expect("one of the kinds"),
+        space_info: AnyLock::new(lock, sim, RESERVATION, 0).expect("one of the kinds"),
         bytes_may_use: sim.word("space_info", 0),
         counters: names.map(|name| PercpuCounter::new(sim, &name, batch, packed, skips)).collect(),
         look,
@@ -220,4 +224,13 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
         sim.program(cpu, |cpu| dwal.program(cpu));
     }
     Ok(())
+}
+
+/// What share of their time the tasks wait for the reservation lock.
+fn figures(report: &Report, _: &Values) -> Vec<Figure> {
+    let total = report.total();
+    let busy = total.user + total.kernel();
+    let waiting = report.locks.iter().filter(|lock| lock.name == RESERVATION).map(|lock| lock.waiting);
+    let share = waiting.sum::<Time>().share_of(busy);
+    vec![Figure { name: "waiting for the lock", value: 100.0 * share, unit: "%" }]
 }

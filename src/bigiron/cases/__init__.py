@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable
 
 from bigiron import kernels
-from bigiron.cases import hotplug_debugfs, hotplug_rcu
+from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
 from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
 __all__ = ["Case", "Report", "cases", "find", "get_kernels", "names"]
 
-_ALL = {case.name: case for case in (hotplug_debugfs.CASE, hotplug_rcu.CASE)}
+_MODULES = (hotplug_debugfs, hotplug_rcu, rcu_512, open1_rcu, dwal_percpu)
+_ALL: dict[str, Case] = {module.CASE.name: module.CASE for module in _MODULES}
 
 
 def cases() -> list[Case]:

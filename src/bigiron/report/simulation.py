@@ -4,40 +4,14 @@ import csv
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import fmean
 
 import polars as pl
 
+from bigiron.analysis.predicted import Predicted, number
 from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _LINES = 5  # shown of each variant
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """A figure that was simulated with several seeds."""
-
-    of_seeds: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Of all seeds."""
-        return fmean(self.of_seeds)
-
-    @property
-    def low(self) -> float:
-        """The least of any seed."""
-        return min(self.of_seeds)
-
-    @property
-    def high(self) -> float:
-        """The most of any seed."""
-        return max(self.of_seeds)
-
-    def __str__(self) -> str:
-        """For instance `12.3 (12.1 to 12.5)`."""
-        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
 
 
 @dataclass(frozen=True)
@@ -123,15 +97,6 @@ def waits(study: Study, records: list[CellRecord]) -> Waits:
             for what, ns in table.select(kind, waited).iter_rows():
                 of[f"{kind} {what}"] = of.get(f"{kind} {what}", 0.0) + ns * each
     return Waits(of, total)
-
-
-def number(value: float) -> str:
-    """Three significant digits, and all that there are before the point.
-
-    >>> number(0.19452), number(12.34), number(48970870)
-    ('0.195', '12.3', '48,970,870')
-    """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def text(comparison: Comparison) -> str:
