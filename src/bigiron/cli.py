@@ -32,7 +32,7 @@ from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
 from bigiron.study import simulated, store
 from bigiron.study import spec as specs
-from bigiron.study.spec import Simulation, Spec, Variant
+from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
 
 app = typer.Typer(
@@ -455,16 +455,16 @@ def simulate(
         raise UserError("no machine: give --machine altix-512, or another (`bigiron machine list`)")
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
-    spec = Spec(
-        workload=design,
-        machine="simulated",
-        cpus=_doublings("--cpus", cpus) if cpus is not None else [files.load(machine).cpus],
-        tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
-        repetitions=seeds,
-        simulation=Simulation(
-            machine=machine, warmup_ms=warmup, duration_ms=duration, timeline_us=timeline
-        ),
-        variant=simulated.variants(set_ or []),
+    spec = simulated.asking(
+        design,
+        machine,
+        _doublings("--cpus", cpus) if cpus is not None else None,
+        "all" if tasks == "all" else _numbers("--tasks", tasks),
+        set_,
+        seeds=seeds,
+        warmup_ms=warmup,
+        duration_ms=duration,
+        timeline_us=timeline,
     )
     _run(spec, output, jobs)
 

@@ -1,14 +1,14 @@
-"""dwal-percpu: tasks that append to files of their own on btrfs, with exact sums of counters under one lock, simulated.
+"""dwal-percpu: tasks that append to files of their own on btrfs, and exact sums under one lock, simulated.
 
-fxmark's DWAL lost half of its throughput on 288 CPUs. All tasks reserve space under one lock, and under it the kernel
-looks at percpu_counters: at the shared count, or at every CPU's part.
+fxmark's DWAL lost half of its throughput on 288 CPUs. All tasks reserve space under one lock, and under it
+the kernel looks at percpu_counters: at the shared count, or at every CPU's part.
 """
 
 from collections.abc import Mapping
 
 import polars as pl
 
-from bigiron.analysis.predicted import Predicted, number, predicted
+from bigiron.analysis.predicted import Predicted, predicted
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.study.store import Study
 
@@ -94,13 +94,15 @@ def _no_step(rows: pl.DataFrame) -> Claim:
 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
-    "Nothing was fitted: the latencies are those of xeon-phi-288, and what an operation takes is an estimate (tasks.toml).",
-    "A sum reads one CPU's part after the other; a CPU has several reads under way at once, so sums are too dear here.",
+    "Nothing was fitted: the latencies are those of xeon-phi-288, and what an operation takes is an estimate "
+    "(tasks.toml).",
+    "A sum reads one CPU's part after the other; a CPU has several reads under way at once, so sums are too "
+    "dear here.",
 ]
 
 CASE = Case(
     name="dwal-percpu",
-    description="fxmark's DWAL on btrfs halves with exact percpu_counter sums under the reservation lock; simulated",
+    description="fxmark's DWAL on btrfs halves with exact counter sums under the reservation lock; simulated",
     studies=("tasks",),
     quick=Quick(cpus=[288], repetitions=1, tasks=(1, 9, _AT, _BESIDE)),
     report=report,

@@ -1,7 +1,7 @@
 """open1-rcu: open1's curves part where cond_resched counts as a quiescent state for RCU, simulated.
 
-Since 3.16-rc0 every RCU_COND_RESCHED_LIM-th cond_resched is a quiescent state. That makes grace periods shorter, so
-objects come back to SLUB in smaller batches.
+Since 3.16-rc0 every RCU_COND_RESCHED_LIM-th cond_resched is a quiescent state. That makes grace periods
+shorter, so objects come back to SLUB in smaller batches.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,9 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         Figure(
             "the curves part at",
             f"{theirs:g} tasks",
-            f"{apart} tasks, simulated, predicted" if apart else f"nowhere up to {most} tasks, simulated, predicted",
+            f"{apart} tasks, simulated, predicted"
+            if apart
+            else f"nowhere up to {most} tasks, simulated, predicted",
         ),
         *(_at(rows, number) for number in tasks),
         *(_inside(rows, limit, most) for limit in rows["variant"].unique(maintain_order=True)),
@@ -68,8 +70,8 @@ def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
     return Figure(
         f"what differs, {limit}, {tasks} tasks",
         "not told",
-        f"a grace period takes {period} ms, list_lock is taken {taken} times an operation and waited for {waits} ns; "
-        "simulated, predicted",
+        f"a grace period takes {period} ms, list_lock is taken {taken} times an operation and waited "
+        f"for {waits} ns; simulated, predicted",
     )
 
 
@@ -99,8 +101,8 @@ def _claims(rows: pl.DataFrame, most: int) -> list[Claim]:
 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
-    "Nothing was fitted: what an operation takes is an estimate (limits.toml), and the machine's latencies are those of "
-    "a later one (machine.toml).",
+    "Nothing was fitted: what an operation takes is an estimate (limits.toml), and the machine's latencies are "
+    "those of a later one (machine.toml).",
     "Caches have no size here, so that objects which lie for long before they are used again cost nothing.",
 ]
 

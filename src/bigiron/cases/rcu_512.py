@@ -1,7 +1,8 @@
 """rcu-512: Linux 2.6.5's RCU takes half of every CPU's time on a machine with 512 of them, simulated.
 
-Grace periods are detected with one mask under one lock, which every CPU looks at in every tick. Looking less often,
-`(jiffies & mask) == (cpu & mask)`, cures it at the price of longer grace periods; a combining tree cures it for good.
+Grace periods are detected with one mask under one lock, which every CPU looks at in every tick. Looking less
+often, `(jiffies & mask) == (cpu & mask)`, cures it at the price of longer grace periods; a combining tree
+cures it for good.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,9 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     """The published table beside the simulated one, then trees of all shapes."""
     rows = {name: study.tables("simulation") for name, study in studies.items()}
     lost = {
-        (load, mask): predicted(rows[load], "lost", f"mask={mask}") for load in ("idle", "ls") for mask in MASKS
+        (load, mask): predicted(rows[load], "lost", f"mask={mask}")
+        for load in ("idle", "ls")
+        for mask in MASKS
     }
     return Report(
         [
@@ -68,8 +71,8 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     return Figure(
         f"a tree with {name}",
         "not told",
-        f"the global lock is taken {taken} times for a grace period, and {lost} % of CPU time lost; simulated, "
-        "predicted",
+        f"the global lock is taken {taken} times for a grace period, and {lost} % of CPU time lost; "
+        "simulated, predicted",
     )
 
 
@@ -125,21 +128,21 @@ def _errors(lost: Mapping[tuple[str, int], Predicted], published: Published) -> 
     worst = max(missed, key=lambda key: abs(missed[key]))
     near = sum(abs(by) <= 0.1 for by in missed.values())
     return (
-        f"Of the 18 published shares 2 were fitted; of the other {len(missed)}, {near} are within 0.1 points, and the "
-        f"worst, {worst[0]} with mask {worst[1]}, is off by {missed[worst]:+.1f} points."
+        f"Of the 18 published shares 2 were fitted; of the other {len(missed)}, {near} are within 0.1 points, "
+        f"and the worst, {worst[0]} with mask {worst[1]}, is off by {missed[worst]:+.1f} points."
     )
 
 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
-    "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none of them fitted.",
+    "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none fitted.",
     "How the mask was applied is not told with the figures: that it spreads CPUs over ticks is assumed.",
-    "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of several neighbouring nodes.",
+    "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of neighbouring nodes.",
 ]
 
 CASE = Case(
     name="rcu-512",
-    description="RCU of Linux 2.6.5 takes half of the CPUs' time on 512 of them: the jiffies mask, and trees; simulated",
+    description="RCU of Linux 2.6.5 takes half of the time of 512 CPUs; the jiffies mask, and trees; simulated",
     studies=("ls", "idle", "tree"),
     quick=Quick(cpus=[512], repetitions=1, shorter=4),
     report=report,

@@ -197,7 +197,9 @@ def _simulated_series(study: Study, cells: _Cells, _contexts: _Contexts) -> tupl
     """What waiting for each line and for each lock costs an operation; all of the CPUs' time is the total."""
     waits = {cpus: simulation.waits(study, records) for cpus, records in cells.items()}
     names = sorted(set().union(*(here.of for here in waits.values())))
-    series = [Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names]
+    series = [
+        Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names
+    ]
     return series, Series(COUNTED["simulation"].total, "", {cpus: here.total for cpus, here in waits.items()})
 
 

@@ -24,7 +24,10 @@ _COLUMNS = {
 def text(study: Study) -> str:
     """The question in a few lines, then a table of the cells."""
     spec = study.spec
-    lines = [f"study       {study.folder}", *(_simulated(spec) if spec.machine == "simulated" else _asked(spec))]
+    lines = [
+        f"study       {study.folder}",
+        *(_simulated(spec) if spec.machine == "simulated" else _asked(spec)),
+    ]
     return "\n".join(lines) + "\n\n" + _cells(study).text()
 
 
@@ -49,7 +52,9 @@ def _simulated(spec: Spec) -> list[str]:
         f"machine     {asked.machine}",
         f"counted     {counted} of virtual time",
     ]
-    return lines + [f"variant     {one.name}: {', '.join(one.set) or 'as by default'}" for one in spec.variant]
+    return lines + [
+        f"variant     {one.name}: {', '.join(one.set) or 'as by default'}" for one in spec.variant
+    ]
 
 
 def as_csv(study: Study) -> str:

@@ -90,7 +90,10 @@ def waits(study: Study, records: list[CellRecord]) -> Waits:
     for record in records:
         cpus = study.table(record, "simulation_cpus")
         each = 1 / max(1, cpus["operations"].sum()) / len(records)
-        total += cpus.select(pl.sum_horizontal(pl.selectors.ends_with("_ns").exclude("interrupt_ns")).sum()).item() * each
+        total += (
+            cpus.select(pl.sum_horizontal(pl.selectors.ends_with("_ns").exclude("interrupt_ns")).sum()).item()
+            * each
+        )
         for kind in ("line", "lock"):
             table = study.table(record, f"simulation_{kind}s")
             waited = pl.col("waiting_ns") + (pl.col("transferring_ns") if kind == "line" else 0.0)
@@ -156,7 +159,17 @@ def as_csv(comparison: Comparison) -> str:
     for point in comparison.points:
         for (name, unit), figures in point.figures.items():
             for variant, of in figures.items():
-                row = [point.cpus, point.tasks, variant, name, unit, of.mean, of.low, of.high, len(of.of_seeds)]
+                row = [
+                    point.cpus,
+                    point.tasks,
+                    variant,
+                    name,
+                    unit,
+                    of.mean,
+                    of.low,
+                    of.high,
+                    len(of.of_seeds),
+                ]
                 writer.writerow(row)
     return out.getvalue()
 

@@ -1,10 +1,10 @@
-"""Cells that are simulated: a design on a machine of any size, instead of a workload on a kernel (docs/simulate.md)."""
+"""Simulated cells: a design on a machine of any size, not a workload on a kernel (docs/simulate.md)."""
 
 import hashlib
 from datetime import UTC, datetime
 from itertools import product
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import polars as pl
@@ -15,7 +15,7 @@ from bigiron.errors import UserError
 from bigiron.machines import files
 from bigiron.probes import Table
 from bigiron.study.plan import Cell
-from bigiron.study.spec import Spec, Variant, slug
+from bigiron.study.spec import Simulation, Spec, Variant, slug
 from bigiron.study.store import CellRecord, Failure, Study
 
 _EVER_NS = 1e17
@@ -64,6 +64,32 @@ def variants(settings: list[str]) -> list[Variant]:
             raise UserError(f"--set {setting!r}: use NAME=VALUE, or NAME=VALUE,VALUE,...")
         choices.append([f"{name}={value}" for value in listed.split(",")])
     return [Variant(name=" ".join(each) or "defaults", set=list(each)) for each in product(*choices)]
+
+
+def asking(
+    design: str,
+    machine: str,
+    cpus: list[int] | None = None,
+    tasks: Literal["all"] | list[int] = "all",
+    settings: list[str] | None = None,
+    *,
+    seeds: int = 1,
+    warmup_ms: float = 100,
+    duration_ms: float = 100,
+    timeline_us: float = 0,
+) -> Spec:
+    """A study's question; all the machine's CPUs unless some numbers of them are given."""
+    return Spec(
+        workload=design,
+        machine="simulated",
+        cpus=cpus or [files.load(machine).cpus],
+        tasks=tasks,
+        repetitions=seeds,
+        simulation=Simulation(
+            machine=machine, warmup_ms=warmup_ms, duration_ms=duration_ms, timeline_us=timeline_us
+        ),
+        variant=variants(settings or []),
+    )
 
 
 def resolve(spec: Spec) -> Spec:
@@ -118,8 +144,8 @@ def measure(study: Study, cell: Cell) -> CellRecord:
         outcome = {"error": str(error), "error_kind": "input"}
     record.seconds = monotonic() - start
     if "error" in outcome:
-        kind = "input" if outcome["error_kind"] == "input" else "machine"
-        record.failure = Failure(kind, outcome["error"])
+        wrong_value = outcome["error_kind"] == "input"
+        record.failure = Failure("input" if wrong_value else "machine", outcome["error"])
         study.add(record, {})
         return record
     timeline = outcome["timeline"]

@@ -32,7 +32,7 @@ class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     """On a real machine its own: filled in when the study is made."""
     boot: str = ""
     set: list[str] = []
-    """Settings as PATH=VALUE, written in the guest before the workload starts; NAME=VALUE of a simulated design."""
+    """Settings as PATH=VALUE, written in the guest before the workload starts. NAME=VALUE of a design."""
     kernel_sha256: str = ""
     """Of the image; filled in when the study is made, so that it can only go on with the same kernel."""
 

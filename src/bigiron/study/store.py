@@ -206,8 +206,8 @@ class Study:
 def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
     """Make the folder of a new study, or find it if it asks exactly the same.
 
-    One in which nothing was measured yet may be asked something else. It keeps the workload's file, or that of the
-    simulated machine where there is no workload.
+    One in which nothing was measured yet may be asked something else. It keeps the workload's file, or
+    that of the simulated machine where there is no workload.
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
