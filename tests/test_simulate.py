@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 from conftest import bigiron
+from msgspec.structs import replace
 
 from bigiron.analysis.predicted import Predicted, predicted
 from bigiron.cases import find
 from bigiron.cases.case import Case
 from bigiron.cases.hotplug_totals import total
 from bigiron.errors import UserError
-from bigiron.study import open_study, simulated
-from bigiron.study.store import Study
+from bigiron.report.progress import ProgressBar
+from bigiron.study import run, simulated, store
+from bigiron.study.store import Study, open_study
 
 _SHORT = ("--warmup", "2", "--duration", "5")
 
@@ -161,14 +163,12 @@ def test_list() -> None:
     assert "RCU_COND_RESCHED_LIM" in text
 
 
-def _simulate(case: Case, folder: Path, study: str, **changes: object) -> Study:
+def _simulate(case: Case, folder: Path, study: str, shorter: float = 1, **changes: object) -> Study:
     """One of a case's studies, cut down."""
-    from msgspec.structs import replace
-
-    from bigiron.report.progress import ProgressBar
-    from bigiron.study import run, store
-
     spec = replace(case.spec(study, quick=True), **changes)
+    asked = spec.simulation
+    times = {"warmup_ms": asked.warmup_ms / shorter, "duration_ms": asked.duration_ms / shorter}
+    spec = replace(spec, simulation=replace(asked, **times))
     made = store.create(folder / study, simulated.resolve(spec), None)
     with ProgressBar([]) as progress:
         run.run(made, None, 2, progress)
@@ -178,7 +178,8 @@ def _simulate(case: Case, folder: Path, study: str, **changes: object) -> Study:
 def test_rcu_512(tmp_path: Path) -> None:
     """The cliff between the masks 3 and 7 is there, and McKenney's rule of levels holds."""
     case = find("rcu-512")
-    studies = {study: _simulate(case, tmp_path, study) for study in case.studies}
+    shorter = {"ls": 6, "idle": 10, "tree": 1}
+    studies = {study: _simulate(case, tmp_path, study, shorter[study]) for study in case.studies}
     report = case.measure_up(studies)
     assert len(report.figures) == 9 + 9 + 9 + 9
     by_name = {figure.what: figure for figure in report.figures}

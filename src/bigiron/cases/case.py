@@ -51,12 +51,12 @@ class Published:
     def __init__(self, path: Path) -> None:
         with path.open(newline="", encoding="utf-8") as file:
             self._values = {
-                (row["table"], row["row"], row["column"]): float(row["value"]) for row in csv.DictReader(file)
+                (row["table"], row["row"], row["column"]): row["value"] for row in csv.DictReader(file)
             }
 
     def value(self, table: str, row: str, column: str) -> float:
         """One figure, in the unit that the file gives."""
-        return self._values[table, row, column]
+        return float(self._values[table, row, column])
 
 
 @dataclass(frozen=True)

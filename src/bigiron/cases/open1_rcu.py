@@ -101,7 +101,7 @@ def _claims(rows: pl.DataFrame, most: int) -> list[Claim]:
 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
-    "Nothing was fitted: what an operation takes is an estimate (limits.toml), and the machine's latencies are "
+    "Nothing was fitted: what an operation takes is an estimate (limits.toml), and the latencies are "
     "those of a later one (machine.toml).",
     "Caches have no size here, so that objects which lie for long before they are used again cost nothing.",
 ]

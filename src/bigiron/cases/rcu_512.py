@@ -128,7 +128,7 @@ def _errors(lost: Mapping[tuple[str, int], Predicted], published: Published) -> 
     worst = max(missed, key=lambda key: abs(missed[key]))
     near = sum(abs(by) <= 0.1 for by in missed.values())
     return (
-        f"Of the 18 published shares 2 were fitted; of the other {len(missed)}, {near} are within 0.1 points, "
+        f"Of 18 published shares 2 were fitted; of the other {len(missed)}, {near} are within 0.1 points, "
         f"and the worst, {worst[0]} with mask {worst[1]}, is off by {missed[worst]:+.1f} points."
     )
 
@@ -142,7 +142,7 @@ _NOTES = [
 
 CASE = Case(
     name="rcu-512",
-    description="RCU of Linux 2.6.5 takes half of the time of 512 CPUs; the jiffies mask, and trees; simulated",
+    description="RCU of Linux 2.6.5 takes half of the time of 512 CPUs: the jiffies mask, trees; simulated",
     studies=("ls", "idle", "tree"),
     quick=Quick(cpus=[512], repetitions=1, shorter=4),
     report=report,
