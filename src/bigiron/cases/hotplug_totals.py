@@ -1,7 +1,7 @@
 """What taking CPUs away, one after the other, takes on a machine of 1920 CPUs: simulated.
 
 Simulating every CPU that goes would take minutes. What one costs depends smoothly on how many are online, so
-one is taken away at each of some sizes, and their costs are summed over all sizes, straight lines between them.
+one is taken away at each of some sizes, and the costs are summed over all sizes, straight lines between.
 """
 
 from collections.abc import Mapping
