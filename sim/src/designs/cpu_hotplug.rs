@@ -213,6 +213,9 @@ impl Hotplug {
             if self.wrong == Wrong::Stale && other == changed {
                 self.has_directory.borrow_mut()[other] = true;
             }
+            if !had && !is_online {
+                continue; // it has none, and gets none
+            }
             match self.files {
                 Files::None => {}
                 Files::Sysctl { cpu: each } => cpu.work(each).await,
