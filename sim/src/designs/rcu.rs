@@ -116,7 +116,7 @@ impl<T> Callbacks<T> {
     }
 
     /// How many have not been invoked.
-    pub fn len(&self) -> u64 {
+    pub fn outstanding(&self) -> u64 {
         self.queued.get() - self.invoked.get()
     }
 
@@ -193,8 +193,8 @@ impl<T> Callbacks<T> {
         let somewhere = self.done.borrow().len()
             + self.next.borrow().len()
             + self.waiting.borrow().iter().map(|(_, callbacks)| callbacks.len()).sum::<usize>();
-        cpu.check(somewhere as u64 == self.len(), || {
-            format!("{} callbacks were queued and not invoked, and {somewhere} are there", self.len())
+        cpu.check(somewhere as u64 == self.outstanding(), || {
+            format!("{} callbacks were queued and not invoked, and {somewhere} are there", self.outstanding())
         });
     }
 }

@@ -331,7 +331,7 @@ impl<T> Tree<T> {
     /// Up to `blimit` callbacks whose grace period is over: `rcu_do_batch`.
     pub fn ready(&self, cpu: &Cpu) -> Vec<Callback<T>> {
         let callbacks = &self.data(cpu).callbacks;
-        let limit = if callbacks.len() > QHIMARK { usize::MAX } else { self.blimit };
+        let limit = if callbacks.outstanding() > QHIMARK { usize::MAX } else { self.blimit };
         callbacks.take(cpu, &self.common.readers, limit)
     }
 

@@ -35,7 +35,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         *(_at(rows, number) for number in tasks),
         *(_inside(rows, limit, most) for limit in rows["variant"].unique(maintain_order=True)),
     ]
-    return Report(figures, _claims(rows, most), list(_NOTES))
+    return Report(figures, _claims(rows, most, apart, theirs), list(_NOTES))
 
 
 def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> Predicted:
@@ -75,10 +75,8 @@ def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
     )
 
 
-def _claims(rows: pl.DataFrame, most: int) -> list[Claim]:
+def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) -> list[Claim]:
     slow, recovered = (_throughput(rows, limit, most) for limit in (_SLOW, _RECOVERED))
-    shorter, longer = (predicted(rows, "grace period", limit, most) for limit in (_SLOW, _RECOVERED))
-    taken, fewer = (predicted(rows, "list_lock", limit, most) for limit in (_SLOW, _RECOVERED))
     return [
         Claim(
             "A limit of 256 is slower than one of 100,000 with many tasks",
@@ -87,14 +85,9 @@ def _claims(rows: pl.DataFrame, most: int) -> list[Claim]:
             f"{100 * (slow.mean / recovered.mean - 1):+.1f} %",
         ),
         Claim(
-            "Grace periods are shorter with the limit of 256",
-            shorter.high < longer.low if longer.mean else None,
-            f"{shorter} against {longer} ms with {most} tasks",
-        ),
-        Claim(
-            "Objects that come back in smaller batches take list_lock more often",
-            taken.low > fewer.high,
-            f"{taken} against {fewer} times an operation with {most} tasks",
+            f"The curves are one up to about {published:g} tasks",
+            apart is not None and published / 2 <= apart <= 2 * published,
+            f"they differ by more than {_APART:.0%} from {apart} tasks on" if apart else "they stay together",
         ),
     ]
 

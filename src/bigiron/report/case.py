@@ -18,7 +18,7 @@ def text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
 
 def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator[str]:
     yield f"{case.name}: {case.description}"
-    yield f"measured with {_cpus(studies)}"
+    yield f"{_verb(studies)} with {_cpus(studies)}"
     yield ""
     for figure in report.figures:
         yield from _wrapped(figure.what, "")
@@ -43,6 +43,10 @@ def _verdict(claim: Claim) -> str:
     return _VERDICTS[claim.agrees]
 
 
+def _verb(studies: Mapping[str, Study]) -> str:
+    return "simulated" if all(study.spec.machine == "simulated" for study in studies.values()) else "measured"
+
+
 def _cpus(studies: Mapping[str, Study]) -> str:
     numbers = sorted({cpus for study in studies.values() for cpus in study.spec.cpus})
     return f"{', '.join(map(str, numbers))} CPUs"
@@ -56,7 +60,7 @@ def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
         "",
         case.description + ".",
         "",
-        f"Measured with {_cpus(studies)} on {'; '.join(variants)}.",
+        f"{_verb(studies).capitalize()} with {_cpus(studies)} on {'; '.join(variants)}.",
         "",
         "| | published | here |",
         "|---|---|---|",
