@@ -65,8 +65,8 @@ fn lost_callbacks_show() {
 
 #[test]
 fn a_slab_on_two_lists_shows() {
-    run("slub", 8, &[], some_ms(30)).map(|_| ()).unwrap();
-    breaks("slub", 8, &[("cpu_partial", "1"), ("bug", "unfrozen")], some_ms(30), "belongs to a CPU");
+    run("slub", 8, &[("limit", "256")], some_ms(30)).map(|_| ()).unwrap();
+    breaks("slub", 8, &[("limit", "256"), ("bug", "unfrozen")], some_ms(30), "belongs to a CPU");
 }
 
 #[test]
