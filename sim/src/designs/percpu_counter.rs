@@ -70,14 +70,18 @@ struct PercpuCounter {
     count: Word,
     parts: Vec<Word>,
     batch: u64,
+    amount: u64,
     /// A seeded bug: a sum leaves out a CPU.
     skips: bool,
-    /// What the counter is: the simulator's own, for the invariant.
-    total: Cell<u64>,
+    /// What has been added, and how much of that others can surely see, as writes wait in a CPU's store buffer: the
+    /// simulator's own, for the invariant.
+    added: Cell<u64>,
+    visible: Cell<u64>,
 }
 
 impl PercpuCounter {
-    fn new(sim: &mut Simulation, name: &str, batch: u64, packed: bool, skips: bool) -> PercpuCounter {
+    fn new(sim: &mut Simulation, name: &str, sizes: (u64, u64), packed: bool, skips: bool) -> PercpuCounter {
+        let (batch, amount) = sizes;
         let machine = sim.machine();
         let part = format!("{name} of a CPU");
         let mut line = None;
@@ -93,34 +97,40 @@ impl PercpuCounter {
             count: sim.word(name, 0),
             parts,
             batch,
+            amount,
             skips,
-            total: Cell::new(0),
+            added: Cell::new(0),
+            visible: Cell::new(0),
         }
     }
 
     /// `percpu_counter_add_batch`.
-    async fn add(&self, cpu: &Cpu, amount: u64) {
+    async fn add(&self, cpu: &Cpu) {
+        let amount = self.amount;
+        self.added.set(self.added.get() + amount);
         let part = self.parts[cpu.id()];
         let grown = cpu.read(part).await + amount;
         if grown < self.batch {
-            cpu.write(part, grown).await;
-            self.total.set(self.total.get() + amount);
-            return;
+            return cpu.write(part, grown).await;
         }
         cpu.lock(&self.lock).await;
         let count = cpu.read(self.count).await;
         cpu.write(self.count, count + grown).await;
         cpu.write(part, 0).await;
-        self.total.set(self.total.get() + amount);
         cpu.unlock(&self.lock).await;
+    }
+
+    /// After an atomic operation: what this CPU has added before is visible.
+    fn is_visible(&self, amount: u64) {
+        self.visible.set(self.visible.get() + amount);
     }
 
     /// `percpu_counter_read_positive`.
     async fn read(&self, cpu: &Cpu) -> u64 {
         let count = cpu.read(self.count).await;
-        let most = self.batch * self.parts.len() as u64;
-        cpu.check(count.abs_diff(self.total.get()) <= most, || {
-            format!("the counter is read as {count}, is {}, and can be off by {most}", self.total.get())
+        let (added, cpus) = (self.added.get(), self.parts.len() as u64);
+        cpu.check(count <= added && added - count < (self.batch + self.amount) * cpus, || {
+            format!("the counter is read as {count}, and is {added}: more than a batch a CPU is missing")
         });
         count
     }
@@ -128,13 +138,13 @@ impl PercpuCounter {
     /// `percpu_counter_sum_positive`.
     async fn sum(&self, cpu: &Cpu) -> u64 {
         cpu.lock(&self.lock).await;
-        let least = self.total.get();
+        let least = self.visible.get();
         let mut sum = cpu.read(self.count).await;
         let online = self.parts.len() - usize::from(self.skips);
         for part in &self.parts[..online] {
             sum += cpu.read(*part).await;
         }
-        let most = self.total.get(); // it only grows
+        let most = self.added.get(); // it only grows
         cpu.check((least..=most).contains(&sum), || {
             format!("the counter is summed to {sum}, and was {least} to {most} meanwhile")
         });
@@ -172,7 +182,7 @@ impl Dwal {
             cpu.work(self.hold).await;
             self.need_preemptive_reclaim(&cpu).await;
             cpu.unlock(&self.space_info).await;
-            self.counters[0].add(&cpu, self.amount).await;
+            self.counters[0].add(&cpu).await;
             self.btrfs_block_rsv_release(&cpu).await;
             cpu.operation();
         }
@@ -191,6 +201,7 @@ impl Dwal {
     async fn btrfs_block_rsv_release(&self, cpu: &Cpu) {
         cpu.lock(&self.space_info).await;
         cpu.fetch_add(self.bytes_may_use, self.amount.wrapping_neg()).await;
+        self.counters[0].is_visible(self.amount);
         cpu.work(self.hold).await;
         cpu.unlock(&self.space_info).await;
     }
@@ -206,16 +217,16 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
         "read" => Look::Read,
         _ => Look::Sum,
     };
-    let batch = values.count("batch")?.max(1);
+    let (batch, amount) = (values.count("batch")?.max(1), values.count("amount")?);
     let kinds: Vec<&str> = AnyLock::KINDS.iter().map(|(kind, _)| *kind).collect();
     let lock = values.choice("lock", &kinds)?;
     let names = (0..values.count("counters")?.max(1)).map(|number| format!("percpu_counter {number}"));
     let dwal = Rc::new(Dwal {
         space_info: AnyLock::new(lock, sim, RESERVATION, 0).expect("one of the kinds"),
         bytes_may_use: sim.word("space_info", 0),
-        counters: names.map(|name| PercpuCounter::new(sim, &name, batch, packed, skips)).collect(),
+        counters: names.map(|name| PercpuCounter::new(sim, &name, (batch, amount), packed, skips)).collect(),
         look,
-        amount: values.count("amount")?,
+        amount,
         think: values.time("think")?,
         hold: values.time("hold")?,
     });
