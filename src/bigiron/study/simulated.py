@@ -82,7 +82,7 @@ def asking(
     return Spec(
         workload=design,
         machine="simulated",
-        cpus=cpus or [files.load(machine).cpus],
+        cpus=cpus or [],
         tasks=tasks,
         repetitions=seeds,
         simulation=Simulation(
@@ -96,7 +96,8 @@ def resolve(spec: Spec) -> Spec:
     """Check what a simulated study asks, and fix what names can change. UserError for what cannot be run."""
     known = parameters(spec.workload)
     machine = files.load(spec.simulation.machine)
-    for cpus in spec.cpus:
+    all_cpus = spec.cpus or [machine.cpus]
+    for cpus in all_cpus:
         _with_cpus(machine, cpus)
     if spec.tasks != "all" and "tasks" not in known:
         raise UserError(f"{spec.workload} has no tasks to number: leave out --tasks")
@@ -116,7 +117,7 @@ def resolve(spec: Spec) -> Spec:
     toml = files.text(spec.simulation.machine).encode()
     digest = hashlib.sha256(toml).hexdigest()
     simulation = msgspec.structs.replace(spec.simulation, machine_sha256=digest)
-    return msgspec.structs.replace(spec, machine="simulated", probes=["simulation"], simulation=simulation)
+    return msgspec.structs.replace(spec, cpus=all_cpus, probes=["simulation"], simulation=simulation)
 
 
 def _with_cpus(machine: _sim.Machine, cpus: int) -> _sim.Machine:
