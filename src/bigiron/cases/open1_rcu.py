@@ -14,7 +14,7 @@ from bigiron.study.store import Study
 
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
-"""Curves part where throughput differs by more than this, whatever the seed."""
+"""Curves part where the limit of 256 costs more than this, whatever the seed."""
 
 
 def report(studies: Mapping[str, Study], published: Published) -> Report:
@@ -45,7 +45,7 @@ def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> Predicted:
 def _first_apart(rows: pl.DataFrame, tasks: list[int]) -> int | None:
     def apart(number: int) -> bool:
         slow, recovered = (_throughput(rows, limit, number) for limit in (_SLOW, _RECOVERED))
-        return recovered.low > slow.high * (1 + _APART) or slow.low > recovered.high * (1 + _APART)
+        return recovered.low > slow.high * (1 + _APART)
 
     return next((number for number in tasks if apart(number)), None)
 
@@ -87,7 +87,9 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
         Claim(
             f"The curves are one up to about {published:g} tasks",
             apart is not None and published / 2 <= apart <= 2 * published,
-            f"they differ by more than {_APART:.0%} from {apart} tasks on" if apart else "they stay together",
+            f"256 costs more than {_APART:.0%} from {apart} tasks on"
+            if apart
+            else "256 never costs that much",
         ),
     ]
 
@@ -103,6 +105,6 @@ CASE = Case(
     name="open1-rcu",
     description="open1's curves part where cond_resched counts as a quiescent state (3.16-rc0); simulated",
     studies=("limits",),
-    quick=Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), without=("RCU_COND_RESCHED_LIM=1000",)),
+    quick=Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),
     report=report,
 )
