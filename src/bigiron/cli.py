@@ -389,7 +389,7 @@ def run(
             probes=_words(probe),
             machine=machine.value,
             allow_hotplug=allow_hotplug,
-            cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus] if shape.cpus else [],
+            cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
             topology=str(shape),
             repetitions=reps,

@@ -18,6 +18,7 @@ from bigiron.workloads import Workload
 
 FORMAT = 1
 MOST_CPUS = 1024  # the agent pins with a cpu_set_t
+_CPUS = (8,)
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
 _FUNCTION = re.compile(r"[\w.*?]{1,200}")
@@ -72,8 +73,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
     probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
-    cpus: list[int] = []
-    """None: 8; of a real machine all."""
+    cpus: list[int] = msgspec.field(default_factory=lambda: list(_CPUS))
+    """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     repetitions: int = 1
@@ -131,7 +132,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
-    spec = _on_host(spec) if spec.machine == "host" else _in_vm(spec)
+    spec = _on_host(spec) if spec.machine == "host" else spec
     shape = topology.parse(spec.topology)
     for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
         shape.at(cpus)
@@ -178,10 +179,6 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     )
 
 
-def _in_vm(spec: Spec) -> Spec:
-    return spec if spec.cpus else msgspec.structs.replace(spec, cpus=[8])
-
-
 def _on_host(spec: Spec) -> Spec:
     """All the CPUs that it has, and nothing that needs another kernel or a boot."""
     release, _ = host.kernel()
@@ -194,7 +191,7 @@ def _on_host(spec: Spec) -> Spec:
             raise UserError(f"variant {variant.name}: this machine runs {release}, not {variant.kernel}")
     if spec.topology or spec.memory_mib:
         raise UserError("topology and memory are a virtual machine's: this machine has its own")
-    if spec.cpus not in ([], [host.cpus()]):
+    if spec.cpus not in (list(_CPUS), [host.cpus()]):
         asked = ", ".join(map(str, spec.cpus))
         raise UserError(f"cpus = {asked}: this machine has {host.cpus()} to use; choose how many --tasks run")
     return msgspec.structs.replace(spec, cpus=[host.cpus()], arch=platform.machine())
