@@ -1,11 +1,11 @@
 """Machine files: listed, shown, checked, and measured here."""
 
 import os
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from conftest import bigiron
 
 from bigiron import _sim
 from bigiron.errors import UserError
@@ -13,27 +13,23 @@ from bigiron.machines import files, measured
 from bigiron.machines.measured import Host
 
 
-def bigiron(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bigiron", *arguments], capture_output=True, text=True, check=False)
-
-
 def test_every_machine_is_listed_and_shown() -> None:
-    listed = bigiron("machine", "list", "--format", "csv").stdout
+    listed = bigiron("machine", "list", "--format", "csv").out
     for name, text in _sim.machines():
         machine = files.load(name)
         assert f"{name},{machine.cpus},{machine.nodes},{machine.description}" in listed.replace('"', "")
         assert files.text(name) == text
-    assert bigiron("machine", "show", "altix-512").stdout == files.text("altix-512")
+    assert bigiron("machine", "show", "altix-512").out == files.text("altix-512")
 
 
 def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
     shown = bigiron("machine", "show", str(wrong))
-    assert shown.returncode == 2
-    assert shown.stderr == f"bigiron: {wrong}: level group: transfer_ns is -107: a latency is zero or more\n"
+    assert shown.status == 2
+    assert shown.err == f"bigiron: {wrong}: level group: transfer_ns is -107: a latency is zero or more\n"
     missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
-    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    assert (missing.status, missing.err.count("\n")) == (2, 1)
     with pytest.raises(UserError, match="no machine 'cray'"):
         files.load("cray")
 
@@ -42,7 +38,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
 def test_this_machine_is_measured(tmp_path: Path) -> None:
     here = tmp_path / "here.toml"
     done = bigiron("machine", "measure", "-o", str(here))
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     machine = files.load(str(here))
     assert machine.cpus == len(os.sched_getaffinity(0))
     assert all(source for _what, _value, source in machine.sources)
