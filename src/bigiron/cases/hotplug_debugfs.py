@@ -11,6 +11,7 @@ import polars as pl
 
 from bigiron.analysis.growth import Growth, fit
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study
 
 # Kernel functions.
@@ -90,7 +91,12 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     study = studies["growth"]
     parts = _parts(study)
     return Report(
-        [*_costs(parts, published), *_ratios(study, parts, published), *_times(parts, published)],
+        [
+            *_costs(parts, published),
+            *_ratios(study, parts, published),
+            *_times(parts, published),
+            *_totals(published),
+        ],
         _claims(study, parts, published),
         _notes(),
     )
@@ -182,6 +188,20 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
             f"{added:,.0f} s (v5.14 against v5.11)",
             predicted(range(_SMALL, _BIG)),
         ),
+    ]
+
+
+def _totals(published: Published) -> list[Figure]:
+    """All of smt=off, on a simulated machine."""
+    runs = (("sysctl", "v5.11"), ("debugfs", "v5.14"))
+    return [
+        Figure(
+            f"smt=off, {_BIG} CPUs, with {files}",
+            f"{published.value('smt_off_1920_cpus', kernel, 'real'):,.0f} s ({kernel})",
+            f"predicted {total({'files': files}, cpus=_BIG, stay=_SMALL)} s: simulated, with the "
+            "published times of single functions for what the files cost",
+        )
+        for files, kernel in runs
     ]
 
 

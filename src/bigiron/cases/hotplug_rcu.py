@@ -13,6 +13,7 @@ import polars as pl
 
 from bigiron.analysis.ratio import Ratio, ratio_of_means
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study
 
 _STATES = ("offline", "online")
@@ -64,7 +65,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         for figure in _figures(state, measured[state], studies["times"], published)
     ]
     return Report(
-        [*figures, _blocked(waits, published)],
+        [*figures, _blocked(waits, published), *_simulated(published)],
         [*_claims(measured), waits.claim()],
         [*_explanations(measured, published), *waits.notes(), *_NOTES],
     )
@@ -210,6 +211,18 @@ def _blocked(waits: _Waits, published: Published) -> Figure:
         times = int(str(handler["count"])) // waits.repetitions
         ours = f"{waits.microseconds(handler):,.0f} us VM time in {times} waits, {waits.cpus - 1} CPUs"
     return Figure(f"blocked in {_WAIT} under the idle handler's end, offline", f"{theirs:,.0f} us", ours)
+
+
+def _simulated(published: Published) -> list[Figure]:
+    """All of it, on a simulated machine."""
+    return [
+        Figure(
+            f"offline: {name}, 127 CPUs, simulated",
+            f"{published.value('offline_127_cpus', _PUBLISHED_ROWS[name], 'avg'):.3f} s",
+            f"predicted {total(values, cpus=128)} s",
+        )
+        for name, values in ((_BASE, {}), (_ALL, {"wait": "expedited"}))
+    ]
 
 
 _NOTES = (
