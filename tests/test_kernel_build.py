@@ -338,7 +338,7 @@ def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -
     assert "spoon" in log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.build
 def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, empty_cache: Path) -> None:
     """The smallest kernel, on an empty cache but for Debian's source; then again with a patch."""
     empty_cache.mkdir()
