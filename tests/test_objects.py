@@ -24,7 +24,7 @@ from bigiron.machines.memory import GuestRam, KernelMemory
 
 EVERYWHERE = {
     r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": ("lockref_get_not_dead", "reference count"),
-    r"struct inode\.i_rwsem\.count \(tmpfs directory\)": ("down_write", "lock word"),
+    r"struct inode\.i_rwsem(\.\w+)? \(tmpfs directory\)": ("down_write", "lock word"),
     r"struct super_block\.s_inode_list_lock \(tmpfs\)": ("_raw_spin_lock", "lock word"),
     r"struct shmem_sb_info\.stat_lock": ("_raw_spin_lock", "lock word"),
     r"struct aa_label\.count\.count": ("apparmor_file_free_security", "reference count"),
@@ -155,7 +155,7 @@ def test_an_object_of_no_type_is_known_by_who_allocated_it(kernel: str) -> None:
     untyped = {access: found.name for access, found in names.items() if "allocated in" in found.name}
     assert untyped
     for access, name in untyped.items():
-        assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, allocated in {re.escape(seen[access].site)}\)", name)
+        assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, (freed, )?allocated in {re.escape(seen[access].site)}\)", name)
     assert any(
         "allocated in security_file_alloc+0x" in name or "do_getname" in name for name in untyped.values()
     )
