@@ -155,7 +155,8 @@ def test_an_object_of_no_type_is_known_by_who_allocated_it(kernel: str) -> None:
     untyped = {access: found.name for access, found in names.items() if "allocated in" in found.name}
     assert untyped
     for access, name in untyped.items():
-        assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, (freed, )?allocated in {re.escape(seen[access].site)}\)", name)
+        site = re.escape(seen[access].site)
+        assert re.fullmatch(rf"[\w-]+\+0x0 \(\d+ bytes, (freed, )?allocated in {site}\)", name)
     assert any(
         "allocated in security_file_alloc+0x" in name or "do_getname" in name for name in untyped.values()
     )
