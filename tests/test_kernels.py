@@ -3,6 +3,7 @@
 import doctest
 import io
 import multiprocessing
+import shutil
 import socket
 import struct
 import subprocess
@@ -234,6 +235,17 @@ def test_one_name_is_one_kernel(debian_6_1: Kernel, vmlinux: Path, empty_cache: 
     other = kernels.add(vmlinux)
     assert other.name == f"{debian_6_1.release}-{other.sha256[:8]}"
     assert kernels.add(vmlinux) == other
+
+
+def test_another_takes_a_kernel_s_place(debian_6_1: Kernel, vmlinux: Path, empty_cache: Path) -> None:
+    kernels.add(debian_6_1.image, "mine")
+    with store.writing(pytest.fail) as staging:
+        copy = Path(shutil.copy(vmlinux, staging / "image"))
+        kept = store.keep(copy, "mine", image.read(copy, str(copy)), "2", "built", anew=True)
+    assert kernels.find("mine") == kept and kept.version == "2"
+    assert everything_in(empty_cache) == {
+        "kernels", "kernels/mine@x86_64", "kernels/mine@x86_64/vmlinux", "kernels/mine@x86_64/kernel.json",
+    }  # fmt: skip
 
 
 def test_many_at_once(debian_6_1: Kernel, empty_cache: Path) -> None:

@@ -145,7 +145,10 @@ def test_the_formats_say_the_same(pipe1: Path) -> None:
 
 def test_growth_is_not_told_of_locks(pipe1: Path) -> None:
     answer = command("growth", pipe1, "--probe", "locks")
-    assert (answer.status, answer.complaint) == (2, "growth is told of conflicts and work, not of locks")
+    assert (answer.status, answer.complaint) == (
+        2,
+        "growth is told of conflicts, work, simulation, not of locks",
+    )
 
 
 def test_the_table_is_as_documented(pipe1: Path) -> None:

@@ -43,4 +43,5 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
         build = builds[kernel]
         patches = [case.folder / "patches" / patch for patch in build.patches]
         fragments = [case.folder / fragment for fragment in build.fragments]
-        kernels.build(build.source, patches, fragments, build.arch, build.name, on_step)
+        # Its name is the case's own: one built by another bigiron from other patches gives way.
+        kernels.build(build.source, patches, fragments, build.arch, build.name, on_step, anew=True)

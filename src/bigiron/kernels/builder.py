@@ -59,10 +59,13 @@ def build(
     arch: str,
     name: str | None,
     on_step: Callable[[str], None],
+    *,
+    anew: bool = False,
 ) -> Kernel:
     """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
 
-    One that was built from the very same before is not built again.
+    One that was built from the very same before is not built again. Another of that name is replaced if
+    `anew`, else UserError.
     """
     arch = known_arch(arch)
     target = _TARGETS[arch]
@@ -74,7 +77,7 @@ def build(
     name = name or "+".join([version, *(file.stem for file in (*patches, *fragments))])
     store.check_name(name)
     recipe = _recipe(original, patches, tree, wishes, compiler)
-    if here := _already(name, arch, recipe):
+    if here := _already(name, arch, recipe, anew):
         return here
     folder = cache_folder("builds") / f"{original.family}@{arch}"
     folder.mkdir(exist_ok=True)
@@ -86,7 +89,7 @@ def build(
         on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
         vmlinux = make.vmlinux()
         with store.writing(on_step) as staging:
-            if here := _already(name, arch, recipe):
+            if here := _already(name, arch, recipe, anew):
                 return here
             stripped = staging / "image"
             subprocess.run(
@@ -95,7 +98,7 @@ def build(
                 capture_output=True,
             )
             facts = image.read(stripped, str(vmlinux))
-            return store.keep(stripped, name, facts, original.package_version, recipe)
+            return store.keep(stripped, name, facts, original.package_version, recipe, anew=anew)
 
 
 def check_tools(arch: str) -> str:
@@ -118,9 +121,11 @@ def _recipe(
     return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
 
 
-def _already(name: str, arch: str, recipe: str) -> Kernel | None:
+def _already(name: str, arch: str, recipe: str, anew: bool) -> Kernel | None:
     here = store.lookup(name, arch)
     if here and here.source != recipe:
+        if anew:
+            return None
         raise UserError(
             f"{name!r} is another kernel already ({here.source}): "
             f"choose another name with --name, or delete {here.image.parent}"

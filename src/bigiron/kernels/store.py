@@ -1,7 +1,8 @@
 """The kernels in the cache: one folder each, with the image and `kernel.json`.
 
-Invariant: a folder under its final name is complete and never changes. It is made under a temporary name
-and renamed; whoever writes holds the lock, so a temporary folder found under the lock is a dead writer's.
+Invariant: a folder under its final name is complete and never changes, though another may take its place. It
+is made under a temporary name and renamed; whoever writes holds the lock, so a temporary folder found under
+the lock is a dead writer's.
 """
 
 import hashlib
@@ -80,8 +81,11 @@ def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
         raise UserError(f"the cache {root} cannot be written: {error.strerror}; {OTHER_PLACE}") from None
 
 
-def keep(image: Path, name: str, facts: Facts, version: str, source: str) -> Kernel:
-    """Give an image in the temporary folder its final place. The lock is held and the name is free."""
+def keep(image: Path, name: str, facts: Facts, version: str, source: str, *, anew: bool = False) -> Kernel:
+    """Give an image in the temporary folder its final place. The lock is held.
+
+    The name is free, or its kernel is replaced if `anew`.
+    """
     folder = image.parent / "kernel"
     folder.mkdir()
     image.rename(folder / facts.file_name)
@@ -92,6 +96,8 @@ def keep(image: Path, name: str, facts: Facts, version: str, source: str) -> Ker
         with file.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a final name with half an image
     final = _folder(name, facts.arch)
+    if anew and final.exists():
+        final.rename(image.parent / "replaced")
     folder.rename(final)
     return _read(final)
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import blocked
-from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 20  # places in text and Markdown
@@ -63,20 +62,10 @@ class Comparison:
 
 def compare_study(study: Study, contexts: Sequence[str]) -> Comparison:
     """Put the blocked times of a study's variants side by side."""
-    records = [record for record in study.records() if record.measured and "blocked" in record.tables]
-    if not records:
-        raise UserError(f"{study.folder} has no measured cell with the probe blocked: run it with --probe")
-    points = []
-    for cpus, tasks in sorted({(record.cpus, record.tasks) for record in records}):
-        here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
-        variants = list(dict.fromkeys(record.variant for record in here))
-        points.append(
-            Point(
-                cpus,
-                tasks,
-                {name: _waited(study, [r for r in here if r.variant == name], contexts) for name in variants},
-            )
-        )
+    points = [
+        Point(cpus, tasks, {name: _waited(study, records, contexts) for name, records in variants.items()})
+        for (cpus, tasks), variants in study.measured("blocked").items()
+    ]
     return Comparison(study.name, study.spec.workload, study.time, points)
 
 
@@ -206,7 +195,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

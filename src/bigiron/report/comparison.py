@@ -11,7 +11,6 @@ import polars as pl
 
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Line, Row
-from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
@@ -126,13 +125,10 @@ def compare_study(
 ) -> Comparison:
     """Compare the variants of a study, from its conflicts. The base is the first variant unless named."""
     base = study.base(base)
-    records = [record for record in study.records() if record.measured and "conflicts" in record.tables]
-    if not records:
-        raise UserError(
-            f"{study.folder} has no measured cell with the probe conflicts: `bigiron show` tells why"
-        )
-    places = sorted({(record.cpus, record.tasks) for record in records})
-    points = [_point(study, records, cpus, tasks, base, contexts) for cpus, tasks in places]
+    points = [
+        _point(study, variants, cpus, tasks, base, contexts)
+        for (cpus, tasks), variants in study.measured("conflicts").items()
+    ]
     spec = study.spec
     return Comparison(
         study.name, spec.workload, study.operations("conflicts"), contexts, spec.scope, points, most_paths
@@ -140,21 +136,23 @@ def compare_study(
 
 
 def _point(
-    study: Study, records: list[CellRecord], cpus: int, tasks: int, base: str, contexts: tuple[str, ...]
+    study: Study,
+    measured: dict[str, list[CellRecord]],
+    cpus: int,
+    tasks: int,
+    base: str,
+    contexts: tuple[str, ...],
 ) -> Point:
     columns: dict[str, list[compare.Line]] = {}
     lost: dict[str, int] = {}
     recycled: dict[str, tuple[float, float]] = {}
-    for variant in (variant.name for variant in study.spec.variant):
-        here = [r for r in records if (r.variant, r.cpus, r.tasks) == (variant, cpus, tasks)]
-        if not here:
-            continue
-        profiles = [_profile(study, record, contexts) for record in here]
+    for variant, records in measured.items():
+        profiles = [_profile(study, record, contexts) for record in records]
         columns[variant] = compare.mean([compare.lines_of(profile) for profile in profiles])
-        lost[variant] = sum(record.facts["conflicts"]["lost_accesses"] for record in here)
+        lost[variant] = sum(record.facts["conflicts"]["lost_accesses"] for record in records)
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
-        recycled[variant] = (again.height / len(here), accesses / len(here))
+        recycled[variant] = (again.height / len(records), accesses / len(records))
     base = base if base in columns else next(iter(columns))
     others = [variant for variant in columns if variant != base]
     rows = sorted(

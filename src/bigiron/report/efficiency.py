@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import efficiency
-from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import Study
 
 _HEADINGS = {
@@ -51,19 +50,13 @@ class Comparison:
 
 def compare_study(study: Study) -> Comparison:
     """Put the shares of a study's variants side by side."""
-    records = [record for record in study.records() if record.measured and "efficiency" in record.tables]
-    if not records:
-        raise UserError(f"{study.folder} has no measured cell with the probe efficiency: run it with --probe")
     points = []
-    for cpus, tasks in sorted({(record.cpus, record.tasks) for record in records}):
-        here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
-        names = list(dict.fromkeys(record.variant for record in here))
-        tables = {
-            name: [study.table(record, "efficiency") for record in here if record.variant == name]
-            for name in names
+    for (cpus, tasks), variants in study.measured("efficiency").items():
+        shares = {
+            name: efficiency.shares([study.table(record, "efficiency") for record in records])
+            for name, records in variants.items()
         }
-        facts = {record.variant: record.facts["efficiency"] for record in here}
-        shares = {name: efficiency.shares(tables[name]) for name in names}
+        facts = {name: records[-1].facts["efficiency"] for name, records in variants.items()}
         points.append(Point(cpus, tasks, shares, facts))
     return Comparison(study.name, study.spec.workload, study.time, points)
 
@@ -154,7 +147,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from bigiron.analysis import functions
-from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
@@ -61,19 +60,10 @@ class Comparison:
 
 def compare_study(study: Study) -> Comparison:
     """Put what the functions took side by side."""
-    records = [record for record in study.records() if record.measured and "functions" in record.tables]
-    if not records:
-        raise UserError(f"{study.folder} has no measured cell with the probe functions: run it with --probe")
-    points = []
-    for cpus in sorted({record.cpus for record in records}):
-        here = [record for record in records if record.cpus == cpus]
-        variants = list(dict.fromkeys(record.variant for record in here))
-        points.append(
-            Point(
-                cpus,
-                {name: _traced(study, [r for r in here if r.variant == name]) for name in variants},
-            )
-        )
+    points = [
+        Point(cpus, {name: _traced(study, records) for name, records in variants.items()})
+        for (cpus, _tasks), variants in study.measured("functions").items()
+    ]
     return Comparison(study.name, study.spec.workload, study.time, points)
 
 

@@ -108,7 +108,7 @@ def growth_study(
 ) -> Report:
     """Fit the growth of each shared line or function of a study, and of their sum. One variant, or all."""
     if probe not in COUNTED:
-        raise UserError(f"growth is told of {' and '.join(COUNTED)}, not of {probe}")
+        raise UserError(f"growth is told of {', '.join(COUNTED)}, not of {probe}")
     variants = [one.name for one in study.spec.variant]
     if variant is not None and variant not in variants:
         raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")

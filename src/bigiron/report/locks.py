@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from bigiron.analysis import locks
-from bigiron.errors import UserError
+from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 0.05  # acquisitions per operation below which a row is only counted, in text and Markdown
@@ -84,33 +83,32 @@ class Comparison:
 
 def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> Comparison:
     """Compare the locks of a study's variants, by their names."""
-    records = [record for record in study.records() if record.measured and "locks" in record.tables]
-    if not records:
-        raise UserError(
-            f"{study.folder} has no measured cell with the probe locks: run it with --probe locks"
-        )
-    points = []
-    for cpus, tasks in sorted({(record.cpus, record.tasks) for record in records}):
-        here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
-        points.append(_point(study, here, cpus, tasks, study.base(base), contexts))
+    points = [
+        _point(study, variants, cpus, tasks, study.base(base), contexts)
+        for (cpus, tasks), variants in study.measured("locks").items()
+    ]
     return Comparison(study.name, study.spec.workload, study.operations("locks"), contexts, points)
 
 
 def _point(
-    study: Study, records: list[CellRecord], cpus: int, tasks: int, base: str, contexts: tuple[str, ...]
+    study: Study,
+    measured: dict[str, list[CellRecord]],
+    cpus: int,
+    tasks: int,
+    base: str,
+    contexts: tuple[str, ...],
 ) -> Point:
-    variants = list(dict.fromkeys(record.variant for record in records))
+    variants = list(measured)
     base = base if base in variants else variants[0]
     others = [variant for variant in variants if variant != base]
     rows: dict[tuple[str, str], Row] = {}
     lost = dict.fromkeys(variants, 0)
-    for variant in variants:
-        here = [record for record in records if record.variant == variant]
+    for variant, records in measured.items():
         lost[variant] = sum(
             record.facts["locks"]["lost_acquisitions"] + record.facts["locks"]["unreleased"]
-            for record in here
+            for record in records
         )
-        for cell in _mean(study, here, contexts).iter_rows(named=True):
+        for cell in _mean(study, records, contexts).iter_rows(named=True):
             lock, taken_by, taken_in = (cell.pop(name) for name in ("lock", "taken_by", "taken_in"))
             row = rows.setdefault((lock, taken_by), Row(lock, taken_by, [], {}))
             row.cells[variant] = cell
@@ -276,7 +274,7 @@ def as_json(comparison: Comparison) -> str:
             for point in comparison.points
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(document)
 
 
 def _rounded(row: Row, variant: str) -> dict[str, Any]:

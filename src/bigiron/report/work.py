@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from bigiron.analysis import work
-from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.study.store import CellRecord, Study
 
@@ -63,28 +62,27 @@ class Comparison:
 
 def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> Comparison:
     """Compare the work of a study's variants, function by function."""
-    records = [record for record in study.records() if record.measured and "work" in record.tables]
-    if not records:
-        raise UserError(f"{study.folder} has no measured cell with the probe work: run it with --probe work")
-    places = sorted({(record.cpus, record.tasks) for record in records})
-    points = []
-    for cpus, tasks in places:
-        here = [record for record in records if (record.cpus, record.tasks) == (cpus, tasks)]
-        points.append(_point(study, here, cpus, tasks, study.base(base), contexts))
+    points = [
+        _point(study, variants, cpus, tasks, study.base(base), contexts)
+        for (cpus, tasks), variants in study.measured("work").items()
+    ]
     return Comparison(study.name, study.spec.workload, study.operations("work"), contexts, points)
 
 
 def _point(
-    study: Study, records: list[CellRecord], cpus: int, tasks: int, base: str, contexts: tuple[str, ...]
+    study: Study,
+    measured: dict[str, list[CellRecord]],
+    cpus: int,
+    tasks: int,
+    base: str,
+    contexts: tuple[str, ...],
 ) -> Point:
-    variants = list(dict.fromkeys(record.variant for record in records))
+    variants = list(measured)
     base = base if base in variants else variants[0]
     own: dict[str, dict[str, float]] = {}
     inclusive: dict[str, dict[str, float]] = {}
-    for variant in variants:
-        for function, its_own, with_callees in mean(
-            study, [r for r in records if r.variant == variant], contexts
-        ):
+    for variant, records in measured.items():
+        for function, its_own, with_callees in mean(study, records, contexts):
             own.setdefault(function, {})[variant] = its_own
             inclusive.setdefault(function, {})[variant] = with_callees
     rows = [Row(function, own[function], inclusive[function]) for function in own]

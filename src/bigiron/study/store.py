@@ -115,6 +115,19 @@ class Study:
         """What is known of all cells that were tried, in the plan's order."""
         return [record for cell in self.plan() if (record := self.record(cell))]
 
+    def measured(self, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
+        """The measured cells that have a probe: by CPUs and tasks, then by variant. UserError for none."""
+        measured = [record for record in self.records() if record.measured and probe in record.tables]
+        if not measured:
+            why = "`bigiron show` tells why" if probe in self.spec.probes else f"run it with --probe {probe}"
+            raise UserError(f"{self.folder} has no measured cell with the probe {probe}: {why}")
+        names = [variant.name for variant in self.spec.variant]
+        points: dict[tuple[int, int], dict[str, list[CellRecord]]] = {}
+        for record in sorted(measured, key=lambda r: (r.cpus, r.tasks, names.index(r.variant))):
+            point = points.setdefault((record.cpus, record.tasks), {})
+            point.setdefault(record.variant, []).append(record)
+        return points
+
     def operations(self, probe: str) -> int:
         """How many operations each task did while the probe recorded it: where cells differ, the most."""
         facts = [
