@@ -17,7 +17,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use crate::cpu::{Counter, Cpu};
-use crate::designs::rcu::{Bug, Common};
+use crate::designs::rcu::{Bug, Common, parameter};
 use crate::designs::rcu_tree::{Tree, Waiter};
 use crate::designs::{Design, Figure, InputError, Parameter, Values};
 use crate::engine::{Interrupt, Simulation, Word};
@@ -70,21 +70,17 @@ pub const DESIGN: Design = Design {
             meaning: "normal, or expedited: /sys/kernel/rcu_expedited",
         },
         Parameter { name: "state", default: "25000", meaning: "ns in each of a CPU's states" },
-        Parameter { name: "levels", default: "2", meaning: "levels of RCU's tree" },
-        Parameter { name: "leaf", default: "16", meaning: "CPUs in a leaf of it" },
+        parameter::LEVELS,
+        parameter::LEAF,
         Parameter { name: "lock", default: "qspinlock", meaning: "which kind of lock each node of it has" },
         Parameter { name: "hz", default: "100", meaning: "ticks a second" },
-        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
+        parameter::TICK,
         Parameter {
             name: "callback",
             default: "500",
             meaning: "ns to invoke a callback, and to send an IPI",
         },
-        Parameter {
-            name: "blimit",
-            default: "10",
-            meaning: "callbacks invoked at a time, until there are 10,000",
-        },
+        parameter::BLIMIT,
         Parameter {
             name: "bug",
             default: "none",

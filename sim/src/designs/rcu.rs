@@ -13,6 +13,36 @@ use crate::engine::Simulation;
 use crate::report::Report;
 use crate::time::{Time, ms};
 
+/// What can be set of more than one design.
+pub mod parameter {
+    use crate::designs::Parameter;
+
+    pub const HZ: Parameter = Parameter { name: "hz", default: "1000", meaning: "ticks a second" };
+    pub const TICK: Parameter =
+        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" };
+    pub const LEVELS: Parameter = Parameter { name: "levels", default: "2", meaning: "levels of RCU's tree" };
+    pub const LEAF: Parameter = Parameter { name: "leaf", default: "16", meaning: "CPUs in a leaf of it" };
+    pub const READ: Parameter =
+        Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" };
+    pub const READS: Parameter = Parameter {
+        name: "reads",
+        default: "0",
+        meaning: "ns between critical sections, mean; 0: updates only",
+    };
+    pub const CALLBACK: Parameter =
+        Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" };
+    pub const BLIMIT: Parameter = Parameter {
+        name: "blimit",
+        default: "10",
+        meaning: "callbacks invoked at a time, until there are 10,000",
+    };
+    pub const BUG: Parameter = Parameter {
+        name: "bug",
+        default: "none",
+        meaning: "to seed: none, early (a reader is ignored), lost",
+    };
+}
+
 /// The tag of the tick's timer.
 pub const TICK: u64 = 0;
 

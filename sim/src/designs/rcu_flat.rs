@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures};
+use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
 use crate::designs::{Design, InputError, Parameter, Values};
 use crate::engine::{Interrupt, LockId, Simulation, Word};
 use crate::locks::Lock;
@@ -29,7 +29,7 @@ pub const DESIGN: Design = Design {
             meaning: "process callbacks when (jiffies & mask) == (cpu & mask)",
         },
         Parameter { name: "hz", default: "1024", meaning: "ticks a second" },
-        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
+        parameter::TICK,
         Parameter { name: "updaters", default: "1", meaning: "CPUs that call call_rcu in a loop" },
         Parameter {
             name: "interval",
@@ -41,18 +41,10 @@ pub const DESIGN: Design = Design {
             default: "0",
             meaning: "ns between call_rcu of other CPUs, mean; 0: never",
         },
-        Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" },
-        Parameter {
-            name: "reads",
-            default: "0",
-            meaning: "ns between critical sections, mean; 0: updates only",
-        },
-        Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" },
-        Parameter {
-            name: "bug",
-            default: "none",
-            meaning: "to seed: none, early (a reader is ignored), lost",
-        },
+        parameter::READ,
+        parameter::READS,
+        parameter::CALLBACK,
+        parameter::BUG,
     ],
     build,
     figures,

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::rcu::{Bug, Callback, Callbacks, Common, GLOBAL_LOCK, Load, figures};
+use crate::designs::rcu::{Bug, Callback, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
 use crate::designs::{Design, InputError, Parameter, Values};
 use crate::engine::{Interrupt, Simulation, Word};
 use crate::locks::{AnyLock, Mutex};
@@ -25,7 +25,7 @@ pub const DESIGN: Design = Design {
     name: "rcu-tree",
     description: "RCU since Linux 2.6.29: a combining tree of any shape; grace periods normal or expedited",
     parameters: &[
-        Parameter { name: "levels", default: "2", meaning: "levels of the tree; 1 is one mask for all" },
+        parameter::LEVELS,
         Parameter {
             name: "leaf",
             default: "node",
@@ -41,8 +41,8 @@ pub const DESIGN: Design = Design {
             default: "call_rcu",
             meaning: "call_rcu, synchronize_rcu or synchronize_rcu_expedited",
         },
-        Parameter { name: "hz", default: "1000", meaning: "ticks a second" },
-        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
+        parameter::HZ,
+        parameter::TICK,
         Parameter { name: "updaters", default: "1", meaning: "CPUs that update in a loop" },
         Parameter {
             name: "interval",
@@ -54,23 +54,11 @@ pub const DESIGN: Design = Design {
             default: "0",
             meaning: "ns between updates of other CPUs, mean; 0: never",
         },
-        Parameter { name: "read", default: "2000", meaning: "ns in a read-side critical section" },
-        Parameter {
-            name: "reads",
-            default: "0",
-            meaning: "ns between critical sections, mean; 0: updates only",
-        },
-        Parameter { name: "callback", default: "500", meaning: "ns to invoke a callback" },
-        Parameter {
-            name: "blimit",
-            default: "10",
-            meaning: "callbacks invoked at a time, until there are 10,000",
-        },
-        Parameter {
-            name: "bug",
-            default: "none",
-            meaning: "to seed: none, early (a reader is ignored), lost",
-        },
+        parameter::READ,
+        parameter::READS,
+        parameter::CALLBACK,
+        parameter::BLIMIT,
+        parameter::BUG,
     ],
     build,
     figures,

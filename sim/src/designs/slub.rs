@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::cpu::{Counter, Cpu};
-use crate::designs::rcu::{Bug, Common, grace_periods};
+use crate::designs::rcu::{Bug, Common, grace_periods, parameter};
 use crate::designs::rcu_tree::Tree;
 use crate::designs::{Design, Figure, InputError, Parameter, Values};
 use crate::engine::{Interrupt, Simulation, Word};
@@ -56,21 +56,17 @@ pub const DESIGN: Design = Design {
             default: "1500",
             meaning: "ns to get a slab from the page allocator or give it back",
         },
-        Parameter { name: "levels", default: "2", meaning: "levels of RCU's tree" },
-        Parameter { name: "leaf", default: "16", meaning: "CPUs in a leaf of it" },
+        parameter::LEVELS,
+        parameter::LEAF,
         Parameter { name: "lock", default: "ticket", meaning: "which kind of lock each node of it has" },
-        Parameter { name: "hz", default: "1000", meaning: "ticks a second" },
-        Parameter { name: "tick", default: "1850", meaning: "ns that a tick takes without RCU" },
+        parameter::HZ,
+        parameter::TICK,
         Parameter {
             name: "callback",
             default: "100",
             meaning: "ns to invoke a callback, the fast path of a free among it",
         },
-        Parameter {
-            name: "blimit",
-            default: "10",
-            meaning: "callbacks invoked at a time, until there are 10,000",
-        },
+        parameter::BLIMIT,
         Parameter {
             name: "bug",
             default: "none",
