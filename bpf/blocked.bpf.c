@@ -11,6 +11,7 @@
 #include <bpf/bpf_core_read.h>
 
 #include "blocked_maps.h"
+#include "stacks.bpf.h"
 
 /* Of struct task_struct's state. */
 #define TASK_DEAD 0x80
@@ -70,28 +71,6 @@ struct {
 	__type(value, struct blocked_value);
 } rows SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 2048);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, MOST_FRAMES * sizeof(__u64));
-} stacks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 1024);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, MOST_FRAMES * sizeof(__u64));
-} more_stacks SEC(".maps");
-
-/* Apart, as programs without frame pointers have no end of stacks. */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 2048);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, MOST_FRAMES * sizeof(__u64));
-} user_stacks SEC(".maps");
-
 static __always_inline int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 {
 	if (filter.pid && pid != filter.pid)
@@ -101,20 +80,6 @@ static __always_inline int is_wanted(__u32 pid, __u32 tgid, __u32 state)
 	if (filter.states && !(state & filter.states))
 		return 0;
 	return pid != filter.left_out[0] && pid != filter.left_out[1];
-}
-
-/* A stack's place in the map is its hash: where another has it already, the second map has one. */
-static __always_inline int kernel_stack_of(void *ctx)
-{
-	int stack = bpf_get_stackid(ctx, &stacks, 0);
-
-	if (stack != -17 /* EEXIST */)
-		return stack;
-	stack = bpf_get_stackid(ctx, &more_stacks, 0);
-	if (stack >= 0)
-		return stack | SECOND_MAP;
-	__sync_fetch_and_add(&counting.lost, 1);
-	return stack;
 }
 
 static __always_inline void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, __u64 now)
@@ -143,8 +108,8 @@ static __always_inline void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, 
 	}
 	departure->tgid = tgid;
 	departure->state = state;
-	departure->kernel_stack = kernel_stack_of(ctx);
-	departure->user_stack = filter.user_stacks ? bpf_get_stackid(ctx, &user_stacks, BPF_F_USER_STACK) : -1;
+	departure->kernel_stack = kernel_stack_of(ctx, &counting.lost);
+	departure->user_stack = filter.user_stacks ? user_stack_of(ctx) : -1;
 	departure->when = now;
 }
 

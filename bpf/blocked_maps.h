@@ -3,10 +3,10 @@
 #ifndef BLOCKED_MAPS_H
 #define BLOCKED_MAPS_H
 
-#define TASK_NAME_BYTES 16
+#include "stacks_maps.h"
+
 #define BUCKETS 32
 #define FIRST_BUCKET_BITS 11 /* bucket 0: less than 2^11 ns; bucket i: from 2^(10+i) to less than 2^(11+i) */
-#define MOST_FRAMES 64
 
 /* Bits of a state, as the tracepoint sched_switch has them. */
 #define STATE_REPORTED 0x7fu
@@ -46,8 +46,5 @@ struct blocked_value {
 	unsigned int tgid;
 	char task[TASK_NAME_BYTES];
 };
-
-/* Stacks of the second map, for those whose place in the first is another's, have this bit in their number. */
-#define SECOND_MAP 0x10000000
 
 #endif

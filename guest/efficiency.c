@@ -65,12 +65,6 @@ static void visit_all_cpus(void)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-static void read_operations(uint64_t *operations, unsigned long tasks)
-{
-	for (unsigned long i = 0; i < tasks; i++)
-		operations[i] = task_operations(i);
-}
-
 int efficiency(const struct job *job)
 {
 	const struct timespec time = { job->efficiency_ms / 1000, job->efficiency_ms % 1000 * 1000000 };

@@ -21,6 +21,7 @@ static int job_line(struct job *job, const char *key, const char *value)
 		{ "depth", &job->depth },	  { "blocked_min_us", &job->blocked_min_us },
 		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
+		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -43,6 +44,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->blocked = strdup(value);
 	else if (!strcmp(key, "efficiency"))
 		job->efficiency = strdup(value);
+	else if (!strcmp(key, "oncpu"))
+		job->oncpu = strdup(value);
 	else if (!strcmp(key, "choose_functions"))
 		job->choose_functions = 1;
 	else if (!strcmp(key, "blocked_user"))

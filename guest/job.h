@@ -36,6 +36,9 @@ struct job {
 	unsigned long blocked_tgid;
 	char *efficiency;	   /* the BPF program that counts what CPUs do, NULL: do not */
 	unsigned long efficiency_ms;
+	char *oncpu;		   /* the BPF program that counts samples, NULL: do not */
+	unsigned long oncpu_ms;
+	unsigned long oncpu_period_us; /* between two samples of a CPU */
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "efficiency.h"
 #include "job.h"
+#include "oncpu.h"
 #include "operations.h"
 #include "recorder.h"
 #include "report.h"
@@ -34,8 +35,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 	uint64_t deadline = clock_ns() + job->patience_s * 1000000000ull;
 	uint64_t start[job->tasks];
 
-	for (unsigned long i = 0; i < job->tasks; i++)
-		start[i] = task_operations(i);
+	read_operations(start, job->tasks);
 	for (unsigned long i = 0; i < job->tasks; i++) {
 		while (task_operations(i) < target[i]) {
 			uint64_t done = task_operations(i) - start[i];
@@ -70,8 +70,7 @@ static void sample_now(const struct job *job)
 {
 	uint64_t operations[job->tasks];
 
-	for (unsigned long i = 0; i < job->tasks; i++)
-		operations[i] = task_operations(i);
+	read_operations(operations, job->tasks);
 	report_sample(clock_ns(), operations, job->tasks);
 }
 
@@ -168,8 +167,7 @@ static int count_blocked(const struct job *job)
 		operations_watch(WATCH_BLOCKED);
 	else
 		blocked_count(1);
-	for (unsigned long i = 0; i < job->tasks; i++)
-		operations[i] = task_operations(i);
+	read_operations(operations, job->tasks);
 	if (do_operations(job, "blocked"))
 		return 1;
 	/* A round began with a count. */
@@ -212,6 +210,13 @@ static int share_out(const struct job *job)
 	return job->efficiency ? efficiency(job) : 0;
 }
 
+static int profile(const struct job *job)
+{
+	if (!job->oncpu)
+		return 0;
+	return oncpu ? oncpu(job) : report_error("machine", "the agent was made without libbpf");
+}
+
 static int measure_rounds(const struct job *asked)
 {
 	struct job job = *asked;
@@ -223,7 +228,7 @@ static int measure_rounds(const struct job *asked)
 static int measure_stretches(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || share_out(job) || record(job) || trace_functions(job) || count_blocked(job);
+	return warm_up(job) || sample(job) || share_out(job) || profile(job) || record(job) || trace_functions(job) || count_blocked(job);
 }
 
 int measure(const struct job *job)

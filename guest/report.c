@@ -5,6 +5,7 @@
 #include "blocked.h"
 #include "efficiency.h"
 #include "job.h"
+#include "oncpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -220,6 +221,30 @@ void report_shared(const struct share_facts *facts)
 		fprintf(out, "{\"why_not_bpf\":");
 		json_string(out, facts->why_not_bpf);
 		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
+		print_operations(out, facts->operations, facts->tasks);
+		fputc('}', out);
+	}
+}
+
+void report_oncpu(const struct oncpu_row *row)
+{
+	WITH_PAYLOAD("oncpu", out) {
+		fprintf(out, "{\"cpu\":%u,\"pid\":%u,\"tgid\":%u,\"kind\":\"%s\",\"task\":", row->cpu, row->pid, row->tgid,
+			row->kind);
+		json_string(out, row->task);
+		fprintf(out, ",\"path\":");
+		json_string(out, row->path);
+		fprintf(out, ",\"user_path\":");
+		json_string(out, row->user_path);
+		fprintf(out, ",\"samples\":%lu}", row->samples);
+	}
+}
+
+void report_sampled(const struct oncpu_facts *facts)
+{
+	WITH_PAYLOAD("sampled", out) {
+		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", facts->event,
+			facts->period, facts->nanoseconds, facts->lost);
 		print_operations(out, facts->operations, facts->tasks);
 		fputc('}', out);
 	}

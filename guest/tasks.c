@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include "job.h"
 #include "report.h"
 
+#define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
 
 /* The workload: will-it-scale's interface. */
@@ -224,12 +226,45 @@ uint64_t task_operations(unsigned long task)
 	return *(volatile unsigned long long *)tasks[task].slot;
 }
 
-int is_workload_task(unsigned int pid)
+void read_operations(uint64_t *operations, unsigned long tasks)
+{
+	for (unsigned long i = 0; i < tasks; i++)
+		operations[i] = task_operations(i);
+}
+
+static int is_workload_task(unsigned int pid)
 {
 	for (unsigned long i = 0; i < nr_tasks; i++)
 		if ((unsigned int)thread_ids[i] == pid)
 			return 1;
 	return 0;
+}
+
+static int is_kernel_thread(unsigned int pid)
+{
+	char path[40], line[512];
+	unsigned long flags = 0;
+	const char *rest;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (file && fgets(line, sizeof(line), file) && (rest = strrchr(line, ')')))
+		sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags);
+	if (file)
+		fclose(file);
+	return !!(flags & KERNEL_THREAD);
+}
+
+const char *kind_of_task(unsigned int pid)
+{
+	if (!pid)
+		return "idle";
+	if (is_workload_task(pid))
+		return "workload";
+	if (pid == (unsigned int)getpid())
+		return "agent";
+	return is_kernel_thread(pid) ? "kthread" : "task";
 }
 
 #define RETURNED "testcase() returned, which it must not: it counts operations until it is killed"

@@ -28,7 +28,10 @@ void die_with(pid_t parent);
 
 uint64_t task_slots(void); /* address of the first counter */
 uint64_t task_operations(unsigned long task);
-int is_workload_task(unsigned int pid);
+/* What each task has done so far, into as many places. */
+void read_operations(uint64_t *operations, unsigned long tasks);
+/* "workload", "agent", "kthread", "idle", or "task" for any other. */
+const char *kind_of_task(unsigned int pid);
 
 /* Report a task that ended, which none should. Returns 1 if there was one. */
 int report_dead_task(const struct job *job);

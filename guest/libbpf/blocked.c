@@ -4,7 +4,6 @@
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -14,10 +13,12 @@
 #include "load.h"
 #include "names.h"
 #include "report.h"
+#include "stacks.h"
 
 static struct bpf_object *object;
 static struct bpf_program *program;
 static struct bpf_link *attached;
+
 static int fd_of(const char *map)
 {
 	return bpf_object__find_map_fd_by_name(object, map);
@@ -42,12 +43,11 @@ static int make_room(const struct job *job)
 {
 	struct bpf_map *departures = bpf_object__find_map_by_name(object, "departures");
 	struct bpf_map *rows = bpf_object__find_map_by_name(object, "rows");
-	struct bpf_map *user_stacks = bpf_object__find_map_by_name(object, "user_stacks");
 	int more = 64 * get_nprocs_conf();
 
 	return bpf_map__set_max_entries(departures, bpf_map__max_entries(departures) + more) ||
 	       bpf_map__set_max_entries(rows, bpf_map__max_entries(rows) + more) ||
-	       (!job->blocked_user && bpf_map__set_max_entries(user_stacks, 1));
+	       stacks_make_room(object, 1, job->blocked_user);
 }
 
 /* One of the two programs: kernels without types cannot check the other. */
@@ -94,27 +94,6 @@ static void count(int on)
 	(void)on; /* the program looks at the time since when */
 }
 
-/* The addresses of a stack, innermost first; returns how many. */
-static int read_stack(const char *map, int stack, uint64_t frames[MOST_FRAMES])
-{
-	uint32_t id = stack & ~SECOND_MAP;
-	int depth = 0;
-
-	memset(frames, 0, MOST_FRAMES * sizeof(*frames));
-	if (stack < 0 || bpf_map_lookup_elem(fd_of(map), &id, frames))
-		return 0;
-	/* POWER has zeroes among the first, for what was no address of a function; and zeroes follow the last. */
-	for (int i = 0; i < MOST_FRAMES; i++)
-		if (frames[i])
-			frames[depth++] = frames[i];
-	return depth;
-}
-
-static int read_kernel_stack(int stack, uint64_t frames[MOST_FRAMES])
-{
-	return read_stack(stack & SECOND_MAP ? "more_stacks" : "stacks", stack, frames);
-}
-
 static void for_each_row(void (*each)(const struct blocked_key *key, const struct blocked_value *value))
 {
 	struct blocked_key key, *previous = NULL;
@@ -132,14 +111,14 @@ static void want_names(const struct blocked_key *key, const struct blocked_value
 	uint64_t frames[MOST_FRAMES];
 
 	(void)value;
-	names_want_kernel(frames, read_kernel_stack(key->kernel_stack, frames));
+	names_want_kernel(frames, stacks_kernel(object, key->kernel_stack, frames));
 }
 
 static void report(const struct blocked_key *key, const struct blocked_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
-	char *path = names_kernel_path(frames, read_kernel_stack(key->kernel_stack, frames));
-	char *user_path = names_user_path(value->tgid, frames, read_stack("user_stacks", key->user_stack, frames));
+	char *path = names_kernel_path(frames, stacks_kernel(object, key->kernel_stack, frames));
+	char *user_path = names_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
 
 	report_blocked(&(struct blocked_row){
 		.pid = key->pid,

@@ -20,7 +20,6 @@
 #include "tracing.h"
 
 #define MAX_LINKS 64
-#define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 
 static struct bpf_object *object;
 static struct bpf_link *links[MAX_LINKS];
@@ -112,33 +111,6 @@ int shares_begin(const struct job *job, char why_not[256])
 	}
 	counting->since = clock_ns();
 	return 0;
-}
-
-static int is_kernel_thread(unsigned int pid)
-{
-	char path[40], line[512];
-	unsigned long flags = 0;
-	const char *rest;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (file && fgets(line, sizeof(line), file) && (rest = strrchr(line, ')')))
-		sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags);
-	if (file)
-		fclose(file);
-	return !!(flags & KERNEL_THREAD);
-}
-
-static const char *kind_of_task(unsigned int pid)
-{
-	if (!pid)
-		return "idle";
-	if (is_workload_task(pid))
-		return "workload";
-	if (pid == (unsigned int)getpid())
-		return "agent";
-	return is_kernel_thread(pid) ? "kthread" : "task";
 }
 
 static void report(const struct share_key *key, const struct share_value *value)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../bpf/blocked_maps.h"
+#include "../../bpf/stacks_maps.h"
 
 /* An address of a call, and the symbol at or before it. */
 struct wanted {

@@ -110,6 +110,7 @@ class Stacked(StrEnum):
     conflicts = "conflicts"
     work = "work"
     blocked = "blocked"
+    oncpu = "oncpu"
 
 
 class Weight(StrEnum):
@@ -120,6 +121,8 @@ class Weight(StrEnum):
     instructions = "instructions"
     microseconds = "microseconds"
     times = "times"
+    cost = "cost"
+    samples = "samples"
 
 
 class Scope(StrEnum):

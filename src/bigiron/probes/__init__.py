@@ -4,7 +4,17 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from bigiron.errors import UserError
-from bigiron.probes import blocked, conflicts, efficiency, functions, locks, operations, throughput, work
+from bigiron.probes import (
+    blocked,
+    conflicts,
+    efficiency,
+    functions,
+    locks,
+    oncpu,
+    operations,
+    throughput,
+    work,
+)
 from bigiron.probes.probe import Ask, Probe, Raw, Table
 
 __all__ = ["Ask", "Probe", "Raw", "Table", "probe", "probes"]
@@ -15,6 +25,7 @@ _MODULES: tuple[ModuleType, ...] = (
     work,
     functions,
     blocked,
+    oncpu,
     operations,
     efficiency,
     throughput,

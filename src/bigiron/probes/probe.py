@@ -24,6 +24,7 @@ class Ask:
     functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
     depth: int = 1
     files_at: str = "/"  # where the agent finds files that are not its own
+    in_vm: bool = True  # each CPU has its turn on one of the host's
     blocked_min_us: int = 0  # shorter times are not counted
     blocked_states: str = ""  # letters of the only states that are; "" for all
     blocked_user: bool = False  # with stacks in user space

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bigiron.analysis import blocked, conflicts, work
+from bigiron.analysis import blocked, conflicts, oncpu, work
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 
@@ -25,6 +25,7 @@ class Probe:
 PROBES = {
     "conflicts": Probe(conflicts.stacks, ("accesses", "writes"), ("path", "object")),
     "work": Probe(work.stacks, ("instructions",), ("path",)),
+    "oncpu": Probe(oncpu.stacks, ("cost", "samples"), ("task", "path")),
     "blocked": Probe(blocked.stacks, ("microseconds", "times"), ("task", "path")),
 }
 

@@ -59,7 +59,9 @@ def _shuffled(cells: list[Cell], seed: str) -> list[Cell]:
 
 
 def _measures_time(spec: Spec) -> bool:
-    return bool({"throughput", "operations", "functions", "blocked", "efficiency"} & set(spec.probes))
+    return bool(
+        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu"} & set(spec.probes)
+    )
 
 
 def default_jobs(spec: Spec) -> int:
@@ -210,6 +212,7 @@ def _ask(spec: Spec, cell: Cell) -> probes.Ask:
         spec.mode,
         spec.scope,
         files_at="/" if spec.machine == "vm" else "./",
+        in_vm=spec.machine == "vm",
         functions=tuple(spec.functions),
         depth=spec.depth,
         blocked_min_us=spec.blocked_min_us,
@@ -223,7 +226,7 @@ def _job(spec: Spec, cell: Cell) -> str:
     ask = _ask(spec, cell)
     lines = [
         f"mode {spec.mode}",
-        f"cpus {cell.cpus}",
+        *([f"cpus {cell.cpus}"] if spec.machine == "vm" else []),  # that must have come up
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
         f"patience_s {_deadline_s(spec, cell.cpus) // 2}",

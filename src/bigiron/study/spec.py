@@ -228,7 +228,7 @@ def _for_rounds(spec: Spec, workload: Workload) -> Spec:
     """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
     if spec.tasks not in ("all", [1]) or spec.mode != "process":
         raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
-    for name in ("throughput", "efficiency"):
+    for name in ("throughput", "efficiency", "oncpu"):
         if name in spec.probes:
             raise UserError(
                 f"probe {name} is for workloads that go on for ever: measure {workload.name} with operations"

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A sampling profile, counted in the kernel by bpf/oncpu.bpf.c. */
+#include "oncpu.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../bpf/oncpu_maps.h"
+#include "clock.h"
+#include "job.h"
+#include "load.h"
+#include "names.h"
+#include "report.h"
+#include "stacks.h"
+#include "tasks.h"
+
+/* What a CPU is taken to do in a microsecond: only how often samples come depends on it. */
+#define CYCLES_PER_US 3000
+
+static struct bpf_object *object;
+static volatile struct sampling *sampling;
+static struct bpf_link **links;
+
+/* Cycles where the CPU counts them, which virtual machines seldom do; else its clock. */
+static struct event {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+	uint64_t per_us;
+} const events[] = {
+	{ "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, CYCLES_PER_US },
+	{ "cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1000 },
+};
+
+static int open_event(const struct event *event, uint64_t period, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = event->type,
+		.size = sizeof(attr),
+		.config = event->config,
+		.sample_period = period,
+		.disabled = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static const struct event *choose_event(void)
+{
+	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++) {
+		int fd = open_event(&events[i], 1000 * events[i].per_us, 0);
+
+		if (fd < 0)
+			continue;
+		close(fd);
+		return &events[i];
+	}
+	return NULL;
+}
+
+static int load(const struct job *job)
+{
+	struct bpf_map *samples;
+
+	bpf_listen();
+	object = bpf_object__open_file(job->oncpu, NULL);
+	if (!object)
+		return report_error("machine", "cannot use %s: %s", job->oncpu, bpf_complaint());
+	samples = bpf_object__find_map_by_name(object, "samples");
+	if (bpf_map__set_max_entries(samples, bpf_map__max_entries(samples) + 512 * get_nprocs_conf()) ||
+	    stacks_make_room(object, 4, 4) || bpf_object__load(object))
+		return report_error("machine", "the kernel does not take the BPF program that counts samples: %s",
+				    bpf_complaint());
+	sampling = mmap(NULL, sizeof(*sampling), PROT_READ | PROT_WRITE, MAP_SHARED,
+			bpf_object__find_map_fd_by_name(object, ".bss"), 0);
+	if (sampling == MAP_FAILED)
+		return report_error("machine", "cannot share memory with the BPF program: %m");
+	return 0;
+}
+
+static int attach(const struct event *event, uint64_t period)
+{
+	struct bpf_program *program = bpf_object__find_program_by_name(object, "sample");
+
+	links = calloc(get_nprocs_conf(), sizeof(*links));
+	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++) {
+		int fd = open_event(event, period, cpu);
+
+		if (fd < 0 && errno == ENODEV)
+			continue; /* it is offline */
+		if (fd < 0)
+			return report_error("machine", "cannot sample CPU %d by %s: %m", cpu, event->name);
+		links[cpu] = bpf_program__attach_perf_event(program, fd);
+		if (!links[cpu])
+			return report_error("machine", "cannot attach the BPF program to %s: %s", event->name,
+					    bpf_complaint());
+	}
+	return 0;
+}
+
+static void detach(void)
+{
+	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
+		bpf_link__destroy(links[cpu]);
+	free(links);
+}
+
+static void for_each_sample(void (*each)(const struct sample_key *key, const struct sample_value *value))
+{
+	int samples = bpf_object__find_map_fd_by_name(object, "samples");
+	struct sample_key key, *previous = NULL;
+	struct sample_value value;
+
+	while (!bpf_map_get_next_key(samples, previous, &key)) {
+		if (!bpf_map_lookup_elem(samples, &key, &value))
+			each(&key, &value);
+		previous = &key;
+	}
+}
+
+/* The innermost address is where the CPU was, and the others are where calls return to. */
+static int kernel_frames(const struct sample_key *key, uint64_t frames[MOST_FRAMES])
+{
+	int depth = stacks_kernel(object, key->kernel_stack, frames);
+
+	if (depth)
+		frames[0]++;
+	return depth;
+}
+
+static void want_names(const struct sample_key *key, const struct sample_value *value)
+{
+	uint64_t frames[MOST_FRAMES];
+
+	(void)value;
+	names_want_kernel(frames, kernel_frames(key, frames));
+}
+
+static void report(const struct sample_key *key, const struct sample_value *value)
+{
+	uint64_t frames[MOST_FRAMES];
+	char *path = names_kernel_path(frames, kernel_frames(key, frames));
+	char *user_path = names_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
+
+	report_oncpu(&(struct oncpu_row){
+		.cpu = key->cpu,
+		.pid = key->pid,
+		.tgid = value->tgid,
+		.kind = kind_of_task(key->pid),
+		.task = value->task,
+		.path = path,
+		.user_path = user_path,
+		.samples = value->count,
+	});
+	free(path);
+	free(user_path);
+}
+
+int oncpu(const struct job *job)
+{
+	const struct timespec time = { job->oncpu_ms / 1000, job->oncpu_ms % 1000 * 1000000 };
+	const struct event *event = choose_event();
+	uint64_t before[job->tasks], after[job->tasks], began;
+	struct oncpu_facts facts = { .operations = after, .tasks = job->tasks };
+
+	report_stage("oncpu");
+	if (!event)
+		return report_error("machine", "cannot sample: the kernel lets nobody have a perf event here: %m");
+	facts.event = event->name;
+	facts.period = job->oncpu_period_us * event->per_us;
+	if (load(job) || attach(event, facts.period))
+		return 1;
+	read_operations(before, job->tasks);
+	began = clock_ns();
+	sampling->on = 1;
+	nanosleep(&time, NULL);
+	sampling->on = 0;
+	facts.nanoseconds = clock_ns() - began;
+	read_operations(after, job->tasks);
+	detach();
+	for (unsigned long i = 0; i < job->tasks; i++)
+		after[i] -= before[i];
+	facts.lost = sampling->lost;
+	for_each_sample(want_names);
+	if (names_find_kernel())
+		return report_error("machine", "cannot read the kernel's symbols: %m");
+	for_each_sample(report);
+	report_sampled(&facts);
+	return report_dead_task(job);
+}

@@ -1,0 +1,90 @@
+"""oncpu: what CPUs execute, sampled: who runs in which functions of the kernel and of the program.
+
+Samples are taken by perf events, after so many cycles where a CPU counts them, else after so much time,
+and added up by a BPF program in the machine's kernel.
+"""
+
+import re
+
+import polars as pl
+
+from bigiron.errors import MachineError
+from bigiron.probes.probe import Ask, Probe, Raw, Table
+
+CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
+
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
+    "cpu": pl.UInt32,
+    "context": pl.String,  # one of CONTEXTS; an interrupt is one whomever it interrupts
+    "task": pl.String,  # the task's name
+    "pid": pl.UInt32,
+    "tgid": pl.UInt32,
+    "path": pl.String,  # functions in the kernel, outermost first; "" in user space
+    "user_path": pl.String,  # of the program
+    "samples": pl.UInt64,
+    "cost": pl.UInt64,  # what the CPU counted in them: cycles, or nanoseconds
+}
+
+_REAL_PERIOD_US, _REAL_SAMPLES = 1000, 3000
+_SAMPLES = 500  # of each CPU
+
+# An emulator's CPUs share one: the more there are, the fewer samples leave them time for anything else.
+_LEAST_PERIOD_US, _PERIOD_US_PER_CPU = 4000, 500
+
+_INTERRUPT = re.compile(
+    r"(^|;)(asm_sysvec_|asm_common_interrupt|asm_spurious_|(__)?do_softirq|handle_softirqs"  # x86, and all
+    r"|decrementer_|hardware_interrupt_|doorbell_|timer_interrupt|(__)?do_irq|(__)?do_IRQ)"  # POWER
+)
+
+
+def _job(ask: Ask) -> list[str]:
+    period_us, samples = _REAL_PERIOD_US, _REAL_SAMPLES
+    if ask.in_vm:
+        period_us, samples = max(_LEAST_PERIOD_US, _PERIOD_US_PER_CPU * ask.cpus), _SAMPLES
+    return [
+        f"oncpu {ask.files_at}oncpu.bpf.o",
+        f"oncpu_period_us {period_us}",
+        f"oncpu_ms {period_us * samples // 1000}",
+    ]
+
+
+def _collect(raw: Raw) -> Table:
+    said = [message.content for message in raw.messages if message.type == "sampled"]
+    if not said:
+        raise MachineError("the agent reported no samples")
+    rows = [
+        {
+            **message.content,
+            "context": _context(message.content["kind"], message.content["path"]),
+            "cost": message.content["samples"] * said[-1]["period"],
+        }
+        for message in raw.messages
+        if message.type == "oncpu"
+    ]
+    frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
+    return Table(frame.sort("cpu", "samples", descending=[False, True]), said[-1])
+
+
+def _context(kind: str, path: str) -> str:
+    """On whose behalf the CPU ran.
+
+    >>> _context("workload", "do_syscall_64;__x64_sys_close")
+    'operation'
+    >>> _context("idle", "do_idle;acpi_idle_enter;asm_sysvec_apic_timer_interrupt;irq_exit_rcu;__do_softirq")
+    'interrupt'
+    >>> _context("kthread", "ret_from_fork;kthread;smpboot_thread_fn;run_ksoftirqd")
+    'kthread'
+    """
+    if _INTERRUPT.search(path):
+        return "interrupt"
+    return {"workload": "operation", "kthread": "kthread", "idle": "idle"}.get(kind, "other")
+
+
+PROBE = Probe(
+    name="oncpu",
+    description="who executes what on each CPU, sampled: functions of the kernel and of the program",
+    needs_recorder=False,
+    job=_job,
+    collect=_collect,
+    needs_bpf=True,
+)

@@ -1,0 +1,66 @@
+"""Samples of what CPUs execute, on real kernels."""
+
+from pathlib import Path
+
+import pytest
+from conftest import bigiron, measured
+
+import bigiron as package
+from bigiron.probes.oncpu import CONTEXTS
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    study = tmp_path_factory.mktemp("oncpu") / "s"
+    kernels = ("--kernel", "debian/5.10", "--kernel", "debian/6.12")
+    measured("open1", *kernels, "--cpus", "2", "--probe", "oncpu", "-o", study)
+    return study
+
+
+def test_each_sample_has_its_cpu_its_task_and_its_stack(sampled: Path) -> None:
+    study = package.open_study(sampled)
+    for record in study.records():
+        facts, rows = record.facts["oncpu"], study.table(record, "oncpu")
+        assert (facts["event"], facts["lost"]) == ("cpu-clock", 0) and all(facts["operations"])
+        assert rows["cost"].sum() == rows["samples"].sum() * facts["period"]
+        assert set(rows["cpu"]) == {0, 1} and set(rows["context"]) <= set(CONTEXTS)
+        own = rows.filter(context="operation")
+        assert set(own["cpu"]) == {0, 1} and own["pid"].n_unique() == 2
+        # Where the program asks, and what the kernel does then.
+        assert own["user_path"].str.contains(r"(^|;)__open").any()
+        assert own["path"].str.contains("do_syscall_64;__x64_sys_openat;do_sys_openat2").any()
+        assert (own["path"] == "").any()  # in user space
+
+
+def test_profiles_can_be_exported(sampled: Path) -> None:
+    answer = bigiron("export", sampled, "--variant", "debian/6.12", "--probe", "oncpu")
+    assert answer.status == 0 and "cost per operation" in answer.err
+    assert any(";__x64_sys_close" in line for line in answer.out.splitlines())
+
+
+def test_another_architecture_s_too(tmp_path: Path) -> None:
+    options = ("--arch", "ppc64le", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "oncpu")
+    measured("getppid1", *options, "-o", tmp_path / "s")
+    study = package.open_study(tmp_path / "s")
+    (record,) = study.records()
+    rows = study.table(record, "oncpu")
+    assert set(rows["cpu"]) == {0, 1}
+    assert rows["path"].str.contains("system_call_exception").any()
+
+
+def test_hotplug_has_none(tmp_path: Path) -> None:
+    answer = bigiron("run", "smt-off", "--kernel", "debian/6.1", "--probe", "oncpu", "-o", tmp_path / "s")
+    assert answer.status == 2 and "probe oncpu is for workloads that go on for ever" in answer.complaint
+
+
+def test_on_this_machine(tmp_path: Path) -> None:
+    """Its kernel may lack perf events, and says so."""
+    answer = bigiron(
+        *("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu"), "-o", tmp_path / "s"
+    )
+    if answer.status == 3:
+        assert "cannot sample: the kernel lets nobody have a perf event here: " in answer.err
+    else:
+        study = package.open_study(tmp_path / "s")
+        (record,) = study.records()
+        assert study.table(record, "oncpu").filter(context="operation")["samples"].sum() > 0
