@@ -2,8 +2,8 @@
 
 Both run the same testcases, compiled from will-it-scale's own files: open1, getppid1, page_fault1 and pipe1,
 as processes pinned to CPUs, for as many seconds after the same warm-up. They take turns, and who comes first
-in a pair is chance. The ratio is of bigiron's operations a second to will-it-scale's: below 1 where our harness
-costs.
+in a pair is chance. The ratio is of bigiron's operations a second to will-it-scale's: below 1 where our
+harness costs.
 
     benchmarks/harness.py [WILL-IT-SCALE [PAIRS]]
 
