@@ -160,20 +160,27 @@ void report_operation(const char *state, const long *values)
 	}
 }
 
-void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
-		      unsigned long cost_of_a_call_ns)
+static void print_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted)
 {
 	const char *separator = "";
 
+	for (unsigned long i = 0; i < number; i++) {
+		if (absent[i] != wanted)
+			continue;
+		fputs(separator, out);
+		json_string(out, names[i]);
+		separator = ",";
+	}
+}
+
+void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
+		      unsigned long cost_of_a_call_ns)
+{
 	WITH_PAYLOAD("functions", out) {
-		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"absent\":[", lost, cost_of_a_call_ns);
-		for (unsigned long i = 0; i < number; i++) {
-			if (!absent[i])
-				continue;
-			fputs(separator, out);
-			json_string(out, names[i]);
-			separator = ",";
-		}
+		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"roots\":[", lost, cost_of_a_call_ns);
+		print_names(out, names, absent, number, 0);
+		fprintf(out, "],\"absent\":[");
+		print_names(out, names, absent, number, 1);
 		fprintf(out, "]}");
 	}
 }

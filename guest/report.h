@@ -27,8 +27,8 @@ void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned lo
  * grace periods waited for, normal and expedited. What is negative is not known.
  */
 void report_operation(const char *state, const long *values);
-/* Of a trace: which of the functions the kernel lacks, how many events were lost, what a traced call takes longer. */
-void report_functions(char *const *names, const int *absent, unsigned long number, unsigned long lost,
+/* Of a trace: below which functions it is, which of them the kernel lacks (`absent`: 1), how many events were lost, what a traced call takes longer. */
+void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
 		      unsigned long cost_of_a_call_ns);
 /* The text of a file. Returns 0, or 1 after reporting the error. */
 int report_file(const char *path);

@@ -92,8 +92,8 @@ static int trace_named(const struct job *job)
 
 	tracing_write("set_graph_function", "");
 	for (unsigned long i = 0; i < job->nr_functions; i++) {
-		absent[i] = append_function("set_graph_function", job->functions[i]);
-		nr_absent += !!absent[i];
+		absent[i] = !!append_function("set_graph_function", job->functions[i]);
+		nr_absent += absent[i];
 	}
 	if (nr_absent == job->nr_functions)
 		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
@@ -191,12 +191,15 @@ unsigned long tracing_lost(int cpu)
 
 int functions_end(const struct job *job)
 {
+	const char *const *names = (const char *const *)job->functions;
+	int number = job->nr_functions, failed;
 	unsigned long lost = 0;
-	int failed;
 
 	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
 		lost += tracing_lost(cpu);
-	report_functions(job->functions, absent, job->nr_functions, lost, cost_of_a_call_ns);
+	if (job->choose_functions)
+		names = choice_roots(&number);
+	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	tracing_write("current_tracer", "nop");
 	return failed;

@@ -4,6 +4,9 @@ By the kernel's function graph tracer in the guest. In a VM the times are VM tim
 as long as it waits.
 """
 
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
 import polars as pl
 
 from bigiron.errors import MachineError
@@ -42,11 +45,12 @@ def _collect(raw: Raw) -> Table:
     ]
     if not said or not traces:
         raise MachineError("the agent reported no trace of functions")
+    facts = said[-1]
     rows = [
         (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
         for call in calls(traces[-1])
+        if _is_below(facts["roots"], call.path, call.function)
     ]
-    facts = said[-1]
     return Table(
         pl.DataFrame(rows, schema=SCHEMA, orient="row"),
         {
@@ -56,6 +60,21 @@ def _collect(raw: Raw) -> Table:
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
     )
+
+
+def _is_below(roots: Sequence[str], path: str, function: str) -> bool:
+    """Whether it was called from what was to be traced.
+
+    A task that enters one of the roots while tracing is off is taken to be below it until it enters one again:
+    the kernel's trace_graph_entry() remembers the root before it finds that it cannot write.
+
+    >>> _is_below(["__x64_sys_*"], "__x64_sys_read;vfs_read", "schedule")
+    True
+    >>> _is_below(["__x64_sys_*"], "", "schedule")
+    False
+    """
+    root = path.partition(";")[0] or function
+    return any(fnmatchcase(root, pattern) for pattern in roots)
 
 
 PROBE = Probe(
