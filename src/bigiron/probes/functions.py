@@ -65,8 +65,8 @@ def _collect(raw: Raw) -> Table:
 def _is_below(roots: Sequence[str], path: str, function: str) -> bool:
     """Whether it was called from what was to be traced.
 
-    A task that enters one of the roots while tracing is off is taken to be below it until it enters one again:
-    the kernel's trace_graph_entry() remembers the root before it finds that it cannot write.
+    A task that enters a root while tracing is off is taken to be below it until it enters one again: the
+    kernel's trace_graph_entry() remembers the root before it finds that it cannot write.
 
     >>> _is_below(["__x64_sys_*"], "__x64_sys_read;vfs_read", "schedule")
     True
