@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../bpf/stacks_maps.h"
+
+#define MAX_OBJECTS 256
 
 /* An address of a call, and the symbol at or before it. */
 struct wanted {
@@ -121,45 +124,154 @@ char *names_kernel_path(const uint64_t *addresses, int number)
 	return join(names, number);
 }
 
-/* The symbols of one program: all tasks of a workload run the same. */
-static struct {
-	uint32_t tgid;
-	int fd;
+/* A program or library, and its table of symbols. */
+struct object {
+	dev_t device;
+	ino_t inode;
 	Elf *elf;
-	Elf_Scn *symbols;
+	Elf_Scn *symbols; /* NULL: it has none */
 	GElf_Shdr header;
-} program = { .fd = -1 };
+};
 
-static void open_program(uint32_t tgid)
+static struct object *objects[MAX_OBJECTS];
+static int nr_objects;
+
+/* The executable parts of a process's memory that come from files. All tasks of a workload have the same. */
+static struct part {
+	uint64_t start, end, offset;
+	struct object *object;
+} parts[MAX_OBJECTS];
+static int nr_parts;
+static uint32_t process;
+
+/* Names that were looked for in it lately: most stacks go through the same few functions. */
+static struct {
+	uint64_t address;
+	const char *name;
+} known[1024];
+
+/* What is linked statically is in the full table; of a stripped library the dynamic one is left. */
+static void find_symbols(struct object *object)
 {
-	char path[40];
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
 
-	if (program.tgid == tgid)
-		return;
-	elf_end(program.elf);
-	close(program.fd);
-	program.tgid = tgid;
-	program.symbols = NULL;
-	snprintf(path, sizeof(path), "/proc/%u/exe", tgid);
-	program.fd = open(path, O_RDONLY | O_CLOEXEC);
-	elf_version(EV_CURRENT);
-	program.elf = elf_begin(program.fd, ELF_C_READ, NULL);
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(program.elf, section));)
-		if (gelf_getshdr(section, &program.header) && program.header.sh_type == SHT_SYMTAB) {
-			program.symbols = section;
-			return;
+	while ((section = elf_nextscn(object->elf, section))) {
+		if (!gelf_getshdr(section, &header))
+			continue;
+		if (header.sh_type == SHT_SYMTAB || (header.sh_type == SHT_DYNSYM && !object->symbols)) {
+			object->symbols = section;
+			object->header = header;
 		}
+		if (header.sh_type == SHT_SYMTAB)
+			return;
+	}
 }
 
-static const char *user_name(uint64_t address)
+/* By the link that the kernel keeps to a part's file, whatever has become of its name. */
+static struct object *open_object(const char *link)
 {
-	Elf_Data *data = program.symbols ? elf_getdata(program.symbols, NULL) : NULL;
+	struct stat file;
+	struct object *object;
+	int fd = open(link, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &file) || nr_objects == MAX_OBJECTS) {
+		close(fd);
+		return NULL;
+	}
+	for (int i = 0; i < nr_objects; i++) {
+		if (objects[i]->device == file.st_dev && objects[i]->inode == file.st_ino) {
+			close(fd);
+			return objects[i];
+		}
+	}
+	elf_version(EV_CURRENT);
+	object = calloc(1, sizeof(*object));
+	if (!object)
+		abort();
+	*object = (struct object){ .device = file.st_dev, .inode = file.st_ino };
+	object->elf = elf_begin(fd, ELF_C_READ, NULL);
+	find_symbols(object);
+	return objects[nr_objects++] = object;
+}
+
+static void open_process(uint32_t tgid)
+{
+	char path[64], line[512], access[5];
+	unsigned long long start, end, offset;
+	unsigned long inode;
+	FILE *maps;
+
+	if (process == tgid)
+		return;
+	process = tgid;
+	nr_parts = 0;
+	memset(known, 0, sizeof(known));
+	snprintf(path, sizeof(path), "/proc/%u/maps", tgid);
+	maps = fopen(path, "re");
+	while (maps && nr_parts < MAX_OBJECTS && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%llx-%llx %4s %llx %*s %lu", &start, &end, access, &offset, &inode) != 5 ||
+		    access[2] != 'x' || !inode)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", tgid, start, end);
+		parts[nr_parts++] = (struct part){ start, end, offset, open_object(path) };
+	}
+	if (maps)
+		fclose(maps);
+}
+
+/* Where an address of memory is in the object, as its symbols count. Returns 0, or -1 for nowhere. */
+static int in_object(const struct part *part, uint64_t address, uint64_t *found)
+{
+	uint64_t offset = address - part->start + part->offset;
+	GElf_Phdr header;
+	size_t number;
+
+	if (!part->object || elf_getphdrnum(part->object->elf, &number))
+		return -1;
+	for (size_t i = 0; i < number; i++) {
+		if (gelf_getphdr(part->object->elf, i, &header) && header.p_type == PT_LOAD &&
+		    offset - header.p_offset < header.p_filesz) {
+			*found = offset - header.p_offset + header.p_vaddr;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+static const char *symbol_at(const struct object *object, uint64_t address)
+{
+	Elf_Data *data = object->symbols ? elf_getdata(object->symbols, NULL) : NULL;
 	GElf_Sym symbol;
 
 	for (int i = 0; data && gelf_getsym(data, i, &symbol); i++)
 		if (GELF_ST_TYPE(symbol.st_info) == STT_FUNC && address - symbol.st_value < symbol.st_size)
-			return elf_strptr(program.elf, program.header.sh_link, symbol.st_name);
-	return "[unknown]";
+			return elf_strptr(object->elf, object->header.sh_link, symbol.st_name);
+	return NULL;
+}
+
+static const char *look_for(uint64_t address)
+{
+	const char *name = NULL;
+	uint64_t found;
+
+	for (int i = 0; i < nr_parts && !name; i++)
+		if (address - parts[i].start < parts[i].end - parts[i].start && !in_object(&parts[i], address, &found))
+			name = symbol_at(parts[i].object, found);
+	return name ? name : "[unknown]";
+}
+
+static const char *user_name(uint64_t address)
+{
+	size_t place = address % (sizeof(known) / sizeof(*known));
+
+	if (!known[place].name || known[place].address != address) {
+		known[place].address = address;
+		known[place].name = look_for(address);
+	}
+	return known[place].name;
 }
 
 char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number)
@@ -167,7 +279,7 @@ char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number)
 	const char *names[MOST_FRAMES];
 
 	if (number)
-		open_program(tgid);
+		open_process(tgid);
 	for (int i = 0; i < number; i++)
 		names[i] = user_name(addresses[i] - !!i);
 	return join(names, number);

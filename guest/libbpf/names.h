@@ -14,7 +14,7 @@ int names_find_kernel(void);
 
 /* The path that a stack's return addresses (innermost first) tell, outermost function first, ";" between them. */
 char *names_kernel_path(const uint64_t *addresses, int number);
-/* Functions of the process's program; of what is not in it, "[unknown]". */
+/* Functions of the process's program and libraries, while it lives; "[unknown]" where they have no symbol. */
 char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number);
 
 #endif
