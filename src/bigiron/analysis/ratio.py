@@ -10,22 +10,22 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A ratio of means, and the interval that holds it with a confidence of 95 %."""
+class Estimate:
+    """A figure of noisy measurements, and the interval that holds it with a stated confidence."""
 
     value: float
     low: float
     high: float
 
 
-def ratio_of_means(ours: Sequence[float], base: Sequence[float]) -> Ratio:
+def ratio_of_means(ours: Sequence[float], base: Sequence[float]) -> Estimate:
     """By the bootstrap: what the ratio would have been, had each repetition come as often as chance has it.
 
     Percentile intervals: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. The same
     measurements always give the same interval.
 
     >>> ratio_of_means([1.0, 1.1, 0.9], [2.0, 2.0, 2.0])
-    Ratio(value=0.5, low=0.45, high=0.55)
+    Estimate(value=0.5, low=0.45, high=0.55)
     """
     chance = random.Random(0)
     ratios = sorted(
@@ -33,4 +33,4 @@ def ratio_of_means(ours: Sequence[float], base: Sequence[float]) -> Ratio:
         for _ in range(_RESAMPLES)
     )
     outside = round(_RESAMPLES * (1 - _CONFIDENCE) / 2)
-    return Ratio(fmean(ours) / fmean(base), ratios[outside], ratios[-1 - outside])
+    return Estimate(fmean(ours) / fmean(base), ratios[outside], ratios[-1 - outside])

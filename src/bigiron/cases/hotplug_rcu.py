@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 import polars as pl
 
-from bigiron.analysis.ratio import Ratio, ratio_of_means
+from bigiron.analysis.ratio import Estimate, ratio_of_means
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study
@@ -90,7 +90,7 @@ def _figures(state: str, scenarios: dict[str, Scenario], study: Study, published
     return figures
 
 
-def _decrease(ratio: Ratio) -> str:
+def _decrease(ratio: Estimate) -> str:
     less = [100 * (1 - share) for share in (ratio.value, ratio.high, ratio.low)]
     return f"{less[0]:.1f} % less ({less[1]:.1f} to {less[2]:.1f})"
 
