@@ -4,7 +4,8 @@ A repetition is one cell, and counts once: the samples inside it share its boot 
 nothing about what the next boot would give.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Literal, TypeAlias
 
@@ -35,3 +36,22 @@ class Repetitions:
     def median(self) -> float:
         """Of the repetitions."""
         return median(self.values)
+
+    @property
+    def point(self) -> tuple[int, int]:
+        """CPUs and tasks."""
+        return self.cpus, self.tasks
+
+    @property
+    def has_ratios(self) -> bool:
+        """Whether all values are above zero, as those must be whose ratios mean something."""
+        return all(value > 0 for value in self.values)
+
+    def only(self, numbers: Collection[int]) -> "Repetitions":
+        """Those of some numbers."""
+        kept = [
+            (number, samples)
+            for number, samples in zip(self.numbers, self.samples, strict=True)
+            if number in numbers
+        ]
+        return replace(self, numbers=tuple(n for n, _ in kept), samples=tuple(samples for _, samples in kept))
