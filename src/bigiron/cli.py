@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from typer.exceptions import TyperException
 import bigiron
 from bigiron import cases, kernels, workloads
 from bigiron.analysis import conflicts
+from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
@@ -26,11 +28,12 @@ from bigiron.report import growth as growth_report
 from bigiron.report import locks as locks_report
 from bigiron.report import operations as operations_report
 from bigiron.report import simulation as simulation_report
+from bigiron.report import verdict as verdict_report
 from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
 from bigiron.report.progress import ProgressBar
+from bigiron.study import deciding, simulated, store
 from bigiron.study import run as runner
-from bigiron.study import simulated, store
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
@@ -102,6 +105,7 @@ class Compared(StrEnum):
     functions = "functions"
     blocked = "blocked"
     efficiency = "efficiency"
+    throughput = "throughput"
 
 
 class Stacked(StrEnum):
@@ -331,13 +335,28 @@ def run(
     set_sweep: Annotated[
         list[str] | None, typer.Option(help="PATH=V1,V2: a variant for each value of a setting; repeat")
     ] = None,
-    reps: Annotated[int, typer.Option(help="repetitions of every cell")] = 1,
-    probe: Annotated[
-        str,
+    reps: Annotated[
+        int | None, typer.Option(help="repetitions of every cell  [default: 1; 8 with --until-decided]")
+    ] = None,
+    until_decided: Annotated[
+        bool,
         typer.Option(
-            help="what to record: conflicts,locks,work,functions,blocked,operations,efficiency,throughput"
+            "--until-decided", help="add repetitions until it is known whether throughput differs or not"
         ),
-    ] = ("conflicts"),
+    ] = False,
+    tolerance: Annotated[
+        float | None, typer.Option(help="a change that does not matter  [default: 0.02, which is 2 %]")
+    ] = None,
+    max_time: Annotated[
+        int | None, typer.Option(min=1, help="seconds after which --until-decided adds nothing more")
+    ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            help="what to record: conflicts,locks,work,functions,blocked,operations,efficiency,throughput  "
+            "[default: conflicts; on a real machine throughput]"
+        ),
+    ] = None,
     scope: Annotated[
         Scope, typer.Option(help="conflicts in the kernel's memory, or the tasks' too")
     ] = Scope.kernel,
@@ -369,8 +388,8 @@ def run(
     """
     given = Path(workload) if workload else None
     if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        if kernel or workload_file:
-            raise UserError(f"{given} says which kernels and workload to use: change them there")
+        if kernel or workload_file or tolerance is not None:
+            raise UserError(f"{given} says which kernels, workload and tolerance to use: change them there")
         file = given if given.suffix == ".toml" else given / "study.toml"
         spec = specs.read(file)
         output = output or (given if given.is_dir() else None)
@@ -389,13 +408,14 @@ def run(
             workload_file=str(workload_file) if workload_file else "",
             mode=mode.value,
             arch=arch,
-            probes=_words(probe),
+            probes=_words(probe or ("conflicts" if machine is MachineKind.vm else "throughput")),
             machine=machine.value,
             allow_hotplug=allow_hotplug,
             cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
             topology=str(shape),
-            repetitions=reps,
+            repetitions=reps or (FIRST_LOOK if until_decided else 1),
+            tolerance=TOLERANCE if tolerance is None else tolerance,
             operations=operations,
             scope=scope.value,
             cpus_to_cycle=cpus_to_cycle,
@@ -415,7 +435,9 @@ def run(
         )
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
-    _run(spec, output, jobs)
+    if until_decided != (max_time is not None):
+        raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
+    _run(spec, output, jobs, max_time)
 
 
 @app.command()
@@ -498,25 +520,39 @@ def case(
     print(f"\nThe report is {folder / 'report.md'}")
 
 
-def _run(spec: Spec, output: Path, jobs: int) -> None:
+def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None) -> None:
+    """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
+    until = monotonic() + (max_time_s or 0)
     workload = programs = None
     if spec.machine == "simulated":
         spec = simulated.resolve(spec)
     else:
         spec, workload = specs.resolve(spec)
         programs = runner.prepare(spec, workload)
+    if max_time_s:
+        deciding.refuse_undecidable(spec)
     study = store.create(output, spec, workload)
     missing = runner.missing(study)
-    if not missing:
+    if not missing and not max_time_s:
         print(f"every cell of {output} is measured: see `bigiron compare {output}`")
         return
+    jobs, undecided = jobs or runner.default_jobs(spec), 0
     try:
         with ProgressBar(missing) as bar:
-            records = runner.run(study, programs, jobs or runner.default_jobs(spec), bar)
+            if max_time_s and programs:
+                records, undecided = deciding.run(study, programs, jobs, bar, until)
+            else:
+                records = runner.run(study, programs, jobs, bar)
     except KeyboardInterrupt:
         raise typer.Exit(_complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     failures = [record.failure for record in records if record.failure]
-    print(f"{len(records) - len(failures)} of {len(records)} cells measured: see `bigiron compare {output}`")
+    decided = ""
+    if max_time_s:
+        decided = f", {undecided} comparisons undecided" if undecided else ", every comparison decided"
+    print(
+        f"{len(records) - len(failures)} of {len(records)} cells measured{decided}: "
+        f"see `bigiron compare {output}`"
+    )
     if failures:
         raise typer.Exit(3 if any(failure.kind == "machine" for failure in failures) else 2)
 
@@ -529,15 +565,31 @@ def compare(
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
-    probe: Annotated[Compared, typer.Option(help="what to compare")] = Compared.conflicts,
+    probe: Annotated[
+        Compared | None,
+        typer.Option(help="what to compare; conflicts if they were recorded, else what was"),
+    ] = None,
     paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="of throughput: a change that does not matter; the study's unless given"),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="of throughput: one metric; all unless given")] = None,
 ) -> None:
     """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
+
+    Throughput, which has noise, gets a verdict: changed, unchanged or undecided.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     contexts = _contexts(context)
-    if store.open_study(study).spec.machine == "simulated":
+    spec = store.open_study(study).spec
+    probe = probe or _recorded(spec)
+    if probe is Compared.throughput:
+        verdicts = verdict_report.compare_study(store.open_study(study), base, tolerance, metric)
+        print(verdict_report.FORMATS[format.value](verdicts), end="")
+        return
+    if spec.machine == "simulated":
         figures = simulation_report.compare_study(store.open_study(study))
         print(simulation_report.FORMATS[format.value](figures), end="")
         return
@@ -705,6 +757,12 @@ def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] =
     )
     if not diagnosis.can_run(checks):
         raise UserError("this machine cannot run bigiron yet: see above")
+
+
+def _recorded(spec: Spec) -> Compared:
+    """What a study is about, where nobody says what to compare."""
+    recorded = [Compared(name) for name in spec.probes if name in set(Compared)]
+    return Compared.conflicts if Compared.conflicts in recorded or not recorded else recorded[0]
 
 
 def _print(list: Listing, format: ListFormat) -> None:

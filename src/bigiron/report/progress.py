@@ -61,6 +61,12 @@ class ProgressBar:
             f"bigiron: {escape(str(cell))}: {escape(record.failure.reason)}", soft_wrap=True
         )
 
+    def added(self, cells: list[Cell], why: str) -> None:
+        """More cells are to be measured than there were."""
+        total = self._bar.tasks[0].total or 0
+        self._bar.update(self._task, total=total + len(cells))
+        self._bar.console.print(escape(why), soft_wrap=True)
+
     def _update(self) -> None:
         running = "; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items()))
         self._bar.update(self._task, running=escape(running))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bigiron.study.spec import Spec, Variant, slug, tasks_at
+from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,11 @@ class Cell:
         """For instance `debian-6.1-8cpus-8tasks-r1`."""
         return f"{slug(self.variant.name)}-{self.cpus}cpus-{self.tasks}tasks-r{self.repetition}"
 
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """What the cells that are compared with each other have in common: they run one after the other."""
+        return self.repetition, self.cpus, self.tasks
+
     def __str__(self) -> str:
         plural = "s" if self.tasks > 1 else ""
         tasks = "" if self.tasks == self.cpus else f", {self.tasks} task{plural}"
@@ -28,10 +33,11 @@ class Cell:
 
 def cells(spec: Spec) -> list[Cell]:
     """All cells: whole rounds of repetitions, small machines first, variants side by side."""
+    at = {point: repetitions_at(spec, *point) for point in points(spec)}
     return [
-        Cell(variant, cpus, tasks, repetition)
-        for repetition in range(1, spec.repetitions + 1)
-        for cpus in spec.cpus
-        for tasks in tasks_at(spec, cpus)
+        Cell(variant, *point, repetition)
+        for repetition in range(1, max(at.values(), default=0) + 1)
+        for point, repetitions in at.items()
+        if repetition <= repetitions
         for variant in spec.variant
     ]

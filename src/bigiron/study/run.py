@@ -1,10 +1,12 @@
 """Running a study: every cell that is missing or failed, several machines side by side."""
 
+import math
 import os
 import platform
 import random
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from time import monotonic
 from typing import Protocol, TypeAlias
 
 import bigiron
@@ -38,6 +41,7 @@ class Progress(Protocol):
     def started(self, cell: Cell) -> None: ...
     def stage(self, cell: Cell, stage: str) -> None: ...
     def ended(self, cell: Cell, record: CellRecord) -> None: ...
+    def added(self, cells: list[Cell], why: str) -> None: ...
 
 
 def missing(study: Study) -> list[Cell]:
@@ -49,7 +53,7 @@ def missing(study: Study) -> list[Cell]:
     cells = [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
     if not _measures_time(study.spec):
         return cells
-    blocks = groupby(cells, key=lambda cell: (cell.repetition, cell.cpus, cell.tasks))
+    blocks = groupby(cells, key=lambda cell: cell.block)
     return [cell for block, mixed in blocks for cell in _shuffled(list(mixed), str(block))]
 
 
@@ -108,6 +112,14 @@ def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
     """
+    with study.writing():
+        return measure_missing(study, programs, jobs, progress)
+
+
+def measure_missing(
+    study: Study, programs: Programs | None, jobs: int, progress: Progress, until: float = math.inf
+) -> list[CellRecord]:
+    """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
     stop = threading.Event()
 
     def measure(cell: Cell) -> CellRecord:
@@ -117,12 +129,17 @@ def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) 
         return _measure(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
 
     records = []
-    with study.writing(), ThreadPoolExecutor(jobs) as pool:
-        running: dict[Future[CellRecord], Cell] = {
-            pool.submit(measure, cell): cell for cell in missing(study)
-        }
+    waiting, begun = deque(missing(study)), None
+    with ThreadPoolExecutor(jobs) as pool:
+        running: dict[Future[CellRecord], Cell] = {}
         try:
-            while running:
+            while waiting or running:
+                while waiting and len(running) < jobs and (waiting[0].block == begun or monotonic() < until):
+                    cell = waiting.popleft()
+                    begun = cell.block
+                    running[pool.submit(measure, cell)] = cell
+                if not running:
+                    break
                 # With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
                 for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
                     records.append(future.result())

@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 from bigiron import kernels, probes, workloads
+from bigiron.analysis import verdict
+from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
 from bigiron.machines import host, topology
 from bigiron.machines.architecture import architecture
@@ -19,6 +21,7 @@ from bigiron.workloads import Workload
 FORMAT = 1
 MOST_CPUS = 1024  # the agent pins with a cpu_set_t
 _CPUS = (8,)
+MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
 _FUNCTION = re.compile(r"[\w.*?]{1,200}")
@@ -78,6 +81,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     repetitions: int = 1
+    look: list[Look] = []
+    """Repetitions that were added since, where something was undecided; each has more than the one before."""
+    tolerance: float = verdict.TOLERANCE
+    """A relative change of a time or a throughput up to which it counts as unchanged."""
     operations: int = 500
     """That each task does while it is recorded."""
     scope: Literal["kernel", "user"] = "kernel"
@@ -101,6 +108,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     deadline_s: int = 0
     """For a cell; 0: by its CPUs."""
     variant: list[Variant]
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether the variants of each repetition ran beside each other, in random order."""
+        return self.machine in ("vm", "host")
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether it measures something that has noise, and more or less of which is better."""
+        return "throughput" in self.probes
 
 
 def read(path: Path) -> Spec:
@@ -138,7 +155,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
         shape.at(cpus)
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, 64 * MOST_CPUS)
-    _checked("repetitions", [spec.repetitions], 1000)
+    _check_repetitions(spec)
     _checked("operations", [spec.operations], 1 << 30)
     if spec.memory_mib:
         _checked("memory_mib", [spec.memory_mib], 1 << 30, least=LEAST_MEMORY_MIB)
@@ -197,6 +214,14 @@ def _on_host(spec: Spec) -> Spec:
     return msgspec.structs.replace(spec, cpus=[host.cpus()], arch=platform.machine())
 
 
+def _check_repetitions(spec: Spec) -> None:
+    most = _checked("repetitions", [spec.repetitions], MOST_REPETITIONS)[0]
+    for look in spec.look:
+        most = _checked("look.repetitions", [look.repetitions], MOST_REPETITIONS, least=most + 1)[0]
+    if not 0 < spec.tolerance < 1:
+        raise UserError(f"tolerance = {spec.tolerance}: use a share between 0 and 1, 0.02 for 2 %")
+
+
 def _check_functions(spec: Spec) -> None:
     if ("functions" in spec.probes) != bool(spec.functions):
         raise UserError(
@@ -242,6 +267,21 @@ def _for_rounds(spec: Spec, workload: Workload) -> Spec:
 def tasks_at(spec: Spec, cpus: int) -> list[int]:
     """The numbers of tasks to run on so many CPUs: one a CPU unless the study says otherwise."""
     return [cpus] if spec.tasks == "all" else list(spec.tasks)
+
+
+def points(spec: Spec) -> list[tuple[int, int]]:
+    """CPUs and tasks of all cells: small machines first."""
+    return [(cpus, tasks) for cpus in spec.cpus for tasks in tasks_at(spec, cpus)]
+
+
+def looks(spec: Spec) -> list[Look]:
+    """After how many repetitions its comparisons are judged, and where: the first time everywhere."""
+    return [Look(spec.repetitions, points(spec)), *spec.look]
+
+
+def repetitions_at(spec: Spec, cpus: int, tasks: int) -> int:
+    """How many repetitions so many CPUs and tasks have."""
+    return max(look.repetitions for look in looks(spec) if (cpus, tasks) in look.points)
 
 
 def slug(name: str) -> str:

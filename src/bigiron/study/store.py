@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
+from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
 from bigiron.machines import files
 from bigiron.probes import Table
@@ -211,6 +212,12 @@ class Study:
                 shutil.rmtree(dead)
             yield
 
+    def look_at(self, looks: list[Look]) -> None:
+        """Ask for other looks than it had, for more repetitions; those that may write call it (`writing`)."""
+        self.spec = msgspec.structs.replace(self.spec, look=looks)
+        with _naming(self.folder):
+            _write(self.folder, self.spec)
+
     @property
     def _cells(self) -> Path:
         return self.folder / "cells"
@@ -239,9 +246,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
             shutil.copyfile(workload.source, folder / "workload.c")
         else:
             (folder / "machine.toml").write_text(files.text(spec.simulation.machine), encoding="utf-8")
-        temporary = folder / ".study.toml"
-        temporary.write_bytes(msgspec.toml.encode(spec))
-        temporary.rename(folder / "study.toml")
+        _write(folder, spec)
     return Study(folder, spec)
 
 
@@ -255,6 +260,16 @@ def open_study(path: str | Path) -> Study:
     if not (folder / "study.toml").is_file():
         raise UserError(f"{folder} is not a study: it has no study.toml")
     return Study(folder, study_spec.read(folder / "study.toml"))
+
+
+def _write(folder: Path, spec: Spec) -> None:
+    """study.toml, whole or as it was."""
+    temporary = folder / ".study.toml"
+    with temporary.open("wb") as file:
+        file.write(msgspec.toml.encode(spec))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(folder / "study.toml")
 
 
 @contextmanager
@@ -272,7 +287,7 @@ def _first_difference(one: Spec, other: Spec) -> str:
         old, new = getattr(one, field.name), getattr(other, field.name)
         if old != new and field.name == "variant":
             return _first_difference_of_variants(old, new)
-        if old != new and field.name != "workload_file":
+        if old != new and field.name not in ("workload_file", "look"):
             return f"{field.name} = {old}, not {new}"
     return ""
 

@@ -1,0 +1,120 @@
+"""What a study measured with noise: its metrics, and how its variants compare in them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from bigiron.analysis import verdict
+from bigiron.analysis.repetitions import Better, Repetitions
+from bigiron.analysis.verdict import Comparison
+from bigiron.errors import UserError
+from bigiron.study.plan import Cell
+from bigiron.study.spec import looks
+from bigiron.study.store import CellRecord, Study
+
+TABLES = ("throughput", "metrics", "simulation")
+"""Those that have metrics, any of them."""
+
+_THROUGHPUT = "throughput"
+_OPERATIONS = "operations/s"
+
+
+@dataclass(frozen=True)
+class _Metric:
+    name: str
+    unit: str
+    better: Better
+
+
+def metrics(study: Study) -> list[Repetitions]:
+    """Every metric of every variant at all CPUs and tasks, in the plan's order. UserError for none."""
+    gathered: dict[tuple[_Metric, str, int, int], dict[int, tuple[float, ...]]] = {}
+    cell_of: dict[str, tuple[_Metric, CellRecord]] = {}
+    for record in filter(lambda record: record.measured, study.records()):
+        for metric, samples in _of_cell(study, record):
+            known, first = cell_of.setdefault(metric.name, (metric, record))
+            if known != metric:
+                raise UserError(_mixed(known, first, metric, record))
+            cells = gathered.setdefault((metric, record.variant, record.cpus, record.tasks), {})
+            cells[record.repetition] = samples
+    if not gathered:
+        raise UserError(f"no cell of {study.folder} has a throughput: run it with --probe throughput")
+    order = [variant.name for variant in study.spec.variant]
+    return [
+        Repetitions(
+            variant, cpus, tasks, metric.name, metric.unit, metric.better, tuple(cells), tuple(cells.values())
+        )
+        for (metric, variant, cpus, tasks), cells in sorted(
+            gathered.items(), key=lambda one: (one[0][0].name, one[0][2], one[0][3], order.index(one[0][1]))
+        )
+    ]
+
+
+def _of_cell(study: Study, record: CellRecord) -> Iterator[tuple[_Metric, tuple[float, ...]]]:
+    """Each metric of a cell, with its samples."""
+    if "throughput" in record.tables:
+        tasks = study.table(record, "throughput").group_by("sample", maintain_order=True)
+        sums = tasks.agg(pl.col("operations").sum(), pl.col("nanoseconds").first())
+        rates = sums.select(pl.col("operations") * 1e9 / pl.col("nanoseconds")).to_series()
+        yield _Metric(_THROUGHPUT, _OPERATIONS, "more"), tuple(rates)
+    if "metrics" in record.tables:
+        rows = study.table(record, "metrics").sort("sample")
+        for (name, unit, better), samples in rows.group_by("metric", "unit", "better", maintain_order=True):
+            metric = _Metric(str(name), str(unit), "less" if better == "less" else "more")
+            yield metric, tuple(samples["value"])
+    if "simulation" in record.tables:
+        figure = study.table(record, "simulation").filter(figure=_THROUGHPUT)
+        if figure.height:
+            yield _Metric(_THROUGHPUT, figure["unit"][0], "more"), tuple(figure["value"])
+
+
+def _mixed(one: _Metric, first: CellRecord, other: _Metric, record: CellRecord) -> str:
+    def told(metric: _Metric) -> str:
+        return f"in {metric.unit or 'no unit'} ({metric.better} is better)"
+
+    return (
+        f"{one.name} is {told(one)} in cell {first.id} and {told(other)} in cell {record.id}: "
+        "units cannot be mixed in a study, make one for each"
+    )
+
+
+def compare(
+    study: Study, base: str | None = None, tolerance: float | None = None, metric: str | None = None
+) -> list[Comparison]:
+    """The study's variants against one of them, in all metrics or in one; none if there is but one variant.
+
+    UserError where variants have nothing in common.
+    """
+    repetitions = [one for one in metrics(study) if metric in (None, one.metric)]
+    if not repetitions:
+        names = ", ".join(dict.fromkeys(one.metric for one in metrics(study)))
+        raise UserError(f"{study.folder} has no metric {metric!r}: it has {names}")
+    chosen = study.base(base)
+    found = verdict.compare(
+        repetitions,
+        chosen,
+        looks(study.spec),
+        paired=study.spec.interleaved,
+        tolerance=study.spec.tolerance if tolerance is None else tolerance,
+        unfinished={(cell.cpus, cell.tasks) for cell in untried(study)},
+    )
+    if not found and len({one.variant for one in repetitions}) > 1:
+        raise UserError(_nothing_in_common(study, repetitions, chosen))
+    return found
+
+
+def untried(study: Study) -> list[Cell]:
+    """The cells of the plan that were neither measured nor have failed yet."""
+    return [cell for cell in study.plan() if study.record(cell) is None]
+
+
+def _nothing_in_common(study: Study, repetitions: Sequence[Repetitions], base: str) -> str:
+    for one in repetitions:
+        if not one.has_ratios:
+            return f"{one.metric} of {one.variant} has values of zero or less at {one.tasks} tasks: no ratios"
+    at: dict[str, dict[str, None]] = {}
+    for one in repetitions:
+        at.setdefault(one.variant, {})[f"{one.tasks} on {one.cpus} CPUs"] = None
+    where = "; ".join(f"{variant}: {', '.join(points)}" for variant, points in at.items())
+    return f"no variant of {study.folder} can be compared with {base}: no number of tasks is common ({where})"
