@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -234,10 +233,12 @@ static int measure_stretches(const struct job *job)
 int measure(const struct job *job)
 {
 	const struct sched_param above_the_tasks = { .sched_priority = 1 };
+	cpu_set_t usable; /* those online that this process may use */
 	int failed;
 
-	if (job->cpus && (unsigned long)get_nprocs() != job->cpus) {
-		report_error("machine", "%d CPUs came up, not %lu", get_nprocs(), job->cpus);
+	if (sched_getaffinity(0, sizeof(usable), &usable) ||
+	    (job->cpus && (unsigned long)CPU_COUNT(&usable) != job->cpus)) {
+		report_error("machine", "%d CPUs came up, not %lu", CPU_COUNT(&usable), job->cpus);
 		return MEASURE_REPORTED;
 	}
 	if (blocked_prepare(job) || start_tasks(job))
