@@ -25,6 +25,7 @@ from bigiron.report import efficiency as efficiency_report
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
+from bigiron.report import knee as knee_report
 from bigiron.report import locks as locks_report
 from bigiron.report import operations as operations_report
 from bigiron.report import simulation as simulation_report
@@ -694,6 +695,26 @@ def growth(
     counted = "simulation" if opened.spec.machine == "simulated" else probe.value
     result = growth_report.growth_study(opened, variant, at, counted, _contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")
+
+
+@app.command("knee")
+def knee_command(
+    study: Annotated[Path, typer.Argument(help="a study with several numbers of tasks; five are better")],
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    at: Annotated[
+        int | None, typer.Option(min=2, help="tasks to predict for; twice the most measured unless given")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="one metric; all unless given")] = None,
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+) -> None:
+    """Tell how throughput grows with the tasks: its knee, where variants part, and which law it follows.
+
+    Example: `bigiron knee s --at 128`
+    """
+    scaling = knee_report.knee_study(store.open_study(study), base, at, metric)
+    print(knee_report.FORMATS[format.value](scaling), end="")
 
 
 @app.command()

@@ -83,8 +83,8 @@ class Study:
 
     @property
     def time(self) -> str:
-        """What its times are: never is an emulator's time shown as a real one."""
-        return "VM time" if self.spec.machine == "vm" else "real time"
+        """What its times are: never is an emulator's or a simulator's time shown as a real one."""
+        return {"vm": "VM time", "simulated": "simulated time"}.get(self.spec.machine, "real time")
 
     def base(self, name: str | None) -> str:
         """The variant that the others are compared with: the one named, else the first."""

@@ -1,0 +1,267 @@
+"""What `bigiron knee` shows: throughput against tasks, its knee, where variants part, and its laws."""
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bigiron.analysis import knee
+from bigiron.analysis.knee import Curve, Fit, Parting
+from bigiron.analysis.predicted import number
+from bigiron.analysis.ratio import Estimate
+from bigiron.analysis.repetitions import Repetitions
+from bigiron.analysis.verdict import Comparison, Verdict
+from bigiron.errors import UserError
+from bigiron.report import listing
+from bigiron.report.listing import Listing
+from bigiron.study import metrics
+from bigiron.study.store import Study
+
+_WIDTH = 100
+_FURTHER = 2  # times the most tasks measured: what is predicted for unless asked otherwise
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A study's curves, the base's first, and where the others part from it."""
+
+    study: str
+    workload: str
+    time: str
+    base: str
+    at: int
+    curves: list[Curve]
+    partings: list[Parting]
+
+
+def knee_study(
+    study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
+) -> Scaling:
+    """Every variant's curve. UserError where no number of tasks has another to stand beside."""
+    rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
+    one_a_cpu = all(one.cpus == one.tasks for one in rates)
+    groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
+    for one in rates:
+        groups.setdefault((one.metric, None if one_a_cpu else one.cpus, one.variant), []).append(one)
+    groups = {key: group for key, group in groups.items() if len(group) > 1}
+    if not groups:
+        raise UserError(
+            f"{study.folder} has no curve: measure throughput, or a metric of which more is better, "
+            "with several numbers of tasks (--tasks 1,2,4,8)"
+        )
+    to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
+    compared = metrics.compare(study, base, metric=metric)
+    return Scaling(
+        study.name,
+        study.spec.workload,
+        study.time,
+        study.base(base),
+        to,
+        [knee.curve(group, cpus, to) for (_, cpus, _), group in groups.items()],
+        [
+            knee.parting(here, cpus)
+            for name, cpus, variant in groups
+            if (here := [one for one in compared if _is_of(one, name, cpus, variant)])
+        ],
+    )
+
+
+def _is_of(comparison: Comparison, metric: str, cpus: int | None, variant: str) -> bool:
+    ours = comparison.ours
+    return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)
+
+
+def text(scaling: Scaling) -> str:
+    """For a terminal or a mail."""
+    parts = []
+    for heading, curves, cells in _tables(scaling):
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        table = [
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells
+        ]
+        parts.append("\n".join([*textwrap.wrap(heading, _WIDTH), "", *table]))
+        parts += ["\n".join(_wrapped(_told(scaling, curve))) for curve in curves]
+    partings = _wrapped([_parting(one) for one in scaling.partings])
+    return "\n\n".join([*parts, *(["\n".join(partings)] if partings else [])]) + "\n"
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    """Each line folded, further in than it begins."""
+    return [
+        folded
+        for line in lines
+        for folded in textwrap.wrap(
+            line, _WIDTH, subsequent_indent=" " * (len(line) - len(line.lstrip()) + 4)
+        )
+    ]
+
+
+def _tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]]]:
+    """The curves that belong side by side: a heading, the curves, and the cells of their table."""
+    kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
+    for metric, unit, cpus in kinds:
+        curves = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
+        on = "one CPU a task" if cpus is None else f"{cpus} CPU{'s' if cpus > 1 else ''}"
+        heading = (
+            f"{scaling.workload}, {on}: {metric}{f', {unit}' if unit else ''} ({scaling.time}), "
+            "by the number of tasks, and its share of ideal scaling"
+        )
+        tasks = sorted({point.tasks for curve in curves for point in curve.points})
+        cells = [["tasks", *(cell for curve in curves for cell in (curve.variant, "ideal"))]]
+        for count in tasks:
+            cells.append([str(count), *(cell for curve in curves for cell in _at(curve, count))])
+        yield heading, curves, cells
+
+
+def _at(curve: Curve, tasks: int) -> tuple[str, str]:
+    first = curve.points[0]
+    for point in curve.points:
+        if point.tasks == tasks:
+            share = point.throughput.value / tasks / (first.throughput.value / first.tasks)
+            return number(point.throughput.value), f"{share:.0%}"
+    return "-", ""
+
+
+def _told(scaling: Scaling, curve: Curve) -> list[str]:
+    """A curve's knee and laws in words."""
+    lines = [curve.variant, f"  knee: {_knee(curve)}"]
+    if curve.refusal:
+        lines.append(f"  no law: {curve.refusal}")
+    for fit in curve.fits:
+        values = ", ".join(f"{name} {_parameter(curve, name, one)}" for name, one in fit.parameters.items())
+        missed = ", ".join(f"{tasks}: {100 * share:+.1f}" for tasks, share in fit.residuals.items())
+        lines += [
+            f"  {fit.law}: {values}",
+            f"    misses, % at tasks: {missed}",
+            f"    {_further(scaling, fit)}",
+        ]
+    return lines
+
+
+def _knee(curve: Curve) -> str:
+    found, tasks = curve.knee, [point.tasks for point in curve.points]
+    if not found:
+        return "three numbers of tasks are the least to see one"
+    if found.tasks is None:
+        reached = f"none up to {tasks[-1]} tasks"
+    else:
+        following = tasks[tasks.index(found.tasks) + 1]
+        reached = (
+            f"{found.tasks} tasks; from there to {following} and on, tasks add less than half of the ideal"
+        )
+    if (found.low, found.high) == (found.tasks, found.tasks):
+        return reached
+    low, high = (f"past {tasks[-1]}" if end is None else str(end) for end in (found.low, found.high))
+    return f"{reached} (chance leaves {low} to {high} open)"
+
+
+def _parameter(curve: Curve, name: str, estimate: Estimate) -> str:
+    """With its unit: a time if the throughput is one a second, a share in %."""
+    factor, unit = 1.0, ""
+    if name in ("serial", "crosstalk"):
+        factor, unit = 100.0, " %"
+    elif name != "alone":
+        factor, unit = (1e9, " ns") if curve.unit.endswith("/s") else (1.0, "")
+    value, low, high = (
+        "0" if abs(end) * factor < 1e-6 else number(end * factor)
+        for end in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value}{unit} ({low} to {high})"
+
+
+def _further(scaling: Scaling, fit: Fit) -> str:
+    if fit.refusal:
+        return f"not extrapolated: {fit.refusal}"
+    found = fit.predicted[scaling.at]
+    interval = f"{number(found.low)} to {number(found.high)}"
+    return f"predicted for {scaling.at} tasks: {number(found.value)} ({interval})"
+
+
+def _parting(one: Parting) -> str:
+    on = f" on {one.cpus} CPUs" if one.cpus else ""
+    at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
+    if one.tasks is None:
+        return f"{one.variant} does not part from {one.base}{on} (by tasks, {at})"
+    return f"{one.variant} parts from {one.base} at {one.tasks} tasks{on}, and stays apart (by tasks, {at})"
+
+
+def _difference(found: Comparison) -> str:
+    """The change where there is one, else the verdict."""
+    return f"{found.ratio.value - 1:+.1%}" if found.verdict is Verdict.changed else found.verdict.value
+
+
+def markdown(scaling: Scaling) -> str:
+    """Tables as GitHub and most wikis render them."""
+    parts = []
+    for heading, curves, (head, *rows) in _tables(scaling):
+        lines = [heading, "", "| " + " | ".join(head) + " |", "|" + "--:|" * len(head)]
+        parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
+        parts += ["\n".join(_items(_told(scaling, curve))) for curve in curves]
+    partings = "\n".join(f"- {_parting(one)}" for one in scaling.partings)
+    return "\n\n".join([*parts, *([partings] if partings else [])]) + "\n"
+
+
+def _items(lines: list[str]) -> list[str]:
+    return [f"{' ' * (len(line) - len(line.lstrip()))}- {line.lstrip()}" for line in lines]
+
+
+def as_csv(scaling: Scaling) -> str:
+    """One line a curve's point (docs/schema.md)."""
+    columns = ("metric", "unit", "cpus", "variant", "tasks", "repetitions", "median", "low", "high", "knee",
+               "ratio", "verdict", *(f"{law.name}_residual" for law in knee.Law))  # fmt: skip
+    found = {
+        (one.metric, one.cpus, one.variant, tasks): comparison
+        for one in scaling.partings
+        for tasks, comparison in one.comparisons.items()
+    }
+    rows = []
+    for curve in scaling.curves:
+        residuals = {fit.law: fit.residuals for fit in curve.fits}
+        for point in curve.points:
+            here = found.get((curve.metric, curve.cpus, curve.variant, point.tasks))
+            rows.append(
+                (
+                    curve.metric, curve.unit, curve.cpus, curve.variant, point.tasks, point.repetitions,
+                    point.throughput.value, _finite(point.throughput.low), _finite(point.throughput.high),
+                    curve.knee and curve.knee.tasks, here and here.ratio.value, here and here.verdict.value,
+                    *(residuals.get(law, {}).get(point.tasks) for law in knee.Law),
+                )
+            )  # fmt: skip
+    return Listing(columns, rows).as_csv()
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def as_json(scaling: Scaling) -> str:
+    """Everything (docs/schema.md)."""
+    partings = [
+        {
+            "metric": one.metric,
+            "cpus": one.cpus,
+            "variant": one.variant,
+            "tasks": one.tasks,
+            "verdicts": {str(tasks): found.verdict.value for tasks, found in one.comparisons.items()},
+            "ratios": {str(tasks): found.ratio for tasks, found in one.comparisons.items()},
+        }
+        for one in scaling.partings
+    ]
+    document = {
+        "study": scaling.study,
+        "workload": scaling.workload,
+        "time": scaling.time,
+        "base": scaling.base,
+        "at": scaling.at,
+        "curves": scaling.curves,
+        "partings": partings,
+    }
+    return listing.as_json(document)
+
+
+FORMATS: dict[str, Callable[[Scaling], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
