@@ -302,7 +302,7 @@ def _fitted(throughput: Mapping[int, float], to: int) -> tuple[Fit, ...]:
 def _with_intervals(fitted: _Fitted, throughput: Mapping[int, float], to: int) -> Fit:
     tasks, logarithms = list(throughput), np.log(list(throughput.values()))
     residuals = logarithms - fitted.at(tasks)
-    # A parameter that is nothing cannot be told from one that is nearly nothing: the search begins further up.
+    # From nothing the search for a parameter never gets anywhere: it begins further up.
     begin = np.maximum(fitted.logarithms, _begins(fitted.kind, throughput).min(axis=0))
     again = _resampled(fitted, tasks, residuals, begin)
     parameters = [
