@@ -537,7 +537,7 @@ def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None) -> 
     if not missing and not max_time_s:
         print(f"every cell of {output} is measured: see `bigiron compare {output}`")
         return
-    jobs, undecided = jobs or runner.default_jobs(spec), 0
+    jobs, undecided = jobs or runner.default_jobs(spec), None
     try:
         with ProgressBar(missing) as bar:
             if max_time_s and programs:
@@ -547,15 +547,19 @@ def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None) -> 
     except KeyboardInterrupt:
         raise typer.Exit(_complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     failures = [record.failure for record in records if record.failure]
-    decided = ""
-    if max_time_s:
-        decided = f", {undecided} comparisons undecided" if undecided else ", every comparison decided"
     print(
-        f"{len(records) - len(failures)} of {len(records)} cells measured{decided}: "
+        f"{len(records) - len(failures)} of {len(records)} cells measured{_decided(undecided)}: "
         f"see `bigiron compare {output}`"
     )
     if failures:
         raise typer.Exit(3 if any(failure.kind == "machine" for failure in failures) else 2)
+
+
+def _decided(undecided: int | None) -> str:
+    if undecided is None:
+        return ""
+    plural = "" if undecided == 1 else "s"
+    return f", {undecided} comparison{plural} undecided" if undecided else ", every comparison decided"
 
 
 @app.command()

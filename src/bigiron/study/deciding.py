@@ -11,7 +11,7 @@ from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.study.metrics import compare, untried
 from bigiron.study.run import Programs, Progress, measure_missing
-from bigiron.study.spec import MOST_REPETITIONS, Spec, looks
+from bigiron.study.spec import MOST_REPETITIONS, Spec, looks, points
 from bigiron.study.store import CellRecord, Study
 
 
@@ -26,11 +26,12 @@ def refuse_undecidable(spec: Spec) -> None:
 
 
 def run(
-    study: Study, programs: Programs, jobs: int, progress: Progress, until: float
-) -> tuple[list[CellRecord], int]:
-    """Measure what is missing, and more where something is undecided: the records, and what still is.
+    study: Study, programs: Programs | None, jobs: int, progress: Progress, until: float
+) -> tuple[list[CellRecord], int | None]:
+    """Measure what is missing, and more where something is undecided: the records, and how much still is.
 
-    No block is begun after `until`, by the monotonic clock. Cells that fail end it: more of them would too.
+    No block is begun after `until`, by the monotonic clock. Cells that fail end it, as more of them would
+    fail too: then what is undecided is not known.
     """
     records: list[CellRecord] = []
     with study.writing():
@@ -38,17 +39,18 @@ def run(
             records += measure_missing(study, programs, jobs, progress, until)
             if untried(study):
                 _end_look_here(study)
-                break
+                return records, len(_undecided(study))
+            if any(record.failure for record in records):
+                return records, None
             undecided = _undecided(study)
-            if not undecided or any(record.failure for record in records):
-                break
-            if not _look_again(study, undecided, progress):
-                break
-    return records, len(_undecided(study))
+            if not undecided or not _look_again(study, undecided, progress):
+                return records, len(undecided)
 
 
 def _undecided(study: Study) -> list[tuple[int, int]]:
     """CPUs and tasks of each comparison that is."""
+    if untried(study):
+        return [point for point in points(study.spec) for _ in study.spec.variant[1:]]
     return [found.ours.point for found in compare(study) if found.verdict is Verdict.undecided]
 
 
