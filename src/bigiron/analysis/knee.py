@@ -26,7 +26,6 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from bigiron.analysis.ratio import CONFIDENCE, Estimate, median_of
 from bigiron.analysis.repetitions import Repetitions
@@ -214,16 +213,15 @@ def lock_bound(tasks: _Array, compute: float, hold: float, handover: float) -> _
     >>> lock_bound(np.array([1.0, 100.0]), 9e-6, 1e-6, 0.0).round().tolist()
     [100000.0, 1000000.0]
     """
-    return np.array([_lock_bound(int(n), compute, hold, handover) for n in tasks])
-
-
-def _lock_bound(tasks: int, compute: float, hold: float, handover: float) -> float:
-    at_lock = np.arange(1, tasks + 1)
+    at_lock = np.arange(1, int(tasks.max()) + 1)
     leaving = 1 / (hold + handover * (at_lock - 1))
-    coming = (tasks - at_lock + 1) / compute
-    logarithms = np.concatenate([[0.0], np.cumsum(np.log(coming) - np.log(leaving))])
-    likely = np.exp(logarithms - logarithms.max())
-    return float((likely[1:] * leaving).sum() / likely.sum())
+    elsewhere = np.maximum(tasks[:, None] - at_lock + 1, 0)  # a row for each number of tasks
+    with np.errstate(divide="ignore"):  # more than all cannot be at the lock: the chance is 0
+        logarithms = np.cumsum(np.log(elsewhere) - np.log(compute * leaving), axis=1)
+    most = np.maximum(logarithms.max(axis=1, keepdims=True), 0)
+    likely = np.exp(logarithms - most)
+    throughput: _Array = (likely @ leaving) / (np.exp(-most[:, 0]) + likely.sum(axis=1))
+    return throughput
 
 
 @dataclass(frozen=True)
@@ -270,6 +268,7 @@ class _Fitted:
 
 def _search(kind: _Kind, tasks: Sequence[int], logarithms: _Array, begins: Iterable[_Array]) -> _Fitted:
     """The least squares of relative residuals, from wherever the search for them ends best."""
+    from scipy import optimize  # here, as no other command should wait for it
 
     def residuals(parameters: _Array) -> _Array:
         return _Fitted(kind, parameters).at(tasks) - logarithms

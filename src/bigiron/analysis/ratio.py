@@ -9,11 +9,10 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 CONFIDENCE = 0.95
 """Of an interval of which nothing else is said."""
@@ -91,11 +90,13 @@ def median_of(values: Sequence[float]) -> Estimate:
 
 
 def _of_one_sample(logarithms: npt.NDArray[np.float64], confidence: float) -> Estimate:
+    from scipy import special  # here, as no other command should wait for it
+
     count, value, outside = len(logarithms), float(np.median(logarithms)), (1 - confidence) / 2
     if 0.5**count > outside:  # the chance that all lie above the true one
         return Estimate(_ratio(value), math.nan, math.nan)
-    stretched = math.sqrt(count / (count - 1)) * stats.t.ppf(outside, count - 1)
-    return _estimate(value, _medians(logarithms, 0), float(stats.norm.cdf(stretched)))
+    stretched = math.sqrt(count / (count - 1)) * float(special.stdtrit(count - 1, outside))
+    return _estimate(value, _medians(logarithms, 0), NormalDist().cdf(stretched))
 
 
 def _medians(logarithms: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:

@@ -26,11 +26,10 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import median
+from statistics import NormalDist, median
 
 import msgspec
 import numpy as np
-from scipy import stats
 
 from bigiron.analysis.ratio import Estimate, median_of_ratios, ratio_of_medians
 from bigiron.analysis.repetitions import Repetitions
@@ -160,7 +159,7 @@ def outliers(repetitions: Repetitions) -> list[Outlier]:
     """
     middle = repetitions.median
     away = [value - middle for value in repetitions.values]
-    spread = median(map(abs, away)) / stats.norm.ppf(0.75)
+    spread = median(map(abs, away)) / NormalDist().inv_cdf(0.75)
     return [
         Outlier(number, value, round(distance / middle, 6))
         for number, value, distance in zip(repetitions.numbers, repetitions.values, away, strict=True)
@@ -203,12 +202,16 @@ def _measure(base: Repetitions, ours: Repetitions, paired: bool, look: int, repe
 
 
 def _signed_rank(ours: Sequence[float], base: Sequence[float]) -> float:
+    from scipy import stats  # here, as it takes a second that no other command should wait for
+
     ratios = np.log(ours) - np.log(base)
     return float(stats.wilcoxon(ratios).pvalue) if ratios.any() else 1.0
 
 
 def _mann_whitney(ours: Sequence[float], base: Sequence[float]) -> float:
     """Exact where there are few, also where values are equal."""
+    from scipy import stats
+
     if min(len(ours), len(base)) <= 8 and len({*ours, *base}) < len(ours) + len(base):
         every_order = stats.PermutationMethod(20_000, rng=np.random.default_rng(0))
         return float(stats.mannwhitneyu(ours, base, method=every_order).pvalue)
@@ -247,10 +250,16 @@ def _more(test: Comparison, look: int, comparisons: int, tolerance: float) -> in
     away, tolerated, chance = abs(math.log(test.ratio.value)), math.log1p(tolerance), share_of_error(look + 1)
     wanted = []
     if away:
-        needed = (stats.norm.ppf(1 - chance / 2 / comparisons) + stats.norm.ppf(_LIKELY)) * spread / away
+        needed = (
+            (NormalDist().inv_cdf(1 - chance / 2 / comparisons) + NormalDist().inv_cdf(_LIKELY))
+            * spread
+            / away
+        )
         wanted.append(max(needed**2, _fewest(chance / comparisons, test.paired)))
     if away < tolerated:
-        needed = (stats.norm.ppf(1 - chance) + stats.norm.ppf(_LIKELY)) * spread / (tolerated - away)
+        needed = (
+            (NormalDist().inv_cdf(1 - chance) + NormalDist().inv_cdf(_LIKELY)) * spread / (tolerated - away)
+        )
         wanted.append(max(needed**2, _fewest(2 * chance, test.paired)))
     return max(1, math.ceil(min(wanted)) - test.judged)
 
@@ -259,7 +268,7 @@ def _error_of_ratio(test: Comparison) -> float | None:
     """The standard error of the ratio's logarithm: from its interval; where it has none, from the spread."""
     if not math.isnan(test.ratio.low):
         width = math.log(test.ratio.high) - math.log(test.ratio.low)
-        return width / 2 / float(stats.norm.ppf((1 + test.confidence) / 2))
+        return width / 2 / NormalDist().inv_cdf((1 + test.confidence) / 2)
     if test.judged < 2:
         return None
     ours, base = np.log(test.ours.values), np.log(test.base.values)
