@@ -232,7 +232,7 @@ def test_variants_without_a_common_number_of_tasks_are_refused(tmp_path: Path) -
             add_metric(study, cell, 3.0)
     assert refused(study) == (
         f"no variant of {study.folder} can be compared with think=1: no number of tasks is common "
-        "(think=1: 2 on 2 CPUs; think=2: 4 on 4 CPUs)"
+        "(think=1: 2 tasks on 2 CPUs; think=2: 4 tasks on 4 CPUs)"
     )
 
 
@@ -240,7 +240,9 @@ def test_values_without_ratios_are_refused(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1,2", seeds=1)
     for cell in study.plan():
         add_metric(study, cell, 0.0, name="errors")
-    assert refused(study) == "errors of think=1 has values of zero or less at 2 tasks: no ratios"
+    assert refused(study) == (
+        "errors of think=1 has values of zero or less with 2 tasks on 2 CPUs: there are no ratios"
+    )
     assert "has no metric 'latency': it has errors" in refused(study, "--metric", "latency")
 
 

@@ -68,9 +68,10 @@ def test_no_change_is_seldom_called_one_and_one_of_5_percent_nearly_always(noise
     def verdict_on(change: float) -> Callable[[np.random.Generator], Verdict]:
         return lambda chance: judged(simulated(chance, change, 10, noise, drift), [10])[0].verdict
 
-    assert shares(verdict_on(0.0), 300)[Verdict.changed] <= 0.05
-    for change in (-0.05, 0.05):
-        assert shares(verdict_on(change), 300)[Verdict.changed] >= 0.95
+    alarms, *detected = (shares(verdict_on(change), 300)[Verdict.changed] for change in (0.0, -0.05, 0.05))
+    print(f"| {noise} | {drift} | {alarms:.1%} | {detected[0]:.1%} | {detected[1]:.1%} |")
+    assert alarms <= 0.05
+    assert min(detected) >= 0.95
 
 
 def test_of_many_comparisons_seldom_any_is_a_false_alarm() -> None:
@@ -99,11 +100,14 @@ def until_decided(chance: np.random.Generator, change: float, noise: str, drift:
 
 @pytest.mark.parametrize(("noise", "drift"), [CONDITIONS[0], CONDITIONS[-1]])
 def test_looking_until_it_is_decided_raises_no_more_false_alarms(noise: str, drift: str) -> None:
-    found = shares(lambda chance: until_decided(chance, 0.0, noise, drift).verdict, 150)
-    assert found[Verdict.changed] <= 0.05
-    assert found[Verdict.unchanged] > 0.3
-    found = shares(lambda chance: until_decided(chance, 0.05, noise, drift).verdict, 100)
-    assert found[Verdict.changed] == 1.0
+    for change, times in ((0.0, 150), (0.05, 100)):
+        found = shares(lambda chance, by=change: until_decided(chance, by, noise, drift).verdict, times)
+        print(f"| {noise} | {drift} | {change:.0%} | {' | '.join(f'{found[one]:.1%}' for one in Verdict)} |")
+        if change:
+            assert found[Verdict.changed] == 1.0
+        else:
+            assert found[Verdict.changed] <= 0.05
+            assert found[Verdict.unchanged] > 0.3
 
 
 def test_a_change_just_beyond_the_tolerance_is_seldom_called_unchanged() -> None:

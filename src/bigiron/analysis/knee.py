@@ -14,8 +14,8 @@ Two **laws** are fitted, each with three parameters:
 
 Residuals are relative, and all numbers of tasks weigh alike. Intervals hold 95 % of the fits to curves whose
 residuals came as often as chance has it (the bootstrap of residuals; Efron and Tibshirani, An Introduction
-to the Bootstrap, 1993, chapter 9): they know noise and misfit, and nothing of what comes past the last
-point.
+to the Bootstrap, 1993, chapter 9). A prediction's interval is wider by what the law, fitted to all points
+but the last, misses that one by, once more for each step as far. It knows nothing of what else may come.
 """
 
 import math
@@ -308,9 +308,14 @@ def _with_intervals(fitted: _Fitted, throughput: Mapping[int, float], to: int) -
         _estimate(np.exp(value), np.exp([one.logarithms[at] for one in again]))
         for at, value in enumerate(fitted.logarithms)
     ]
-    predicted = _estimate(np.exp(fitted.at([to])[0]), np.exp([one.at([to])[0] for one in again]))
     misses = dict(zip(tasks, np.expm1(residuals).tolist(), strict=True))
-    refusal = _why_not_further(throughput, to) or _why_not_by_law(fitted, throughput, misses, predicted)
+    unseen = _missed_unseen(fitted.kind, throughput)
+    further = math.log(to / tasks[-1]) / math.log(tasks[-1] / tasks[-2])
+    predicted = _widened(
+        _estimate(np.exp(fitted.at([to])[0]), np.exp([one.at([to])[0] for one in again])),
+        math.exp(abs(unseen) * max(further, 0)),
+    )
+    refusal = _why_not_further(throughput, to) or _why_not_by_law(throughput, misses, unseen, predicted)
     return Fit(
         fitted.kind.law,
         dict(zip(fitted.kind.names, parameters, strict=True)),
@@ -344,19 +349,26 @@ def _why_not_further(throughput: Mapping[int, float], to: int) -> str:
     return ""
 
 
+def _missed_unseen(kind: _Kind, throughput: Mapping[int, float]) -> float:
+    """By how much, as a logarithm, a law misses the last point if it is fitted to all others."""
+    *before, last = throughput
+    without = _fit(kind, {tasks: throughput[tasks] for tasks in before})
+    return math.log(throughput[last]) - float(without.at([last])[0])
+
+
+def _widened(estimate: Estimate, factor: float) -> Estimate:
+    return Estimate(estimate.value, estimate.low / factor, estimate.high * factor)
+
+
 def _why_not_by_law(
-    fitted: _Fitted, throughput: Mapping[int, float], misses: Mapping[int, float], predicted: Estimate
+    throughput: Mapping[int, float], misses: Mapping[int, float], unseen: float, predicted: Estimate
 ) -> str:
     worst = max(misses, key=lambda tasks: abs(misses[tasks]))
     if abs(misses[worst]) > _MISFIT:
         return f"it misses what was measured at {worst} tasks by {abs(misses[worst]):.0%}"
-    *before, last = throughput
-    without = _fit(fitted.kind, {tasks: throughput[tasks] for tasks in before})
-    missed = throughput[last] / math.exp(without.at([last])[0]) - 1
-    if abs(missed) > _MISFIT:
-        return (
-            f"fitted to at most {before[-1]} tasks it misses what was measured at {last} by {abs(missed):.0%}"
-        )
+    if (missed := abs(math.expm1(unseen))) > _MISFIT:
+        *_, before, last = throughput
+        return f"fitted to at most {before} tasks it misses what was measured at {last} by {missed:.0%}"
     if predicted.high > _APART * predicted.low:
-        return f"chance leaves all between {predicted.low:,.0f} and {predicted.high:,.0f} open"
+        return f"all between {predicted.low:,.0f} and {predicted.high:,.0f} is left open"
     return ""

@@ -12,6 +12,15 @@ from typing import Literal, TypeAlias
 Better: TypeAlias = Literal["more", "less"]
 
 
+def where(cpus: int, tasks: int) -> str:
+    """CPUs and tasks in words.
+
+    >>> where(8, 1)
+    '1 task on 8 CPUs'
+    """
+    return f"{tasks} task{'' if tasks == 1 else 's'} on {cpus} CPU{'' if cpus == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class Repetitions:
     """A metric in every repetition, in the order of their numbers. Outliers are among them."""

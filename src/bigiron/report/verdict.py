@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from bigiron.analysis.predicted import number
-from bigiron.analysis.repetitions import Repetitions
+from bigiron.analysis.repetitions import Repetitions, where
 from bigiron.analysis.verdict import Comparison, Verdict, outliers
 from bigiron.report import listing
 from bigiron.report.listing import Listing
@@ -182,8 +182,8 @@ def _doubtful(verdicts: Verdicts) -> Iterator[str]:
         found = row.comparison
         if found and (left := len(row.ours.numbers) - len(found.ours.numbers)):
             yield (
-                f"{row.ours.variant}, {row.ours.tasks} tasks: {left} of {len(row.ours.numbers)} repetitions "
-                "are not judged: without the base's beside them, or later than the look that decided"
+                f"{row.ours.variant}, {where(*row.ours.point)}: {left} repetitions are not "
+                "judged: without the base's beside them, or later than the look that decided"
             )
     few = {one.judged for one in verdicts.comparisons if math.isnan(one.ratio.low)}
     if few:
@@ -197,12 +197,13 @@ def _doubtful(verdicts: Verdicts) -> Iterator[str]:
 
 def _outlying(verdicts: Verdicts) -> Iterator[str]:
     for row in verdicts.rows:
-        found = sorted(outliers(row.ours), key=lambda one: -abs(one.away))
+        far = (one for one in outliers(row.ours) if abs(one.away) > verdicts.tolerance)
+        found = sorted(far, key=lambda one: -abs(one.away))
         shown = ", ".join(f"{one.away:+.1%} (repetition {one.repetition})" for one in found[:_MOST_OUTLIERS])
         more = f" and {len(found) - _MOST_OUTLIERS} more" if len(found) > _MOST_OUTLIERS else ""
         if found:
             yield (
-                f"outliers, which count like all others: {row.ours.variant}, {row.ours.tasks} tasks: "
+                f"outliers, which count like all others: {row.ours.variant}, {where(*row.ours.point)}: "
                 f"{shown}{more} from the median"
             )
 

@@ -7,6 +7,7 @@ study later judges it by the same looks, and with the same chance of a false ala
 
 from collections.abc import Iterable
 
+from bigiron.analysis.repetitions import where
 from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.study.metrics import compare, untried
@@ -61,9 +62,9 @@ def _look_again(study: Study, undecided: Iterable[tuple[int, int]], progress: Pr
         return False
     look = Look(min(next_look(before), MOST_REPETITIONS), list(dict.fromkeys(undecided)))
     study.look_at([*study.spec.look, look])
-    where = ", ".join(f"{tasks} tasks on {cpus} CPUs" for cpus, tasks in look.points)
+    still = ", ".join(where(*point) for point in look.points)
     progress.added(
-        untried(study), f"undecided after {before} repetitions: {where}; going on to {look.repetitions}"
+        untried(study), f"undecided after {before} repetitions: {still}; going on to {look.repetitions}"
     )
     return True
 

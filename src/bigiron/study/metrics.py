@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bigiron.analysis import verdict
-from bigiron.analysis.repetitions import Better, Repetitions
+from bigiron.analysis.repetitions import Better, Repetitions, where
 from bigiron.analysis.verdict import Comparison
 from bigiron.errors import UserError
 from bigiron.study.plan import Cell
@@ -112,9 +112,10 @@ def untried(study: Study) -> list[Cell]:
 def _nothing_in_common(study: Study, repetitions: Sequence[Repetitions], base: str) -> str:
     for one in repetitions:
         if not one.has_ratios:
-            return f"{one.metric} of {one.variant} has values of zero or less at {one.tasks} tasks: no ratios"
-    at: dict[str, dict[str, None]] = {}
+            at = where(*one.point)
+            return f"{one.metric} of {one.variant} has values of zero or less with {at}: there are no ratios"
+    points: dict[str, dict[str, None]] = {}
     for one in repetitions:
-        at.setdefault(one.variant, {})[f"{one.tasks} on {one.cpus} CPUs"] = None
-    where = "; ".join(f"{variant}: {', '.join(points)}" for variant, points in at.items())
-    return f"no variant of {study.folder} can be compared with {base}: no number of tasks is common ({where})"
+        points.setdefault(one.variant, {})[where(*one.point)] = None
+    told = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
+    return f"no variant of {study.folder} can be compared with {base}: no number of tasks is common ({told})"
