@@ -1,10 +1,12 @@
 """Repetitions added until all is decided: how the plan grows, what is kept, and what is refused."""
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import time
+from itertools import groupby
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +18,10 @@ from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.report import verdict as verdict_report
-from bigiron.study import deciding, metrics, simulated, store
+from bigiron.study import deciding, metrics, plan, simulated, store
+from bigiron.study import run as runner
 from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
 
 ENDLESS = float("inf")
@@ -80,10 +84,29 @@ def test_what_is_decided_gets_no_more_repetitions(tmp_path: Path) -> None:
     """With 1 CPU nobody waits for the lock; with 4 the length of its hold is all that counts."""
     study = study_of(tmp_path / "s", "hold=600,630", cpus=[1, 4], seeds=6)
     study.look_at([Look(9, [(4, 4)]), Look(14, [(4, 4)])])
-    plan = [(cell.cpus, cell.repetition) for cell in study.plan()]
-    assert plan.count((1, 6)) == plan.count((4, 14)) == 2
-    assert (1, 7) not in plan
-    assert len(plan) == 2 * (6 + 14)
+    cells = [(cell.cpus, cell.repetition) for cell in study.plan()]
+    assert cells.count((1, 6)) == cells.count((4, 14)) == 2
+    assert (1, 7) not in cells
+    assert len(cells) == 2 * (6 + 14)
+
+
+def test_no_variant_comes_first_more_often_than_another(tmp_path: Path) -> None:
+    """By chance one might: then whatever hits the first cell of a block would look like a change."""
+    variants = [Variant(name=name) for name in "abc"]
+    spec = Spec(
+        workload="spin", machine="host", probes=["throughput"], cpus=[2], tasks=[1, 2], repetitions=20,
+        variant=variants,
+    )  # fmt: skip
+    (tmp_path / "cells").mkdir()
+    order = runner.missing(Study(tmp_path, spec))
+    assert sorted(cell.id for cell in order) == sorted(cell.id for cell in plan.cells(spec))
+    assert order == runner.missing(Study(tmp_path, spec))
+    blocks = [[cell.variant.name for cell in block] for _, block in groupby(order, lambda cell: cell.block)]
+    assert len(blocks) == 40 and len({tuple(block) for block in blocks}) > 2
+    for one, other in itertools.combinations("abc", 2):
+        for tasks in (0, 1):
+            first = [block.index(one) < block.index(other) for block in blocks[tasks::2]]
+            assert first.count(True) == 10
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:

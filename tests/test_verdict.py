@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,19 @@ def test_repetitions_without_a_partner_are_not_judged() -> None:
     found = judged([base.only({1, 2, 4, 5, 6, 7, 8, 9, 10}), ours], [10])[0]
     assert found.judged == 9
     assert 3 not in found.ours.numbers
+
+
+def test_repetitions_that_did_not_run_beside_each_other_are_not_judged() -> None:
+    """Cells of 10 s: repetition 4 of one failed and ran again an hour later, 6 after a short pause."""
+    base, ours = simulated(np.random.default_rng(1), 0.0, 10)
+    begun = {"base": [100.0 * number for number in range(10)], "ours": [100.0 * n + 10 for n in range(10)]}
+    begun["ours"][3] += 3600
+    begun["ours"][5] += 100
+    base, ours = (
+        replace(one, spans=tuple((at, at + 10) for at in begun[one.variant])) for one in (base, ours)
+    )
+    found = judged([base, ours], [10])[0]
+    assert set(found.ours.numbers) == set(range(1, 11)) - {4}
 
 
 def test_an_outlier_is_named_and_counts() -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Literal, TypeAlias
 
+_PAUSE_S = 120  # that a machine may take between the cells of a block
+
 Better: TypeAlias = Literal["more", "less"]
 
 
@@ -35,6 +37,8 @@ class Repetitions:
     """Of the repetitions, from 1; not all, where a cell failed or was not measured yet."""
     samples: tuple[tuple[float, ...], ...]
     """Of each repetition, in the order in which they were taken."""
+    spans: tuple[tuple[float, float], ...] = ()
+    """When each repetition began and ended, in seconds by one clock; empty where that is not known."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -58,9 +62,28 @@ class Repetitions:
 
     def only(self, numbers: Collection[int]) -> "Repetitions":
         """Those of some numbers."""
-        kept = [
-            (number, samples)
-            for number, samples in zip(self.numbers, self.samples, strict=True)
-            if number in numbers
-        ]
-        return replace(self, numbers=tuple(n for n, _ in kept), samples=tuple(samples for _, samples in kept))
+        at = [index for index, number in enumerate(self.numbers) if number in numbers]
+        return replace(
+            self,
+            numbers=tuple(self.numbers[index] for index in at),
+            samples=tuple(self.samples[index] for index in at),
+            spans=tuple(self.spans[index] for index in at) if self.spans else (),
+        )
+
+    def beside(self, other: "Repetitions", variants: int) -> set[int]:
+        """The numbers of the repetitions that both have, and that ran in one block of so many variants.
+
+        A cell that failed and ran again another day did not; nor did one that a killed run had left alone.
+        """
+        common = set(self.numbers) & set(other.numbers)
+        if not (self.spans and other.spans):
+            return common
+        ours, theirs = (dict(zip(one.numbers, one.spans, strict=True)) for one in (self, other))
+        return {number for number in common if _together(ours[number], theirs[number], variants)}
+
+
+def _together(one: tuple[float, float], other: tuple[float, float], variants: int) -> bool:
+    """Whether between two cells there was no more time than the others of a block of so many need."""
+    between = max(one[0], other[0]) - min(one[1], other[1])
+    longer = max(end - begin for begin, end in (one, other))
+    return between <= _PAUSE_S + (variants - 2) * longer

@@ -11,8 +11,9 @@
   5 %. A change that is certain, and within the tolerance, is called unchanged too.
 - **undecided**: neither.
 
-Repetitions of one number ran beside each other, the variants in random order: whatever drifts, they are
-alike but for that order if the variants are. So pairs are compared: Wilcoxon's signed-rank test of their
+Repetitions of one number ran beside each other, the variants in random order and in the reverse order the
+next time: whatever drifts, they are alike if the variants are. Those that did not, because a cell failed and
+ran again later, are left out. So pairs are compared: Wilcoxon's signed-rank test of their
 ratios, and the median ratio. Measurements made elsewhere have no such pairs: Mann and Whitney's test, and
 the ratio of medians.
 
@@ -136,7 +137,7 @@ def compare(
         tests = {
             at: _measure(*pair, paired, number, look.repetitions)
             for at, pair in enumerate(pairs)
-            if pair[0].point in look.points
+            if pair[0].point in look.points and all(min(one.numbers) <= look.repetitions for one in pair)
             if at not in found or found[at].verdict is Verdict.undecided
         }
         changed = sum(comparison.verdict is Verdict.changed for comparison in found.values())
@@ -170,22 +171,22 @@ def outliers(repetitions: Repetitions) -> list[Outlier]:
 def _pairs(
     repetitions: Sequence[Repetitions], base: str, paired: bool
 ) -> Iterator[tuple[Repetitions, Repetitions]]:
-    """The base and another variant, where both have what can be compared."""
+    """The base and another variant, where both have what can be compared, and only that."""
+    variants = len({one.variant for one in repetitions})
     bases = {(one.point, one.metric): one for one in repetitions if one.variant == base}
     for ours in repetitions:
         theirs = bases.get((ours.point, ours.metric))
         if not theirs or ours is theirs or not (ours.has_ratios and theirs.has_ratios):
             continue
-        if not paired or set(ours.numbers) & set(theirs.numbers):
+        if not paired:
             yield theirs, ours
+        elif together := ours.beside(theirs, variants):
+            yield theirs.only(together), ours.only(together)
 
 
 def _measure(base: Repetitions, ours: Repetitions, paired: bool, look: int, repetitions: int) -> Comparison:
     """The first repetitions, compared: not judged yet, the test's p not corrected yet."""
-    wanted = set(range(1, repetitions + 1))
-    if paired:
-        wanted &= set(base.numbers) & set(ours.numbers)
-    base, ours = base.only(wanted), ours.only(wanted)
+    base, ours = (one.only(range(1, repetitions + 1)) for one in (base, ours))
     confidence = 1 - 2 * share_of_error(look)
     ratio_of, test = (median_of_ratios, _signed_rank) if paired else (ratio_of_medians, _mann_whitney)
     return Comparison(

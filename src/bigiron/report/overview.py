@@ -36,6 +36,9 @@ def _asked(spec: Spec) -> list[str]:
         f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
         f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
     ]
+    if spec.look:
+        looks = ", ".join(str(look.repetitions) for look in spec.look)
+        lines.append(f"repetitions {spec.repetitions}, and then up to {looks} where something was undecided")
     for variant in spec.variant:
         details = "".join(
             [f", boot {variant.boot}" if variant.boot else "", *(f", {s}" for s in variant.set)]

@@ -183,7 +183,7 @@ def _doubtful(verdicts: Verdicts) -> Iterator[str]:
         if found and (left := len(row.ours.numbers) - len(found.ours.numbers)):
             yield (
                 f"{row.ours.variant}, {where(*row.ours.point)}: {left} repetitions are not "
-                "judged: without the base's beside them, or later than the look that decided"
+                "judged: none of the base's ran beside them, or they came after the look that decided"
             )
     few = {one.judged for one in verdicts.comparisons if math.isnan(one.ratio.low)}
     if few:

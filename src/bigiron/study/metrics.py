@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import polars as pl
 
@@ -29,26 +30,42 @@ class _Metric:
 
 def metrics(study: Study) -> list[Repetitions]:
     """Every metric of every variant at all CPUs and tasks, in the plan's order. UserError for none."""
-    gathered: dict[tuple[_Metric, str, int, int], dict[int, tuple[float, ...]]] = {}
-    cell_of: dict[str, tuple[_Metric, CellRecord]] = {}
+    gathered: dict[tuple[_Metric, str, int, int], list[tuple[CellRecord, tuple[float, ...]]]] = {}
+    first: dict[str, tuple[_Metric, CellRecord]] = {}
     for record in filter(lambda record: record.measured, study.records()):
         for metric, samples in _of_cell(study, record):
-            known, first = cell_of.setdefault(metric.name, (metric, record))
+            known, cell = first.setdefault(metric.name, (metric, record))
             if known != metric:
-                raise UserError(_mixed(known, first, metric, record))
-            cells = gathered.setdefault((metric, record.variant, record.cpus, record.tasks), {})
-            cells[record.repetition] = samples
+                raise UserError(_mixed(known, cell, metric, record))
+            key = metric, record.variant, record.cpus, record.tasks
+            gathered.setdefault(key, []).append((record, samples))
     if not gathered:
         raise UserError(f"no cell of {study.folder} has a throughput: run it with --probe throughput")
     order = [variant.name for variant in study.spec.variant]
     return [
         Repetitions(
-            variant, cpus, tasks, metric.name, metric.unit, metric.better, tuple(cells), tuple(cells.values())
+            variant,
+            cpus,
+            tasks,
+            metric.name,
+            metric.unit,
+            metric.better,
+            tuple(record.repetition for record, _ in cells),
+            tuple(samples for _, samples in cells),
+            _spans([record for record, _ in cells]),
         )
         for (metric, variant, cpus, tasks), cells in sorted(
             gathered.items(), key=lambda one: (one[0][0].name, one[0][2], one[0][3], order.index(one[0][1]))
         )
     ]
+
+
+def _spans(records: Sequence[CellRecord]) -> tuple[tuple[float, float], ...]:
+    """When cells were measured; nothing if one of them does not tell."""
+    if not all(record.started for record in records):
+        return ()
+    begun = [datetime.fromisoformat(record.started).timestamp() for record in records]
+    return tuple((begin, begin + record.seconds) for begin, record in zip(begun, records, strict=True))
 
 
 def _of_cell(study: Study, record: CellRecord) -> Iterator[tuple[_Metric, tuple[float, ...]]]:

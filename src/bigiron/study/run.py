@@ -45,21 +45,23 @@ class Progress(Protocol):
 
 
 def missing(study: Study) -> list[Cell]:
-    """The cells that were not measured yet, or failed, in the order in which they are to run.
+    """The cells that were not measured yet, or failed, in the order in which they are to run."""
+    cells = study.plan()
+    if _measures_time(study.spec):
+        blocks = groupby(cells, key=lambda cell: cell.block)
+        cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
+    return [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
 
-    Where time is measured, the variants of each repetition come in random order, the same each time, so that
-    whatever drifts meanwhile hits all alike.
+
+def _in_turn(block: list[Cell]) -> list[Cell]:
+    """The variants of a repetition in random order, the same each time; of the next one in the reverse order.
+
+    So whatever drifts meanwhile hits all alike, and no variant comes first more often than another: what is
+    measured first may find the machine colder, or its memory more in order.
     """
-    cells = [cell for cell in study.plan() if not ((record := study.record(cell)) and record.measured)]
-    if not _measures_time(study.spec):
-        return cells
-    blocks = groupby(cells, key=lambda cell: cell.block)
-    return [cell for block, mixed in blocks for cell in _shuffled(list(mixed), str(block))]
-
-
-def _shuffled(cells: list[Cell], seed: str) -> list[Cell]:
-    random.Random(seed).shuffle(cells)
-    return cells
+    repetition, cpus, tasks = block[0].block
+    random.Random(str(((repetition + 1) // 2, cpus, tasks))).shuffle(block)
+    return block if repetition % 2 else block[::-1]
 
 
 def _measures_time(spec: Spec) -> bool:
