@@ -787,7 +787,9 @@ def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] =
 def _recorded(spec: Spec) -> Compared:
     """What a study is about, where nobody says what to compare."""
     recorded = [Compared(name) for name in spec.probes if name in set(Compared)]
-    return Compared.conflicts if Compared.conflicts in recorded or not recorded else recorded[0]
+    if Compared.conflicts in recorded:
+        return Compared.conflicts
+    return recorded[0] if recorded else Compared.throughput if spec.has_metrics else Compared.conflicts
 
 
 def _print(list: Listing, format: ListFormat) -> None:

@@ -7,6 +7,8 @@ study later judges it by the same looks, and with the same chance of a false ala
 
 from collections.abc import Iterable
 
+import msgspec
+
 from bigiron.analysis.repetitions import where
 from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
@@ -61,7 +63,7 @@ def _look_again(study: Study, undecided: Iterable[tuple[int, int]], progress: Pr
     if before == MOST_REPETITIONS:
         return False
     look = Look(min(next_look(before), MOST_REPETITIONS), list(dict.fromkeys(undecided)))
-    study.look_at([*study.spec.look, look])
+    _look_at(study, [*study.spec.look, look])
     still = ", ".join(where(*point) for point in look.points)
     progress.added(
         untried(study), f"undecided after {before} repetitions: {still}; going on to {look.repetitions}"
@@ -77,4 +79,8 @@ def _end_look_here(study: Study) -> None:
     complete = min(cell.repetition for cell in untried(study)) - 1
     before = looks(study.spec)[-2].repetitions
     ended = [Look(complete, look.points)] if complete > before else []
-    study.look_at([*study.spec.look[:-1], *ended])
+    _look_at(study, [*study.spec.look[:-1], *ended])
+
+
+def _look_at(study: Study, looks: list[Look]) -> None:
+    study.widen(msgspec.structs.replace(study.spec, look=looks))

@@ -112,12 +112,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def interleaved(self) -> bool:
         """Whether the variants of each repetition ran beside each other, in random order."""
-        return self.machine in ("vm", "host")
+        return self.machine not in ("simulated", "imported")
 
     @property
     def has_metrics(self) -> bool:
         """Whether it measures something that has noise, and more or less of which is better."""
-        return "throughput" in self.probes
+        return not {"throughput", "metrics"}.isdisjoint(self.probes)
 
 
 def read(path: Path) -> Spec:

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
 from bigiron.machines import files
 from bigiron.probes import Table
@@ -200,6 +199,12 @@ class Study:
                 final.rename(Path(staging) / "failed")
             folder.rename(final)
 
+    def widen(self, spec: Spec) -> None:
+        """Ask more than so far; the cells that there are stay what they are."""
+        with _naming(self.folder):
+            _write_question(self.folder, spec)
+        self.spec = spec
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the only one that adds cells; UserError if another bigiron does."""
@@ -211,12 +216,6 @@ class Study:
             for dead in self._cells.glob(_STAGING + "*"):
                 shutil.rmtree(dead)
             yield
-
-    def look_at(self, looks: list[Look]) -> None:
-        """Ask for other looks than it had, for more repetitions; those that may write call it (`writing`)."""
-        self.spec = msgspec.structs.replace(self.spec, look=looks)
-        with _naming(self.folder):
-            _write(self.folder, self.spec)
 
     @property
     def _cells(self) -> Path:
@@ -246,7 +245,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
             shutil.copyfile(workload.source, folder / "workload.c")
         else:
             (folder / "machine.toml").write_text(files.text(spec.simulation.machine), encoding="utf-8")
-        _write(folder, spec)
+        _write_question(folder, spec)
     return Study(folder, spec)
 
 
@@ -262,8 +261,8 @@ def open_study(path: str | Path) -> Study:
     return Study(folder, study_spec.read(folder / "study.toml"))
 
 
-def _write(folder: Path, spec: Spec) -> None:
-    """study.toml, whole or as it was."""
+def _write_question(folder: Path, spec: Spec) -> None:
+    """Whole, or as it was."""
     temporary = folder / ".study.toml"
     with temporary.open("wb") as file:
         file.write(msgspec.toml.encode(spec))
