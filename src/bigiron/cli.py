@@ -20,7 +20,7 @@ from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
 from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
-from bigiron.report import comparison, folded, gate, listing, overview, pprof, stacks
+from bigiron.report import comparison, folded, gate, listing, overview, pprof, profile, stacks
 from bigiron.report import efficiency as efficiency_report
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
@@ -116,6 +116,13 @@ class Stacked(StrEnum):
     work = "work"
     blocked = "blocked"
     oncpu = "oncpu"
+
+
+class By(StrEnum):
+    """Into what stacks are added up."""
+
+    function = "function"
+    chain = "chain"
 
 
 class Weight(StrEnum):
@@ -580,6 +587,9 @@ def compare(
         typer.Option(help="of throughput: a change that does not matter; the study's unless given"),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="of throughput: one metric; all unless given")] = None,
+    by: Annotated[
+        By | None, typer.Option(help="compare what was recorded with stacks by function, or by call chain")
+    ] = None,
 ) -> None:
     """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
 
@@ -590,6 +600,10 @@ def compare(
     contexts = _contexts(context)
     spec = store.open_study(study).spec
     probe = probe or _recorded(spec)
+    if by:
+        profiles = profile.compare_study(store.open_study(study), probe.value, by.value, base, contexts)
+        print(profile.FORMATS[format.value](profiles), end="")
+        return
     if probe is Compared.throughput:
         verdicts = verdict_report.compare_study(store.open_study(study), base, tolerance, metric)
         print(verdict_report.FORMATS[format.value](verdicts), end="")
@@ -727,6 +741,10 @@ def export(
     probe: Annotated[Stacked, typer.Option(help="whose stacks")] = Stacked.conflicts,
     format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
     variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="another variant: write what both weigh, for a differential flame graph"),
+    ] = None,
     cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
     tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
     weight: Annotated[
@@ -741,16 +759,26 @@ def export(
 
     Example: `bigiron export s --variant debian/6.1 | flamegraph.pl >s.svg`
     """
-    chosen = stacks.stacks_of(
-        store.open_study(study),
-        probe.value,
-        _contexts(context),
-        variant=variant,
-        cpus=cpus,
-        tasks=tasks,
-        weight=weight.value if weight else None,
-    )
-    encoded = {StackFormat.folded: folded.encode, StackFormat.pprof: pprof.encode}[format](chosen)
+    opened = store.open_study(study)
+
+    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.Stacks:
+        return stacks.stacks_of(
+            opened,
+            probe.value,
+            _contexts(context),
+            variant=variant,
+            cpus=cpus,
+            tasks=tasks,
+            weight=weight.value if weight else None,
+        )
+
+    chosen = of(variant, cpus, tasks)
+    if base is not None:
+        if format is StackFormat.pprof:
+            raise UserError("pprof compares two files itself (-diff_base): export each without --base")
+        encoded = folded.encode_difference(of(base, chosen.cpus, chosen.tasks), chosen)
+    else:
+        encoded = {StackFormat.folded: folded.encode, StackFormat.pprof: pprof.encode}[format](chosen)
     if output:
         output.write_bytes(encoded)
     elif format is StackFormat.pprof and sys.stdout.isatty():

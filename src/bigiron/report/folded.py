@@ -1,14 +1,22 @@
 """Folded stacks: a line a stack, as flamegraph.pl, inferno and speedscope read them."""
 
+from collections.abc import Iterable
+
 from bigiron.report.stacks import Stacks
 
 
 def encode(stacks: Stacks) -> bytes:
     """`outermost;…;leaf weight`, of the first of the weights."""
-    lines = [f"{';'.join(map(_plain, frames))} {values[0]}\n" for frames, values in stacks if values[0]]
+    return _lines((frames, values[:1]) for frames, values in stacks)
+
+
+def encode_difference(base: Stacks, new: Stacks) -> bytes:
+    """`outermost;…;leaf base new`, as difffolded.pl writes it for flamegraph.pl."""
+    before, after = base.weighed, new.weighed
+    every = dict.fromkeys((*before, *after))
+    return _lines((frames, (before.get(frames, 0), after.get(frames, 0))) for frames in every)
+
+
+def _lines(stacks: Iterable[tuple[tuple[str, ...], tuple[int, ...]]]) -> bytes:
+    lines = [f"{';'.join(frames)} {' '.join(map(str, values))}\n" for frames, values in stacks if any(values)]
     return "".join(lines).encode()
-
-
-def _plain(frame: str) -> str:
-    """A frame on one line: a struct's name may come from the guest."""
-    return "".join(c if c.isprintable() else "?" for c in frame)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -41,6 +42,35 @@ class Listing:
     def as_json(self) -> str:
         """One object a row."""
         return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+    r"""A table as GitHub and most wikis render it. A cell is Markdown; `align` has `l` or `r` a column.
+
+    >>> print(markdown(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")
+    | function | calls |
+    |---|--:|
+    | `a\|b` | 2 |
+    """
+    rules = ["--:" if column == "r" else "---" for column in align or "l" * len(headings)]
+    lines = [f"| {' | '.join(plain(heading) for heading in headings)} |", f"|{'|'.join(rules)}|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def plain(text: str) -> str:
+    r"""A text in Markdown that is to be read as it is, whatever is in it.
+
+    >>> print(plain("<script> a|b *c*"))
+    &lt;script> a\|b \*c\*
+    """
+    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def code(text: str) -> str:
+    """A name in Markdown, in a cell of a table too."""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    around = " " if "`" in text else ""
+    return f"{fence}{around}{text}{around}{fence}".replace("|", "\\|")
 
 
 def as_json(document: object) -> str:

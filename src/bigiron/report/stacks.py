@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bigiron.analysis import blocked, conflicts, oncpu, work
+from bigiron.analysis.profiles import Weights
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 
@@ -18,15 +19,18 @@ class Probe:
     """How a probe's counts become stacks, and what those can weigh; the first unless another is named."""
 
     stacks: Callable[[pl.DataFrame, int, tuple[str, ...]], pl.DataFrame]
+    what: str
     weights: tuple[str, ...]
     frames: tuple[str, ...]  # columns of a stack, outermost first
 
 
 PROBES = {
-    "conflicts": Probe(conflicts.stacks, ("accesses", "writes"), ("path", "object")),
-    "work": Probe(work.stacks, ("instructions",), ("path",)),
-    "oncpu": Probe(oncpu.stacks, ("cost", "samples"), ("task", "path")),
-    "blocked": Probe(blocked.stacks, ("microseconds", "times"), ("task", "path")),
+    "conflicts": Probe(
+        conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
+    ),
+    "work": Probe(work.stacks, "kernel instructions", ("instructions",), ("path",)),
+    "oncpu": Probe(oncpu.stacks, "cost on the CPU", ("cost", "samples"), ("task", "path")),
+    "blocked": Probe(blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")),
 }
 
 
@@ -35,10 +39,17 @@ class Stacks:
     """The stacks of one variant at one number of CPUs and tasks; the mean of its repetitions."""
 
     title: str
+    cpus: int
+    tasks: int
     started: str  # when the first repetition was, UTC, ISO 8601
     weights: tuple[str, ...]  # the first is what is asked for
     frames: list[tuple[str, ...]]  # of each stack, outermost first
     values: dict[str, list[int]]  # for each weight one of each stack, per SCALE operations
+
+    @property
+    def weighed(self) -> dict[tuple[str, ...], int]:
+        """What each stack weighs, by the weight asked for."""
+        return dict(zip(self.frames, self.values[self.weights[0]], strict=True))
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
         """Frames and weights of each stack."""
@@ -79,11 +90,30 @@ def stacks_of(
     last = records[0]
     return Stacks(
         title=f"{study.spec.workload}, {last.variant}, {last.cpus} CPUs, {last.tasks} tasks, {probe}",
+        cpus=last.cpus,
+        tasks=last.tasks,
         started=last.started,
         weights=tuple(sorted(known.weights, key=lambda name: name != (weight or known.weights[0]))),
         frames=[_frames(row) for row in means.select(columns).iter_rows()],
         values={name: means[name].to_list() for name in known.weights},
     )
+
+
+def by_repetition(
+    study: Study, probe: str, contexts: tuple[str, ...], cpus: int, tasks: int
+) -> dict[str, list[Weights]]:
+    """What each stack weighs per operation with so many CPUs and tasks, by variant, of each repetition."""
+    known = PROBES[probe]
+    profiles: dict[str, list[Weights]] = {}
+    for record in study.records():
+        if record.measured and probe in record.tables and (record.cpus, record.tasks) == (cpus, tasks):
+            rows = _stacks(study, record, probe, contexts).select(*known.frames, f"{known.weights[0]}_per_op")
+            weighed: dict[tuple[str, ...], float] = {}
+            for *frames, weight in rows.iter_rows():
+                stack = _frames(tuple(frames))
+                weighed[stack] = weighed.get(stack, 0.0) + weight
+            profiles.setdefault(record.variant, []).append(weighed)
+    return profiles
 
 
 def _chosen(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from bigiron import kernels, probes, workloads
+from bigiron import kernels, probes, visible, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
@@ -123,7 +123,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
-        spec = msgspec.toml.decode(path.read_bytes(), type=Spec)
+        spec = msgspec.convert(visible.everywhere(msgspec.toml.decode(path.read_bytes())), Spec)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

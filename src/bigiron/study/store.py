@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
+from bigiron import visible
 from bigiron.errors import UserError
 from bigiron.machines import files
 from bigiron.probes import Table
@@ -102,7 +103,8 @@ class Study:
         if not folder.is_dir():
             return None
         try:
-            record = msgspec.json.decode((folder / "cell.json").read_bytes(), type=CellRecord)
+            document = msgspec.json.decode((folder / "cell.json").read_bytes())
+            record = msgspec.convert(visible.everywhere(document), CellRecord)
         except (OSError, msgspec.DecodeError) as error:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:
@@ -149,7 +151,7 @@ class Study:
             raise _damaged(folder, f"{table.file}: {error.strerror}") from None
         if hashlib.sha256(content).hexdigest() != table.sha256:
             raise _damaged(folder, f"{table.file} is not what was written")
-        return pl.read_parquet(content)
+        return visible.in_table(pl.read_parquet(content))
 
     def tables(self, probe: str) -> pl.DataFrame:
         """A probe's tables of all measured cells, one below the other, each row with its cell's identity.

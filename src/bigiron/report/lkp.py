@@ -1,0 +1,71 @@
+"""Figures of two variants as the kernel test robot's mails lay them out: base, change, new, and what."""
+
+from collections.abc import Iterable, Iterator
+
+from bigiron.analysis.profiles import Figure
+
+_BASE, _NEW = 18, 28  # widths of the columns
+
+
+def head(base: str, new: str) -> list[str]:
+    """Names of the variants, cut where they are too long, above a rule."""
+    return [
+        f"{_cut(base, _BASE - 2):>{_BASE}} {_cut(new, _NEW - 1):>{_NEW}}",
+        f"{'-' * (_BASE - 2)} {'-' * (_NEW + 1)}",
+        f"{'mean +- sd':>{_BASE - 2}}{'change':>13}{'mean +- sd':>{_NEW - 11}}",
+    ]
+
+
+def lines(figures: Iterable[Figure], base: str, new: str, as_stacks: bool = False) -> Iterator[str]:
+    """A line a figure; its name comes last, so that no name has to be cut.
+
+    A stack is shown as perf shows it, a function a line, innermost first.
+    """
+    for figure in figures:
+        numbers = (
+            f"{_value(figure, base):>{_BASE - 2}}{change(figure, base, new):>13}"
+            f"{_value(figure, new):>{_NEW - 11}}"
+        )
+        if not as_stacks:
+            yield f"{numbers}  {figure.name}"
+            continue
+        innermost, *callers = reversed(figure.name.split(";"))
+        yield f"{numbers}  {innermost}"
+        yield from (f"{'':{_BASE + _NEW}}  {caller}" for caller in callers)
+        yield ""
+
+
+def change(figure: Figure, base: str, new: str) -> str:
+    """In percent; of what is only on one side, in its own unit.
+
+    >>> change(Figure("f", {"old": (4.0,), "new": (1.0,)}), "old", "new")
+    '-75.0%'
+    >>> change(Figure("f", {"new": (1.0,)}), "old", "new")
+    '+1.000'
+    """
+    ratio = figure.ratio(base, new)
+    if ratio is not None:
+        return f"{100 * ratio:+.1f}%" if abs(ratio) >= 5e-4 else ""
+    difference = figure.change(base, new)
+    return (
+        f"{'+' if difference > 0 else '-'}{number(abs(difference))}" if number(difference) != "0.000" else ""
+    )
+
+
+def number(value: float) -> str:
+    """Three decimals while they are few, as counts have; else as much as is worth telling.
+
+    >>> number(6.0), number(1234.567), number(1e9)
+    ('6.000', '1234.6', '1000000000')
+    """
+    size = abs(value)
+    return f"{value:.3f}" if size < 1000 else f"{value:.1f}" if size < 1e6 else f"{value:.0f}"
+
+
+def _value(figure: Figure, variant: str) -> str:
+    spread = figure.spread(variant)
+    return number(figure.mean(variant)) + ("      " if spread is None else f" +-{100 * spread:2.0f}%")
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"..{name[2 - width :]}"

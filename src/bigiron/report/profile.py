@@ -1,0 +1,164 @@
+"""What `bigiron compare --by function` and `--by chain` show: profiles compared, base against new."""
+
+import csv
+import io
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from bigiron.analysis import profiles
+from bigiron.analysis.profiles import Figure
+from bigiron.errors import UserError
+from bigiron.report import listing, lkp, stacks
+from bigiron.study.store import Study
+
+By = Literal["function", "chain"]
+_SHOWN = {"function": 40, "chain": 15}  # in text and Markdown
+_LEAST = 0.0005  # of a figure, in any variant: what shows in three decimals
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Point:
+    """The figures at one number of CPUs and tasks, the largest change first."""
+
+    cpus: int
+    tasks: int
+    variants: list[str]
+    base: str
+    figures: list[Figure]
+
+    @property
+    def others(self) -> list[str]:
+        """The variants that are compared with the base."""
+        return [variant for variant in self.variants if variant != self.base]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study's stacks compared, function by function or chain by chain."""
+
+    study: str
+    workload: str
+    probe: str
+    by: By
+    what: str  # that is counted, per operation
+    contexts: tuple[str, ...]
+    repetitions: int
+    points: list[Point]
+
+
+def compare_study(
+    study: Study, probe: str, by: By, base: str | None, contexts: tuple[str, ...]
+) -> Comparison:
+    """Compare the stacks of a study's variants at each number of CPUs and tasks."""
+    if probe not in stacks.PROBES:
+        raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
+    base = study.base(base)
+    records = [record for record in study.records() if record.measured and probe in record.tables]
+    if not records:
+        raise UserError(f"{study.folder} has no measured cell with the probe {probe}: run it with --probe")
+    places = sorted({(record.cpus, record.tasks) for record in records})
+    points = [point_of(study, probe, by, base, contexts, *place) for place in places]
+    what, repetitions = stacks.PROBES[probe].what, study.spec.repetitions
+    return Comparison(study.name, study.spec.workload, probe, by, what, contexts, repetitions, points)
+
+
+def point_of(
+    study: Study, probe: str, by: By, base: str, contexts: tuple[str, ...], cpus: int, tasks: int
+) -> Point:
+    """The functions or chains of one number of CPUs and tasks."""
+    weighed = stacks.by_repetition(study, probe, contexts, cpus, tasks)
+    base = base if base in weighed else next(iter(weighed))
+    figures = {"function": profiles.functions, "chain": profiles.chains}[by](weighed)
+    return Point(cpus, tasks, list(weighed), base, profiles.ranked(figures, base, weighed))
+
+
+def text(comparison: Comparison) -> str:
+    """For a terminal or a mail: as the kernel test robot lays it out, for each variant against the base."""
+    return "\n".join("\n".join(_text_of(comparison, point)) + "\n" for point in comparison.points)
+
+
+def _text_of(comparison: Comparison, point: Point) -> Iterator[str]:
+    yield from textwrap.wrap(_heading(comparison, point), _WIDTH)
+    for new in point.others or [point.base]:
+        figures = [one for one in point.figures if max(one.mean(point.base), one.mean(new)) >= _LEAST]
+        figures = profiles.ranked(figures, point.base, [new])
+        shown = figures[: _SHOWN[comparison.by]]
+        yield ""
+        yield from lkp.head(point.base, new)
+        yield from lkp.lines(shown, point.base, new, as_stacks=comparison.by == "chain")
+        if len(figures) > len(shown):
+            yield f"{len(figures) - len(shown)} more (--format csv has all)"
+
+
+def _heading(comparison: Comparison, point: Point) -> str:
+    by = {"function": "by function, with all that it called", "chain": "by call chain"}[comparison.by]
+    return (
+        f"{comparison.workload}, {point.cpus} CPUs, {point.tasks} tasks: {comparison.what} per operation "
+        f"{by}, in {' and '.join(comparison.contexts)} context"
+    )
+
+
+def markdown(comparison: Comparison) -> str:
+    """Tables as GitHub and most wikis render them."""
+    tables = []
+    for point in comparison.points:
+        names = [f"{name}, change" if name in point.others else name for name in point.variants]
+        rows = []
+        for figure in point.figures[: _SHOWN[comparison.by]]:
+            cells = []
+            for variant in point.variants:
+                changed = lkp.change(figure, point.base, variant) if variant in point.others else ""
+                cells.append(f"{lkp.number(figure.mean(variant))} {changed}".strip())
+            rows.append([*cells, listing.code(figure.name)])
+        table = listing.markdown([*names, comparison.by], rows, "r" * len(names) + "l")
+        tables.append(f"{_heading(comparison, point)}\n\n{table}")
+    return "\n".join(tables)
+
+
+def as_csv(comparison: Comparison) -> str:
+    """One line a function or chain and variant (docs/schema.md)."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["cpus", "tasks", comparison.by, "variant", "mean_per_op", "repetitions"])
+    for point in comparison.points:
+        for figure in point.figures:
+            for variant, values in figure.values.items():
+                mean = round(figure.mean(variant), 6)
+                writer.writerow([point.cpus, point.tasks, figure.name, variant, mean, len(values)])
+    return out.getvalue()
+
+
+def as_json(comparison: Comparison) -> str:
+    """All of them, with the value of each repetition (docs/schema.md)."""
+    document = {
+        "study": comparison.study,
+        "workload": comparison.workload,
+        "probe": comparison.probe,
+        "by": comparison.by,
+        "contexts": comparison.contexts,
+        "rows": [
+            {
+                "cpus": point.cpus,
+                "tasks": point.tasks,
+                comparison.by: figure.name,
+                "cells": {
+                    variant: {"per_op": [round(value, 6) for value in values]}
+                    for variant, values in figure.values.items()
+                },
+            }
+            for point in comparison.points
+            for figure in point.figures
+        ],
+    }
+    return listing.as_json(document)
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
