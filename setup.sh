@@ -24,6 +24,7 @@ declare -A why=(
     [ccache]="keeps what was compiled for the next build"
     [cargo]="compiles the simulator"
     [cargo-web]="compiles the simulator: Debian 12's own cargo is of 2022, this one it keeps for browsers"
+    [chromium]="opens the reports of the tests"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
 PATH=$PATH:$HOME/.cargo/bin # where rustup puts Rust
@@ -58,6 +59,7 @@ missing_packages() {
     have pahole || echo dwarves
     have ccache || echo ccache
     rust_is_usable || rust_package
+    have chromium || echo chromium
     qemu_is_usable || echo qemu-system-x86
 }
 

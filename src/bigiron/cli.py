@@ -20,7 +20,20 @@ from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
 from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
-from bigiron.report import comparison, folded, gate, listing, overview, pprof, profile, stacks
+from bigiron.report import (
+    comparison,
+    folded,
+    gate,
+    html,
+    listing,
+    mail,
+    markdown,
+    overview,
+    pprof,
+    profile,
+    stacks,
+)
+from bigiron.report import document as documents
 from bigiron.report import efficiency as efficiency_report
 from bigiron.report import explain as explanation
 from bigiron.report import functions as functions_report
@@ -68,6 +81,14 @@ class ListFormat(StrEnum):
     text = "text"
     csv = "csv"
     json = "json"
+
+
+class ReportFormat(StrEnum):
+    """How a report is written."""
+
+    html = "html"
+    mail = "mail"
+    markdown = "markdown"
 
 
 class CheckFormat(StrEnum):
@@ -787,6 +808,39 @@ def export(
         sys.stdout.buffer.write(encoded)
         sys.stdout.buffer.flush()
     print(chosen.summary, file=sys.stderr)
+
+
+@app.command()
+def report(
+    study: Annotated[Path, typer.Argument(help="a study, finished or not")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+    ] = None,
+    format: Annotated[
+        ReportFormat, typer.Option(help="a page that opens offline, a mail of 72 columns, or Markdown")
+    ] = ReportFormat.html,
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+) -> None:
+    """Write a report to show to others: question and answer, curves, tables, flame graphs, environments.
+
+    Example: `bigiron report s -o report.html`
+    """
+    if output is None and format is ReportFormat.html and sys.stdout.isatty():
+        raise UserError("a page is no text to read here: give a file with -o report.html")
+    document = documents.document_of(store.open_study(study), base, _contexts(context))
+    written = {
+        ReportFormat.html: html.render,
+        ReportFormat.mail: mail.text,
+        ReportFormat.markdown: markdown.text,
+    }
+    text = written[format](document)
+    if output:
+        output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
 
 
 @app.command()

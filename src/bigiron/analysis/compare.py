@@ -39,6 +39,7 @@ class Line:
     paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
+    repetitions: tuple[tuple[float, float], ...] = ()  # writes and accesses per operation in each
 
 
 @dataclass
@@ -130,6 +131,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             sharing=dict(zip(row["sharing"], row["because"], strict=True)),
             all_per_op=row["all_per_op"],
             offsets={touched["cpu"]: touched["bytes"] for touched in row["offsets"]},
+            repetitions=((row["writes_per_op"], row["accesses_per_op"]),),
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
@@ -157,6 +159,10 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         sharing=row.sharing,
         all_per_op=sum(line.all_per_op for line in lines) / repetitions,
         offsets=row.offsets,
+        repetitions=tuple(
+            row.lines[number].repetitions[0] if number in row.lines else (0.0, 0.0)
+            for number in map(str, range(repetitions))
+        ),
     )
 
 

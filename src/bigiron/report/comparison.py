@@ -247,6 +247,13 @@ def _notes(point: Point, hidden: int) -> list[str]:
         )
     if hidden:
         notes.append(f"{hidden} more lines below {_SHOWN} accesses per operation (--format csv has all)")
+    notes += lost_and_recycled(point)
+    return [line for note in notes for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
+
+
+def lost_and_recycled(point: Point) -> list[str]:
+    """What is missing in the figures, in words."""
+    notes = []
     for variant, (lines, accesses) in point.recycled.items():
         if accesses >= _SHOWN:
             notes.append(
@@ -256,7 +263,7 @@ def _notes(point: Point, hidden: int) -> list[str]:
     for variant, lost in point.lost.items():
         if lost:
             notes.append(f"{variant}: the recorder had no room for {lost} accesses: its figures are too low")
-    return [line for note in notes for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
+    return notes
 
 
 def _beside(name: str, figures: str) -> list[str]:

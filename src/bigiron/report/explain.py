@@ -16,7 +16,7 @@ def text(comparison: Comparison) -> str:
     """The findings at the largest number of CPUs."""
     point = comparison.points[-1]
     found = findings(point.rows, point.base, point.variants)
-    lines = textwrap.wrap(_heading(comparison, point, found), _WIDTH)
+    lines = textwrap.wrap(heading(comparison, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
         lines += ["", *_said(number, finding, point)]
     if len(found) > _MOST:
@@ -24,7 +24,8 @@ def text(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
+def heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
+    """What the findings are about, or that there are none."""
     where = f"{comparison.workload} with {point.cpus} CPUs and {point.tasks} tasks"
     if comparison.contexts != conflicts.CONTEXTS[:1]:
         where += f" ({', '.join(comparison.contexts)} context)"
@@ -44,15 +45,16 @@ def _heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
 def _said(number: int, finding: Finding, point: Point) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
-    lines = textwrap.wrap(_sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
-    for label, value in _evidence(finding, point):
+    lines = textwrap.wrap(sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
+    for label, value in evidence(finding, point):
         lines += textwrap.wrap(
-            f"{label:11}{value}", _WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 11
+            f"{label[:10]:11}{value}", _WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 11
         )
     return lines
 
 
-def _sentence(finding: Finding, point: Point) -> str:
+def sentence(finding: Finding, point: Point) -> str:
+    """What a maintainer would say of it."""
     counts = [
         f"{_times(finding.writes(variant), finding.accesses(variant))} on {variant}"
         for variant in point.variants
@@ -77,23 +79,24 @@ def _times(writes: float, accesses: float) -> str:
     )
 
 
-def _evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
+def evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
+    """Label and text of what the sentence rests on."""
     objects = _objects(finding)
     more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
-    evidence = [
+    known = [
         ("line", ", ".join(objects[:3]) + more),
         ("functions", ", ".join(finding.functions[:6])),
     ]
     if sharing := finding.rows[0].sharing:
-        evidence.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
+        known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
     if finding.rows[0].offsets:
-        evidence.append(("bytes", bytes_by_cpu(finding.rows[0])))
+        known.append(("bytes", bytes_by_cpu(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
-        evidence.append((name[:10], f"{figures} (accesses per operation)"))
+        known.append((name, f"{figures} (accesses per operation)"))
     if finding.rule:
-        evidence += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
-    return evidence
+        known += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
+    return known
 
 
 def _and(names: list[str]) -> str:
@@ -117,7 +120,7 @@ def as_csv(comparison: Comparison) -> str:
     rows = [
         (
             number,
-            _sentence(finding, point),
+            sentence(finding, point),
             finding.what,
             finding.rule.name if finding.rule else "",
             "; ".join(_objects(finding)),
@@ -142,7 +145,7 @@ def as_document(comparison: Comparison) -> str:
         "base": point.base,
         "findings": [
             {
-                "sentence": _sentence(finding, point),
+                "sentence": sentence(finding, point),
                 "what": finding.what,
                 "rule": finding.rule.name if finding.rule else None,
                 "why": finding.rule.why if finding.rule else None,

@@ -281,14 +281,16 @@ def _text_of(report: Report, table: Table) -> str:
         name, what = row.series.name, _touched_by(row)
         if len(name) >= _NAME:
             name, what = f"..{name[3 - _NAME :]}", f"{name}: {what}" if what else name
-        law, sure, predicted = _cells(row)
-        lines.append(f"{name:{_NAME}}{_measured(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}")
+        law, sure, predicted = told(row)
+        lines.append(
+            f"{name:{_NAME}}{measured_range(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}"
+        )
         if what:
             lines += textwrap.wrap(what, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
-    for note in _notes(table):
+    for note in notes_on(table):
         lines += ["", *textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
     for row in table.standing:
-        lines += textwrap.wrap(_standing(row), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(standing(row), _WIDTH, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -302,7 +304,8 @@ def _heading(report: Report, table: Table) -> str:
     )
 
 
-def _notes(table: Table) -> list[str]:
+def notes_on(table: Table) -> list[str]:
+    """What the figures do not say."""
     notes = []
     if not table.growing:
         notes.append(f"No {table.counted.thing} grows.")
@@ -325,13 +328,14 @@ def _notes(table: Table) -> list[str]:
     return notes
 
 
-def _standing(row: Row) -> str:
+def standing(row: Row) -> str:
+    """A row that does not grow, in words."""
     said = f"constant, {formula(row.growth.best)}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
     return f"- {row.series.name}{by}: {said}"
 
 
-def _cells(row: Row) -> tuple[str, str, str]:
+def told(row: Row) -> tuple[str, str, str]:
     """The law, how sure, the prediction."""
     if not row.prediction:
         return "none", "", ""
@@ -344,7 +348,8 @@ def _sure(share: float) -> str:
     return next((f">{high} %" for high in (99.9, 99) if share > high / 100), f"{100 * share:.0f} %")
 
 
-def _measured(row: Row) -> str:
+def measured_range(row: Row) -> str:
+    """The first and the last count."""
     counts = sorted(row.series.points)
     first, last = row.series.points[counts[0]], row.series.points[counts[-1]]
     exact = f"{first:.3f} - {last:.3f}"
@@ -393,12 +398,12 @@ def _markdown_of(report: Report, table: Table) -> str:
     lines.append("|---|--:|---|--:|--:|---|")
     for row in (*table.growing, table.total):
         functions = ", ".join(f"`{name}`" for name in _touched_by(row).split(", ") if name)
-        lines.append("| " + " | ".join([row.series.name, _measured(row), *_cells(row), functions]) + " |")
-    for note in _notes(table):
+        lines.append("| " + " | ".join([row.series.name, measured_range(row), *told(row), functions]) + " |")
+    for note in notes_on(table):
         lines += ["", note]
     if table.standing:
         lines.append("")
-    lines += map(_standing, table.standing)
+    lines += map(standing, table.standing)
     return "\n".join(lines)
 
 

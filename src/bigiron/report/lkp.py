@@ -23,8 +23,8 @@ def lines(figures: Iterable[Figure], base: str, new: str, as_stacks: bool = Fals
     """
     for figure in figures:
         numbers = (
-            f"{_value(figure, base):>{_BASE - 2}}{change(figure, base, new):>13}"
-            f"{_value(figure, new):>{_NEW - 11}}"
+            f"{value(figure, base):>{_BASE - 2}}{change(figure, base, new):>13}"
+            f"{value(figure, new):>{_NEW - 11}}"
         )
         if not as_stacks:
             yield f"{numbers}  {figure.name}"
@@ -62,7 +62,7 @@ def number(value: float) -> str:
     return f"{value:.3f}" if size < 1000 else f"{value:.1f}" if size < 1e6 else f"{value:.0f}"
 
 
-def _value(figure: Figure, variant: str) -> str:
+def value(figure: Figure, variant: str) -> str:
     spread = figure.spread(variant)
     return number(figure.mean(variant)) + ("      " if spread is None else f" +-{100 * spread:2.0f}%")
 

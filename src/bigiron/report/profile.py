@@ -3,12 +3,12 @@
 import csv
 import io
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from bigiron.analysis import profiles
-from bigiron.analysis.profiles import Figure
+from bigiron.analysis.profiles import Figure, Weights
 from bigiron.errors import UserError
 from bigiron.report import listing, lkp, stacks
 from bigiron.study.store import Study
@@ -45,7 +45,6 @@ class Comparison:
     by: By
     what: str  # that is counted, per operation
     contexts: tuple[str, ...]
-    repetitions: int
     points: list[Point]
 
 
@@ -56,23 +55,18 @@ def compare_study(
     if probe not in stacks.PROBES:
         raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
     base = study.base(base)
-    records = [record for record in study.records() if record.measured and probe in record.tables]
-    if not records:
-        raise UserError(f"{study.folder} has no measured cell with the probe {probe}: run it with --probe")
-    places = sorted({(record.cpus, record.tasks) for record in records})
-    points = [point_of(study, probe, by, base, contexts, *place) for place in places]
-    what, repetitions = stacks.PROBES[probe].what, study.spec.repetitions
-    return Comparison(study.name, study.spec.workload, probe, by, what, contexts, repetitions, points)
+    points = []
+    for (cpus, tasks), measured in study.measured(probe).items():
+        weighed = stacks.by_repetition(study, probe, contexts, measured)
+        first = base if base in weighed else next(iter(weighed))
+        points.append(Point(cpus, tasks, list(weighed), first, figures_of(weighed, by, first)))
+    return Comparison(study.name, study.spec.workload, probe, by, stacks.PROBES[probe].what, contexts, points)
 
 
-def point_of(
-    study: Study, probe: str, by: By, base: str, contexts: tuple[str, ...], cpus: int, tasks: int
-) -> Point:
-    """The functions or chains of one number of CPUs and tasks."""
-    weighed = stacks.by_repetition(study, probe, contexts, cpus, tasks)
-    base = base if base in weighed else next(iter(weighed))
-    figures = {"function": profiles.functions, "chain": profiles.chains}[by](weighed)
-    return Point(cpus, tasks, list(weighed), base, profiles.ranked(figures, base, weighed))
+def figures_of(weighed: Mapping[str, Sequence[Weights]], by: By, base: str) -> list[Figure]:
+    """The functions or the chains of one point."""
+    figures = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
+    return profiles.ranked(figures, base, weighed)
 
 
 def text(comparison: Comparison) -> str:

@@ -1,6 +1,6 @@
 """What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -100,20 +100,23 @@ def stacks_of(
 
 
 def by_repetition(
-    study: Study, probe: str, contexts: tuple[str, ...], cpus: int, tasks: int
+    study: Study, probe: str, contexts: tuple[str, ...], measured: Mapping[str, Sequence[CellRecord]]
 ) -> dict[str, list[Weights]]:
-    """What each stack weighs per operation with so many CPUs and tasks, by variant, of each repetition."""
+    """What each stack weighs per operation in the cells of one point, by variant, of each repetition."""
+    return {
+        variant: [_weights(study, record, probe, contexts) for record in records]
+        for variant, records in measured.items()
+    }
+
+
+def _weights(study: Study, record: CellRecord, probe: str, contexts: tuple[str, ...]) -> Weights:
     known = PROBES[probe]
-    profiles: dict[str, list[Weights]] = {}
-    for record in study.records():
-        if record.measured and probe in record.tables and (record.cpus, record.tasks) == (cpus, tasks):
-            rows = _stacks(study, record, probe, contexts).select(*known.frames, f"{known.weights[0]}_per_op")
-            weighed: dict[tuple[str, ...], float] = {}
-            for *frames, weight in rows.iter_rows():
-                stack = _frames(tuple(frames))
-                weighed[stack] = weighed.get(stack, 0.0) + weight
-            profiles.setdefault(record.variant, []).append(weighed)
-    return profiles
+    rows = _stacks(study, record, probe, contexts).select(*known.frames, f"{known.weights[0]}_per_op")
+    weighed: dict[tuple[str, ...], float] = {}
+    for *columns, weight in rows.iter_rows():
+        frames = _frames(tuple(columns))
+        weighed[frames] = weighed.get(frames, 0.0) + weight
+    return weighed
 
 
 def _chosen(

@@ -1,0 +1,370 @@
+"""What a report of a study says, whatever its format: the question, the answer, and all that they rest on.
+
+Of what was not measured (yet) a report has nothing, and says so: one of an unfinished study can be made too.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+import bigiron
+from bigiron import visible
+from bigiron.analysis.explain import findings
+from bigiron.analysis.profiles import Figure
+from bigiron.errors import UserError
+from bigiron.report import comparison, flame, growth, lkp, stacks
+from bigiron.report import explain as explanation
+from bigiron.report import tables as probe_tables
+from bigiron.report.chart import Chart, Line, Spot
+from bigiron.report.flame import Flame
+from bigiron.report.tables import Contexts, Row, Table
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Study
+
+_MOST_FINDINGS = 8
+_MOST_CHARTS = 6
+_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence, and label and text of what it rests on."""
+
+    sentence: str
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one probe has measured."""
+
+    probe: str
+    tables: tuple[Table, ...]  # by CPUs and tasks
+    charts: tuple[Chart, ...]
+    flame: Flame | None
+
+    @property
+    def title(self) -> str:
+        """Of all its tables."""
+        return self.tables[0].title
+
+
+@dataclass(frozen=True)
+class Grown:
+    """How the counts of a probe grow with the CPUs, in each variant, and charts of what grows most."""
+
+    probe: str
+    report: growth.Report
+    charts: tuple[Chart, ...]
+
+
+@dataclass(frozen=True)
+class Environments:
+    """What all cells have in common, and a row for each cell with what they have not."""
+
+    common: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    study: str
+    question: str
+    answered: str  # what the answer is about
+    answer: tuple[Said, ...]
+    planned: int  # cells
+    missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
+    parts: tuple[Part, ...]
+    grown: tuple[Grown, ...]
+    environments: Environments
+    commands: tuple[tuple[str, str], ...]  # what for, and the command
+    asked: str  # study.toml
+    source: str  # of the workload, where it is none that comes with bigiron
+    made: str
+    version: str
+
+
+def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
+    """Gather all that there is to say of a study."""
+    base = study.base(base)
+    probes = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    parts = tuple(_part(study, probe, base, contexts) for probe in probes)
+    grown = tuple(one for probe in probes if (one := _grown(study, probe, contexts)))
+    answered, answer = _answer(study, parts, grown, base, contexts)
+    cells = [(cell, study.record(cell)) for cell in study.plan()]
+    return Document(
+        study=study.name,
+        question=_question(study.spec, base),
+        answered=answered,
+        answer=tuple(answer),
+        planned=len(cells),
+        missing=tuple(
+            (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
+        ),
+        parts=parts,
+        grown=grown,
+        environments=_environments([(cell.id, record) for cell, record in cells]),
+        commands=tuple(_commands(study, base, probes, contexts)),
+        asked=_asked(study.spec),
+        source=_source(study),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=bigiron.__version__,
+    )
+
+
+def _is_measured(study: Study, probe: str) -> bool:
+    return any(record.measured and probe in record.tables for record in study.records())
+
+
+def _why(record: CellRecord | None) -> str:
+    return f"failed: {record.failure.reason}" if record and record.failure else "not measured yet"
+
+
+# The question and the answer
+
+
+def _question(spec: Spec, base: str) -> str:
+    cpus = _and([str(number) for number in spec.cpus])
+    where = f"with {cpus} CPU{'' if spec.cpus == [1] else 's'}"
+    if spec.machine == "simulated":
+        where += f" of {spec.simulation.machine}, simulated"
+    elif spec.machine == "vm":
+        where += " in virtual machines"
+    others = [variant.name for variant in spec.variant if variant.name != base]
+    if others:
+        return f"{spec.workload} {where}: what is different on {_and(others)}, against {base}?"
+    return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
+
+
+def _answer(
+    study: Study, parts: Sequence[Part], grown: Sequence[Grown], base: str, contexts: Contexts
+) -> tuple[str, list[Said]]:
+    answered, said = "", []
+    if any(part.probe == "conflicts" for part in parts):
+        compared = comparison.compare_study(study, base, contexts)
+        point = compared.points[-1]
+        found = findings(point.rows, point.base, point.variants)
+        answered = explanation.heading(compared, point, found)
+        said += [
+            Said(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
+            for one in found[:_MOST_FINDINGS]
+        ]
+    for part in parts:
+        if part.probe != "conflicts" and part.tables[-1].others:
+            said += _changes(part.tables[-1])
+    return answered, [*said, *(one for each in grown for one in _growing(each))]
+
+
+def _changes(table: Table) -> Iterator[Said]:
+    """What changed most in a probe's table: its sum, or else the row that changed most."""
+    subject = table.total or next(iter(table.rows), None)
+    if subject is None:
+        return
+    what = f"{table.title.partition(':')[0]}, {subject.name}, {table.measures[0]}"
+    said = f"{what}, with {table.place}: {_by_variant(subject.main, table)}."
+    moved = [
+        row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
+    ]
+    yield Said(said, tuple((row.name, _by_variant(row.main, table)) for row in moved[:4]))
+
+
+def _by_variant(figure: Figure, table: Table) -> str:
+    said = [f"{lkp.number(figure.mean(table.base))} on {table.base}"]
+    for variant in table.others:
+        change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
+        said.append(f"{lkp.number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+    return _and(said)
+
+
+def _growing(grown: Grown) -> Iterator[Said]:
+    for table in grown.report.tables:
+        if table.growing:
+            first = table.growing[0]
+            assert first.prediction
+            predicted = first.prediction
+            yield Said(
+                f"With N CPUs {first.series.name} takes {growth.formula(first.growth.best)} "
+                f"{table.counted.unit} on {table.variant}: predicted {growth.number(predicted.value)} "
+                f"({growth.number(predicted.low)} to {growth.number(predicted.high)}) at {predicted.cpus}."
+            )
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# What was measured
+
+
+def _part(study: Study, probe: str, base: str, contexts: Contexts) -> Part:
+    found = tuple(probe_tables.tables(study, probe, base, contexts))
+    burning = flame.flame_of(study, probe, base, contexts) if probe in stacks.PROBES else None
+    return Part(probe, found, tuple(_charts(found)), burning)
+
+
+def _charts(found: Sequence[Table]) -> Iterator[Chart]:
+    """The sum, or the rows that matter most, against the number of CPUs, or of tasks."""
+    last = found[-1]
+    many_cpus = len({table.cpus for table in found}) > 1
+    if len({(table.cpus if many_cpus else table.tasks) for table in found}) < max(2, len(found)):
+        return
+    chosen = [last.total] if last.total else list(last.rows[:_MOST_CHARTS])
+    for row in chosen:
+        at = [(table.cpus if many_cpus else table.tasks, _row_named(table, row.name)) for table in found]
+        lines = tuple(
+            Line(
+                variant,
+                tuple(_spot(x, one.main, variant) for x, one in at if one and variant in one.main.values),
+            )
+            for variant in last.variants
+        )
+        lines = tuple(line for line in lines if line.measured)
+        unit = "" if last.measures[0] in ("mean", "sum") else last.measures[0]
+        if lines:
+            yield Chart(row.name, "CPUs" if many_cpus else "tasks", unit, lines)
+
+
+def _row_named(table: Table, name: str) -> Row | None:
+    rows = (*([table.total] if table.total else []), *table.rows)
+    return next((row for row in rows if row.name == name), None)
+
+
+def _spot(x: int, figure: Figure, variant: str) -> Spot:
+    """The mean of the repetitions, and their range."""
+    values = figure.values[variant]
+    spread = (min(values), max(values)) if len(values) > 1 else (None, None)
+    return Spot(x, figure.mean(variant), *spread)
+
+
+def _grown(study: Study, probe: str, contexts: Contexts) -> Grown | None:
+    if probe not in growth.COUNTED:
+        return None
+    try:
+        report = growth.growth_study(study, None, None, probe, contexts)
+    except UserError:
+        return None  # too few numbers of CPUs
+    return Grown(probe, report, tuple(_growth_charts(report)))
+
+
+def _growth_charts(report: growth.Report) -> Iterator[Chart]:
+    """What grows most in any variant, in all of them, with the laws."""
+    named: dict[str, list[tuple[growth.Table, growth.Row]]] = {}
+    for table in report.tables:
+        for row in (*table.growing[:_MOST_CHARTS], table.total):
+            named.setdefault(row.series.name, [])
+    for table in report.tables:
+        for row in (*table.rows, table.total):
+            if row.series.name in named and row.most >= table.counted.shown:
+                named[row.series.name].append((table, row))
+    unit = report.counted.unit
+    for name, rows in list(named.items())[:_MOST_CHARTS]:
+        if rows:
+            yield Chart(name, "CPUs", unit, tuple(_law_line(table, row) for table, row in rows))
+
+
+def _law_line(table: growth.Table, row: growth.Row) -> Line:
+    measured = tuple(Spot(cpus, value) for cpus, value in sorted(row.series.points.items()))
+    if not row.growth.grows:
+        return Line(table.variant, measured)
+    first, last = min(row.series.points), table.at
+    steps = [first * (last / first) ** (step / 40) for step in range(41)]
+    law = [row.growth.predict(round(cpus)) for cpus in dict.fromkeys(map(round, steps))]
+    law_spots = tuple(Spot(one.cpus, one.value, one.low, one.high) for one in law)
+    return Line(table.variant, measured, law_spots, growth.formula(row.growth.best))
+
+
+# How it was measured
+
+
+def _environments(cells: Sequence[tuple[str, CellRecord | None]]) -> Environments:
+    known = {name: _flat(record) for name, record in cells if record}
+    keys = list(dict.fromkeys(key for each in known.values() for key in each))
+    values = {key: [each.get(key, "") for each in known.values()] for key in keys}
+    alike = [key for key in keys if len(set(values[key])) == 1 and len(known) > 1]
+    differing = [key for key in keys if key not in alike]
+    rows = tuple(
+        (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
+        for name, record in cells
+    )
+    common = tuple((_said(key), values[key][0]) for key in alike if values[key][0])
+    return Environments(common, ("cell", "state", *map(_said, differing)), rows)
+
+
+def _flat(record: CellRecord) -> dict[str, str]:
+    """All that produced a cell, as text."""
+    texts = {key: _text(value) for key, value in record.environment.items()}
+    return {**texts, "started": record.started, "seconds": f"{record.seconds:.1f}"}
+
+
+def _text(value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{key}={one}" for key, one in value.items())
+        case list():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def _state(record: CellRecord | None) -> str:
+    return "measured" if record and record.measured else _why(record).partition(":")[0]
+
+
+def _said(key: str) -> str:
+    return key.replace("_", " ").replace("sha256", "SHA-256")
+
+
+def _commands(
+    study: Study, base: str, probes: Sequence[str], contexts: Contexts
+) -> Iterator[tuple[str, str]]:
+    name = study.name
+    options = (
+        f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("operation",) else ""
+    )
+    if base != study.base(None):
+        options += f" --base {shlex.quote(base)}"
+    for kernel in dict.fromkeys(variant.kernel for variant in study.spec.variant):
+        if kernel.startswith("debian/"):
+            yield "the kernels", f"bigiron kernel fetch {kernel}"
+    yield "every cell", f"bigiron run study.toml -o {name}"
+    if "conflicts" in probes:
+        yield "the answer", f"bigiron explain {name}{options}"
+    for probe in probes:
+        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}"
+    yield "this report", f"bigiron report {name}{options} -o report.html"
+
+
+def _asked(spec: Spec) -> str:
+    """What study.toml must say to ask the same again."""
+    document = _without_defaults(spec)
+    document["variant"] = [_without_defaults(variant) for variant in spec.variant]
+    if spec.machine == "simulated":
+        document["simulation"] = _without_defaults(spec.simulation)
+    if spec.workload_file:
+        document["workload_file"] = "workload.c"
+    return msgspec.toml.encode(document).decode()
+
+
+def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
+    said = {}
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if value != default and field.name not in _HASHES:
+            said[field.name] = value
+    return said
+
+
+def _source(study: Study) -> str:
+    """The workload's C file, where the user gave one: it is part of what was measured."""
+    file = study.folder / "workload.c"
+    if not study.spec.workload_file or not file.is_file() or file.is_symlink():
+        return ""
+    return visible.visible(file.read_text(encoding="utf-8", errors="replace"))

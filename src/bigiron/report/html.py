@@ -1,0 +1,87 @@
+"""A report as one file that opens offline: what it shows, and the little program that zooms and sorts, in it.
+
+A page of untrusted names: all are escaped, the data is JSON that cannot end its element, and a strict policy
+lets nothing run or load but what is in the file.
+"""
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bigiron.analysis.profiles import Figure
+from bigiron.report import growth, lkp
+from bigiron.report.document import Document
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("bigiron.report", "page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(document: Document, live: bool = False) -> str:
+    """The page. A live one asks the server that it came from for what is new."""
+    style, script = (Markup(_source(name)) for name in ("page.css", "page.js"))
+    policy = [
+        "default-src 'none'",
+        f"style-src '{_digest(style)}'",
+        f"script-src '{_digest(script)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        *(["connect-src 'self'"] if live else []),
+    ]
+    return _ENVIRONMENT.get_template("page.html").render(
+        document=document,
+        live=live,
+        policy="; ".join(policy),
+        style=style,
+        script=script,
+        number=number,
+        change=_change,
+        growth=growth,
+        as_json=_as_json,
+    )
+
+
+def _source(name: str) -> str:
+    assert _ENVIRONMENT.loader
+    return _ENVIRONMENT.loader.get_source(_ENVIRONMENT, name)[0]
+
+
+def _digest(source: str) -> str:
+    """What the policy calls an element's content."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
+
+
+def number(value: float) -> str:
+    """A figure for people: three decimals while they are few, and thousands apart.
+
+    >>> number(6.0), number(0), number(1234.56), number(1234567.8)
+    ('6.000', '0', '1,234.6', '1,234,568')
+    """
+    if not value:
+        return "0"
+    size = abs(value)
+    return f"{value:.3f}" if size < 1000 else f"{value:,.1f}" if size < 1e5 else f"{value:,.0f}"
+
+
+def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:
+    """The class of a change and its text, whose arrow says the same as the colour."""
+    text = lkp.change(figure, base, variant)
+    if not text:
+        return "same", "="
+    kind, arrow = ("more", "▲") if text.startswith("+") else ("less", "▼")
+    return kind, f"{arrow} {text[1:].replace('%', ' %')}"
+
+
+def _as_json(data: Any) -> Markup:
+    """Data for a script element: no text in it can end the element or begin a comment."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

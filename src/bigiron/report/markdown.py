@@ -1,0 +1,97 @@
+"""A report in Markdown, as GitHub and most wikis render it. Every name is text."""
+
+from collections.abc import Iterator
+
+from bigiron.report import growth, lkp
+from bigiron.report.document import Document, Grown
+from bigiron.report.listing import code, markdown, plain
+from bigiron.report.tables import Row, Table
+
+_ROWS = 30
+
+
+def text(document: Document) -> str:
+    """The whole report."""
+    return "\n".join(_blocks(document))
+
+
+def _blocks(document: Document) -> Iterator[str]:
+    measured = document.planned - len(document.missing)
+    yield f"# {plain(document.question)}\n"
+    yield (
+        f"Study {plain(document.study)}: {measured} of {document.planned} cells measured. "
+        f"Made {document.made} by bigiron {document.version}.\n"
+    )
+    if document.missing:
+        yield "**Unfinished.** Missing are\n"
+        yield "".join(f"- {plain(cell)}: {plain(why)}\n" for cell, why in document.missing)
+    yield "## Answer\n"
+    yield from _answer(document)
+    for part in document.parts:
+        yield f"## {plain(part.title)}\n"
+        for table in part.tables:
+            yield _table(table)
+            yield from (f"{plain(note)}\n" for note in table.notes)
+    for grown in document.grown:
+        yield f"## Growth of {plain(grown.report.counted.what)}\n"
+        yield from _growth(grown)
+    yield "## Environments\n"
+    known = document.environments
+    yield "".join(f"- {plain(name)}: {plain(value)}\n" for name, value in known.common)
+    yield markdown(known.columns, [[plain(cell) for cell in row] for row in known.rows])
+    yield "## Reproduce\n"
+    yield _fenced("\n".join(command for _, command in document.commands))
+    yield "study.toml:\n"
+    yield _fenced(document.asked.rstrip())
+
+
+def _fenced(content: str) -> str:
+    """Whatever backticks are in it."""
+    fence = "```"
+    while fence in content:
+        fence += "`"
+    return f"{fence}\n{content}\n{fence}\n"
+
+
+def _answer(document: Document) -> Iterator[str]:
+    if document.answered:
+        yield f"{plain(document.answered)}\n"
+    elif not document.answer:
+        yield "Nothing was measured yet that could answer it.\n"
+    for number, said in enumerate(document.answer, start=1):
+        evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
+        yield f"{number}. {plain(said.sentence)}\n{evidence}"
+
+
+def _table(table: Table) -> str:
+    headings = [table.thing]
+    for variant in table.variants:
+        headings += [f"{variant}: {measure}" for measure in table.measures]
+        headings += ["change"] if variant in table.others else []
+    rows = [_row(table, row) for row in table.rows[:_ROWS]]
+    if table.total:
+        rows.append(_row(table, table.total))
+    left = len(table.rows) - _ROWS + table.hidden
+    more = f"\n{left} more (`bigiron compare --format csv` has all).\n" if left > 0 else ""
+    aligned = "l" + "r" * (len(headings) - 1)
+    return f"### {plain(table.place)}\n\n{markdown(headings, rows, aligned)}{more}"
+
+
+def _row(table: Table, row: Row) -> list[str]:
+    cells = [code(row.name)]
+    for variant in table.variants:
+        cells += [lkp.value(figure, variant).strip() for figure in row.figures]
+        cells += [""] * (len(table.measures) - len(row.figures))
+        cells += [lkp.change(row.main, table.base, variant)] if variant in table.others else []
+    return cells
+
+
+def _growth(grown: Grown) -> Iterator[str]:
+    for table in grown.report.tables:
+        measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
+        headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}"]
+        rows = [
+            [code(row.series.name), growth.measured_range(row), *map(plain, growth.told(row))]
+            for row in (*table.growing, table.total)
+        ]
+        yield f"### {plain(table.variant)}, {table.tasks}\n\n{markdown(headings, rows, 'lrlrr')}"
