@@ -81,6 +81,7 @@ class _Axis:
     start: float
     end: float
     is_log: bool
+    step: float = 1.0  # between ticks
 
     def at(self, value: float) -> float:
         """Where a value is in the picture."""
@@ -196,9 +197,8 @@ def _value_axis(spots: Sequence[Spot]) -> _Axis:
         least = 10 ** math.floor(math.log10(min(positive)))
         return _Axis(least, max(10 ** math.ceil(math.log10(max(positive))), high), *place, True)
     step = _step(max(high, 0.0) - min(low, 0.0) or 1.0)
-    return _Axis(
-        step * math.floor(min(low, 0.0) / step), step * math.ceil(max(high, step / 2) / step), *place, False
-    )
+    first, last = math.floor(min(low, 0.0) / step), math.ceil(max(high, step / 2) / step - 1e-9)
+    return _Axis(step * first, step * last, *place, False, step)
 
 
 def _ticks(axis: _Axis) -> list[float]:
@@ -206,8 +206,8 @@ def _ticks(axis: _Axis) -> list[float]:
         first, last = math.ceil(math.log10(axis.low) - 1e-9), math.floor(math.log10(axis.high) + 1e-9)
         every = max(1, (last - first) // 5)
         return [10.0**power for power in range(first, last + 1, every)]
-    step = _step(axis.high - axis.low)
-    return [axis.low + step * number for number in range(round((axis.high - axis.low) / step) + 1)]
+    count = round((axis.high - axis.low) / axis.step)
+    return [axis.low + axis.step * number for number in range(count + 1)]
 
 
 def _step(reach: float) -> float:

@@ -44,22 +44,14 @@ class Part:
 
     probe: str
     tables: tuple[Table, ...]  # by CPUs and tasks
-    charts: tuple[Chart, ...]
+    charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
     flame: Flame | None
+    growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
 
     @property
     def title(self) -> str:
         """Of all its tables."""
         return self.tables[0].title
-
-
-@dataclass(frozen=True)
-class Grown:
-    """How the counts of a probe grow with the CPUs, in each variant, and charts of what grows most."""
-
-    probe: str
-    report: growth.Report
-    charts: tuple[Chart, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +74,6 @@ class Document:
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
     parts: tuple[Part, ...]
-    grown: tuple[Grown, ...]
     environments: Environments
     commands: tuple[tuple[str, str], ...]  # what for, and the command
     asked: str  # study.toml
@@ -96,8 +87,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     base = study.base(base)
     probes = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     parts = tuple(_part(study, probe, base, contexts) for probe in probes)
-    grown = tuple(one for probe in probes if (one := _grown(study, probe, contexts)))
-    answered, answer = _answer(study, parts, grown, base, contexts)
+    answered, answer = _answer(study, parts, base, contexts)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -109,7 +99,6 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
         ),
         parts=parts,
-        grown=grown,
         environments=_environments([(cell.id, record) for cell, record in cells]),
         commands=tuple(_commands(study, base, probes, contexts)),
         asked=_asked(study.spec),
@@ -143,9 +132,7 @@ def _question(spec: Spec, base: str) -> str:
     return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
 
 
-def _answer(
-    study: Study, parts: Sequence[Part], grown: Sequence[Grown], base: str, contexts: Contexts
-) -> tuple[str, list[Said]]:
+def _answer(study: Study, parts: Sequence[Part], base: str, contexts: Contexts) -> tuple[str, list[Said]]:
     answered, said = "", []
     if any(part.probe == "conflicts" for part in parts):
         compared = comparison.compare_study(study, base, contexts)
@@ -159,7 +146,7 @@ def _answer(
     for part in parts:
         if part.probe != "conflicts" and part.tables[-1].others:
             said += _changes(part.tables[-1])
-    return answered, [*said, *(one for each in grown for one in _growing(each))]
+    return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
 def _changes(table: Table) -> Iterator[Said]:
@@ -183,8 +170,8 @@ def _by_variant(figure: Figure, table: Table) -> str:
     return _and(said)
 
 
-def _growing(grown: Grown) -> Iterator[Said]:
-    for table in grown.report.tables:
+def _growing(report: growth.Report) -> Iterator[Said]:
+    for table in report.tables:
         if table.growing:
             first = table.growing[0]
             assert first.prediction
@@ -206,7 +193,9 @@ def _and(names: Sequence[str]) -> str:
 def _part(study: Study, probe: str, base: str, contexts: Contexts) -> Part:
     found = tuple(probe_tables.tables(study, probe, base, contexts))
     burning = flame.flame_of(study, probe, base, contexts) if probe in stacks.PROBES else None
-    return Part(probe, found, tuple(_charts(found)), burning)
+    grown = _growth(study, probe, contexts)
+    charts = _growth_charts(grown) if grown else _charts(found)
+    return Part(probe, found, tuple(charts), burning, grown)
 
 
 def _charts(found: Sequence[Table]) -> Iterator[Chart]:
@@ -243,14 +232,13 @@ def _spot(x: int, figure: Figure, variant: str) -> Spot:
     return Spot(x, figure.mean(variant), *spread)
 
 
-def _grown(study: Study, probe: str, contexts: Contexts) -> Grown | None:
+def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
     if probe not in growth.COUNTED:
         return None
     try:
-        report = growth.growth_study(study, None, None, probe, contexts)
+        return growth.growth_study(study, None, None, probe, contexts)
     except UserError:
         return None  # too few numbers of CPUs
-    return Grown(probe, report, tuple(_growth_charts(report)))
 
 
 def _growth_charts(report: growth.Report) -> Iterator[Chart]:

@@ -311,6 +311,18 @@ def notes_on(table: Table) -> list[str]:
         notes.append(f"No {table.counted.thing} grows.")
     if table.growing or table.total.growth.grows:
         notes.append("predicted: by the law, and in brackets what holds 95 % of all laws' predictions")
+    notes += warnings(table)
+    hidden = len(table.rows) - len(table.growing) - len(table.standing)
+    if hidden:
+        notes.append(f"{hidden} more {table.counted.thing}s are small, or do not grow (--format csv has all)")
+    if table.standing:
+        notes.append("Large, and not growing or without a law:")
+    return notes
+
+
+def warnings(table: Table) -> list[str]:
+    """Why figures are less sure than they look."""
+    notes = []
     if table.at > _FAR * table.cpus[-1]:
         notes.append(
             f"{table.at} CPUs are {table.at // table.cpus[-1]} times the most that were measured: no "
@@ -320,11 +332,6 @@ def notes_on(table: Table) -> list[str]:
         notes.append(f"{table.counted.total}: no law: {table.total.growth.refusal}")
     if table.lost:
         notes.append(f"the recorder had no room for {table.lost} of them: the counts are too low")
-    hidden = len(table.rows) - len(table.growing) - len(table.standing)
-    if hidden:
-        notes.append(f"{hidden} more {table.counted.thing}s are small, or do not grow (--format csv has all)")
-    if table.standing:
-        notes.append("Large, and not growing or without a law:")
     return notes
 
 

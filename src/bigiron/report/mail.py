@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure
 from bigiron.report import growth, lkp
-from bigiron.report.document import Document, Grown, Part, Said
+from bigiron.report.document import Document, Part, Said
 from bigiron.report.flame import Flame, Frame
 from bigiron.report.tables import Row, Table
 
@@ -42,9 +42,9 @@ def _lines(document: Document) -> Iterator[str]:
     for part in document.parts:
         yield from _section(part.title)
         yield from _part(part)
-    for grown in document.grown:
-        yield from _section(f"Growth of {grown.report.counted.what}")
-        yield from _growth(grown)
+        if part.growth:
+            yield from _section(f"Growth of {part.growth.counted.what}")
+            yield from _growth(part.growth)
     yield from _section("Environment")
     yield from _environment(document)
     yield from _section("To reproduce")
@@ -158,8 +158,8 @@ def _leaves(flame: Flame) -> Iterator[tuple[str, dict[str, tuple[float, ...]]]]:
     return walk(flame.root, "")
 
 
-def _growth(grown: Grown) -> Iterator[str]:
-    for number, table in enumerate(grown.report.tables):
+def _growth(report: growth.Report) -> Iterator[str]:
+    for number, table in enumerate(report.tables):
         if number:
             yield ""
         yield from _wrapped(

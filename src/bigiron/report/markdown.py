@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bigiron.report import growth, lkp
-from bigiron.report.document import Document, Grown
+from bigiron.report.document import Document
 from bigiron.report.listing import code, markdown, plain
 from bigiron.report.tables import Row, Table
 
@@ -32,9 +32,9 @@ def _blocks(document: Document) -> Iterator[str]:
         for table in part.tables:
             yield _table(table)
             yield from (f"{plain(note)}\n" for note in table.notes)
-    for grown in document.grown:
-        yield f"## Growth of {plain(grown.report.counted.what)}\n"
-        yield from _growth(grown)
+        if part.growth:
+            yield f"### Growth of {plain(part.growth.counted.what)}\n"
+            yield from _growth(part.growth)
     yield "## Environments\n"
     known = document.environments
     yield "".join(f"- {plain(name)}: {plain(value)}\n" for name, value in known.common)
@@ -86,12 +86,12 @@ def _row(table: Table, row: Row) -> list[str]:
     return cells
 
 
-def _growth(grown: Grown) -> Iterator[str]:
-    for table in grown.report.tables:
+def _growth(report: growth.Report) -> Iterator[str]:
+    for table in report.tables:
         measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
         headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}"]
         rows = [
             [code(row.series.name), growth.measured_range(row), *map(plain, growth.told(row))]
             for row in (*table.growing, table.total)
         ]
-        yield f"### {plain(table.variant)}, {table.tasks}\n\n{markdown(headings, rows, 'lrlrr')}"
+        yield f"#### {plain(table.variant)}, {table.tasks}\n\n{markdown(headings, rows, 'lrlrr')}"

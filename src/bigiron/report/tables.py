@@ -63,6 +63,11 @@ class Table:
         return tuple(variant for variant in self.variants if variant != self.base)
 
     @property
+    def repeated(self) -> bool:
+        """Whether any cell was measured more than once."""
+        return any(len(values) > 1 for row in self.rows for values in row.main.values.values())
+
+    @property
     def place(self) -> str:
         """Where it was measured, in words."""
         return f"{self.cpus} CPUs" + ("" if self.tasks == self.cpus else f", {self.tasks} tasks")

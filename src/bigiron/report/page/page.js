@@ -66,17 +66,20 @@ function sortBy(heading) {
   body.append(...keyed.map((pair) => pair[1]));
 }
 
-function filter(table, words) {
+function filter(places, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  let shown = 0;
-  for (const row of all("tbody tr", table)) {
+  for (const row of all("tbody tr", places)) {
     const text = row.textContent.toLowerCase();
     row.hidden = !wanted.every((word) => text.includes(word));
-    if (!row.hidden) shown += 1;
   }
-  const rows = all("tbody tr", table).length;
-  table.querySelector("output").textContent =
-    wanted.length ? `${shown} of ${rows} rows` : `${rows} row${rows === 1 ? "" : "s"}`;
+  count(places);
+}
+
+function count(places) {
+  const rows = all(".tabled:not([hidden]) tbody tr", places);
+  const shown = rows.filter((row) => !row.hidden).length;
+  places.querySelector("output").textContent =
+    shown === rows.length ? `${shown} row${shown === 1 ? "" : "s"}` : `${shown} of ${rows.length} rows`;
 }
 
 function tables(within) {
@@ -84,13 +87,15 @@ function tables(within) {
     button.addEventListener("click", () => sortBy(button.closest("th")));
   }
   for (const input of all("[data-filter]", within)) {
-    input.addEventListener("input", () => filter(input.closest(".tabled"), input.value));
+    input.addEventListener("input", () => filter(input.closest(".places"), input.value));
+    count(input.closest(".places"));
   }
   for (const select of all("[data-places]", within)) {
     const show = () => {
       for (const table of all(".tabled", select.closest(".places"))) {
         table.hidden = table.dataset.place !== select.value;
       }
+      count(select.closest(".places"));
     };
     select.addEventListener("change", show);
     show();
