@@ -2,7 +2,8 @@
 
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from time import monotonic
@@ -45,11 +46,13 @@ from bigiron.report import simulation as simulation_report
 from bigiron.report import verdict as verdict_report
 from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
+from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
 from bigiron.study import deciding, simulated, store
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
 from bigiron.study.sweep import sweep
 
 app = typer.Typer(
@@ -405,6 +408,9 @@ def run(
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0,
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None,
@@ -466,7 +472,7 @@ def run(
         raise UserError("no folder for the study: give -o FOLDER")
     if until_decided != (max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
-    _run(spec, output, jobs, max_time)
+    _run(spec, output, jobs, max_time, live)
 
 
 @app.command()
@@ -549,7 +555,9 @@ def case(
     print(f"\nThe report is {folder / 'report.md'}")
 
 
-def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None) -> None:
+def _run(
+    spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, live: bool = False
+) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
     workload = programs = None
@@ -567,11 +575,11 @@ def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None) -> 
         return
     jobs, undecided = jobs or runner.default_jobs(spec), None
     try:
-        with ProgressBar(missing) as bar:
+        with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
             if max_time_s and programs:
-                records, undecided = deciding.run(study, programs, jobs, bar, until)
+                records, undecided = deciding.run(study, programs, jobs, progress, until)
             else:
-                records = runner.run(study, programs, jobs, bar)
+                records = runner.run(study, programs, jobs, progress)
     except KeyboardInterrupt:
         raise typer.Exit(_complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     failures = [record.failure for record in records if record.failure]
@@ -588,6 +596,16 @@ def _decided(undecided: int | None) -> str:
         return ""
     plural = "" if undecided == 1 else "s"
     return f", {undecided} comparison{plural} undecided" if undecided else ", every comparison decided"
+
+
+@contextmanager
+def _watched(study: Study, progress: runner.Progress, live: bool) -> Iterator[runner.Progress]:
+    if not live:
+        yield progress
+        return
+    with LiveReport(study, progress) as report:
+        print(f"live report: {report.address}", file=sys.stderr, flush=True)
+        yield report
 
 
 @app.command()

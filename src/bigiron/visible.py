@@ -45,7 +45,7 @@ def in_table(table: pl.DataFrame) -> pl.DataFrame:
     hostile = [
         name
         for name, kind in table.schema.items()
-        if kind == pl.String and table[name].str.contains(_STEERING_IN_TABLES).any()
+        if kind == pl.String and table[name].unique().str.contains(_STEERING_IN_TABLES).any()
     ]
     return table.with_columns(pl.col(hostile).map_elements(_one_line, pl.String)) if hostile else table
 

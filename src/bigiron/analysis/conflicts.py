@@ -47,12 +47,17 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
         return pl.DataFrame(schema=SCHEMA)
     lines = _shared_lines(touched)
     touched = touched.join(lines, on="line", how="semi")
-    false_sharing = _false_sharing(touched)
+    # Of recycled memory, which can be most, nobody is told what kind of sharing it is.
+    kept = touched.join(lines.filter(~pl.col("recycled")), on="line", how="semi")
+    false_sharing = _false_sharing(kept)
     return (
         lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
         .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(false_sharing, on="line")
-        .join(_kinds(touched, false_sharing), on="line")
+        .join(false_sharing, on="line", how="left")
+        .join(_kinds(kept, false_sharing), on="line", how="left")
+        .with_columns(
+            pl.col("false_sharing").fill_null(False), pl.col("offsets", "sharing", "because").fill_null([])
+        )
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )

@@ -20,6 +20,7 @@ from bigiron.report import comparison, flame, growth, lkp, stacks
 from bigiron.report import explain as explanation
 from bigiron.report import tables as probe_tables
 from bigiron.report.chart import Chart, Line, Spot
+from bigiron.report.comparison import Comparison
 from bigiron.report.flame import Flame
 from bigiron.report.tables import Contexts, Row, Table
 from bigiron.study.spec import Spec
@@ -86,8 +87,9 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     """Gather all that there is to say of a study."""
     base = study.base(base)
     probes = [probe for probe in study.spec.probes if _is_measured(study, probe)]
-    parts = tuple(_part(study, probe, base, contexts) for probe in probes)
-    answered, answer = _answer(study, parts, base, contexts)
+    compared = comparison.compare_study(study, base, contexts) if "conflicts" in probes else None
+    parts = tuple(_part(study, probe, base, contexts, compared) for probe in probes)
+    answered, answer = _answer(parts, compared)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -132,10 +134,9 @@ def _question(spec: Spec, base: str) -> str:
     return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
 
 
-def _answer(study: Study, parts: Sequence[Part], base: str, contexts: Contexts) -> tuple[str, list[Said]]:
+def _answer(parts: Sequence[Part], compared: Comparison | None) -> tuple[str, list[Said]]:
     answered, said = "", []
-    if any(part.probe == "conflicts" for part in parts):
-        compared = comparison.compare_study(study, base, contexts)
+    if compared:
         point = compared.points[-1]
         found = findings(point.rows, point.base, point.variants)
         answered = explanation.heading(compared, point, found)
@@ -190,8 +191,11 @@ def _and(names: Sequence[str]) -> str:
 # What was measured
 
 
-def _part(study: Study, probe: str, base: str, contexts: Contexts) -> Part:
-    found = tuple(probe_tables.tables(study, probe, base, contexts))
+def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Comparison | None) -> Part:
+    if compared and probe == "conflicts":
+        found = tuple(probe_tables.of_conflicts(study, compared))
+    else:
+        found = tuple(probe_tables.tables(study, probe, base, contexts))
     burning = flame.flame_of(study, probe, base, contexts) if probe in stacks.PROBES else None
     grown = _growth(study, probe, contexts)
     charts = _growth_charts(grown) if grown else _charts(found)

@@ -175,13 +175,11 @@ KINDS: dict[str, Kind] = {
     ),
     "simulation": Kind("Simulated", "figure", ("mean",), _simulation, ranked=False),
 }
-"""By probe; conflicts are lined up between kernels first, and a probe of stacks alone is told by function."""
+"""By probe. What is not here is told by function, of its stacks."""
 
 
 def tables(study: Study, probe: str, base: str, contexts: Contexts) -> list[Table]:
-    """A table for each number of CPUs and tasks at which the probe was measured."""
-    if probe == "conflicts":
-        return _conflicts(study, base, contexts)
+    """A table for each number of CPUs and tasks at which a probe other than conflicts was measured."""
     return [
         _table(study, probe, cpus, tasks, base, measured, contexts)
         for (cpus, tasks), measured in study.measured(probe).items()
@@ -290,8 +288,8 @@ def _of_stacks(
     )  # fmt: skip
 
 
-def _conflicts(study: Study, base: str, contexts: Contexts) -> list[Table]:
-    compared = comparison.compare_study(study, base, contexts)
+def of_conflicts(study: Study, compared: comparison.Comparison) -> list[Table]:
+    """The shared lines that were compared, a table for each number of CPUs and tasks."""
     measured = study.measured("conflicts")
     return [_conflicts_at(point, measured[point.cpus, point.tasks]) for point in compared.points]
 

@@ -352,28 +352,27 @@ function flames(within) {
 
 async function live() {
   const news = document.getElementById("news");
-  const served = new Map(all("section", document).map((section) => [section.id, section.outerHTML]));
-  let seen = 0;
+  const served = new Map(all("section").map((section) => [section.id, section.outerHTML]));
+  const page = Math.random().toString(36).slice(2);
+  let state = { changes: 0, landed: -1 };
   try {
-    for (;;) {
-      const state = await (await fetch(`news?after=${seen}`)).json();
-      news.textContent = state.ended ? "ended" : `live: ${state.said}`;
-      if (state.version !== seen) {
-        seen = state.version;
-        const page = await (await fetch("report")).text();
-        renew(new DOMParser().parseFromString(page, "text/html"), served);
+    while (!state.ended) {
+      const landed = state.landed;
+      state = await (await fetch(`news?after=${state.changes}&page=${page}`)).json();
+      news.textContent = state.ended ? "ended" : `live: ${state.said || "starting"}`;
+      if (state.landed !== landed || state.ended) {
+        const answer = await fetch(`report?page=${page}`);
+        if (answer.ok) renew(new DOMParser().parseFromString(await answer.text(), "text/html"), served);
       }
-      if (state.ended) break;
     }
   } catch {
-    news.textContent = "no longer live: the run has ended or was stopped";
+    news.textContent = "no longer live: the run has ended, or was stopped";
   }
   news.classList.add("ended");
 }
 
 function renew(page, served) {
-  for (const id of ["made"]) document.getElementById(id).replaceWith(page.getElementById(id));
-  document.querySelector("nav").replaceWith(page.querySelector("nav"));
+  for (const part of ["#made", "nav"]) document.querySelector(part).replaceWith(page.querySelector(part));
   const main = document.querySelector("main");
   const sections = all("section", page).map((fresh) => {
     const old = document.getElementById(fresh.id);
