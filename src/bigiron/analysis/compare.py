@@ -160,8 +160,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         all_per_op=sum(line.all_per_op for line in lines) / repetitions,
         offsets=row.offsets,
         repetitions=tuple(
-            row.lines[number].repetitions[0] if number in row.lines else (0.0, 0.0)
-            for number in map(str, range(repetitions))
+            (row.writes(number), row.accesses(number)) for number in map(str, range(repetitions))
         ),
     )
 

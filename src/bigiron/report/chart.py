@@ -41,6 +41,7 @@ class Line:
     measured: tuple[Spot, ...]
     law: tuple[Spot, ...] = ()
     said: str = ""  # of the law, for the legend
+    style: int = 0  # which colour, marker and dashes: the same variant has the same in all charts
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Chart:
     lines: tuple[Line, ...]
 
     @property
-    def legend(self) -> list[tuple[int, Markup, str]]:
-        """Each line's number, its sample, and its name."""
-        return [(number, _sample(number), _named(line)) for number, line in enumerate(self.lines)]
+    def legend(self) -> list[tuple[Markup, str]]:
+        """Each line's sample and its name."""
+        return [(_sample(line.style), _named(line)) for line in self.lines]
 
     @property
     def svg(self) -> Markup:
@@ -67,11 +68,11 @@ def _named(line: Line) -> str:
     return f"{line.name}: {line.said}" if line.said else line.name
 
 
-def _sample(number: int) -> Markup:
+def _sample(style: int) -> Markup:
     return Markup(
         '<svg class="sample s{}" viewBox="0 0 34 12" width="34" height="12" aria-hidden="true">'
         '<path class="line" d="M1,6H33"/><path class="marker" transform="translate(17,6)" d="{}"/></svg>'
-    ).format(number % 6, _MARKERS[number % 6])
+    ).format(style % 6, _MARKERS[style % 6])
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ class _Picture:
     @property
     def svg(self) -> Markup:
         parts = [*self._grid(), *self._beyond()]
-        for number, line in enumerate(self.chart.lines):
-            parts.append(Markup('<g class="s{}">').format(number % 6))
-            parts += [*self._law(line), *self._measured(line, number), Markup("</g>")]
+        for line in self.chart.lines:
+            parts.append(Markup('<g class="s{}">').format(line.style % 6))
+            parts += [*self._law(line), *self._measured(line), Markup("</g>")]
         names = ", ".join(line.name for line in self.chart.lines)
         head = Markup(
             '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: {} against {}; lines: {}">'
@@ -158,7 +159,7 @@ class _Picture:
         if line.law:
             yield Markup('<path class="law" d="M{}"/>').format(self._path(line.law))
 
-    def _measured(self, line: Line, number: int) -> Iterator[Markup]:
+    def _measured(self, line: Line) -> Iterator[Markup]:
         if not line.law:
             yield Markup('<path class="line" d="M{}"/>').format(self._path(line.measured))
         for spot in line.measured:
@@ -170,7 +171,7 @@ class _Picture:
                 )
             yield Markup(
                 '<path class="marker" transform="translate({},{})" d="{}"><title>{}</title></path>'
-            ).format(x, self._y(spot.y), _MARKERS[number % 6], _tip(line.name, spot, self.chart.x))
+            ).format(x, self._y(spot.y), _MARKERS[line.style % 6], _tip(line.name, spot, self.chart.x))
 
     def _path(self, spots: Iterable[Spot]) -> str:
         return "L".join(f"{self.x.at(spot.x)},{self._y(spot.y)}" for spot in spots)

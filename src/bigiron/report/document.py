@@ -28,6 +28,8 @@ from bigiron.study.store import CellRecord, Study
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
+_SURE = 0.9  # of a law that is worth a sentence
+_SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
 _HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
 
 
@@ -155,8 +157,9 @@ def _changes(table: Table) -> Iterator[Said]:
     subject = table.total or next(iter(table.rows), None)
     if subject is None:
         return
-    what = f"{table.title.partition(':')[0]}, {subject.name}, {table.measures[0]}"
-    said = f"{what}, with {table.place}: {_by_variant(subject.main, table)}."
+    measure = "" if table.measures[0] in _SUMMARIES else f", {table.measures[0]}"
+    what = f"{table.title.partition(':')[0]}: {subject.name}{measure}"
+    said = f"{what}: {_by_variant(subject.main, table)}, with {table.place}."
     moved = [
         row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
     ]
@@ -173,7 +176,7 @@ def _by_variant(figure: Figure, table: Table) -> str:
 
 def _growing(report: growth.Report) -> Iterator[Said]:
     for table in report.tables:
-        if table.growing:
+        if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
             assert first.prediction
             predicted = first.prediction
@@ -198,11 +201,12 @@ def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Com
         found = tuple(probe_tables.tables(study, probe, base, contexts))
     burning = flame.flame_of(study, probe, base, contexts) if probe in stacks.PROBES else None
     grown = _growth(study, probe, contexts)
-    charts = _growth_charts(grown) if grown else _charts(found)
+    names = [variant.name for variant in study.spec.variant]
+    charts = _growth_charts(grown, names) if grown else _charts(found, names)
     return Part(probe, found, tuple(charts), burning, grown)
 
 
-def _charts(found: Sequence[Table]) -> Iterator[Chart]:
+def _charts(found: Sequence[Table], names: Sequence[str]) -> Iterator[Chart]:
     """The sum, or the rows that matter most, against the number of CPUs, or of tasks."""
     last = found[-1]
     many_cpus = len({table.cpus for table in found}) > 1
@@ -215,11 +219,12 @@ def _charts(found: Sequence[Table]) -> Iterator[Chart]:
             Line(
                 variant,
                 tuple(_spot(x, one.main, variant) for x, one in at if one and variant in one.main.values),
+                style=names.index(variant),
             )
             for variant in last.variants
         )
         lines = tuple(line for line in lines if line.measured)
-        unit = "" if last.measures[0] in ("mean", "sum") else last.measures[0]
+        unit = "" if last.measures[0] in _SUMMARIES else last.measures[0]
         if lines:
             yield Chart(row.name, "CPUs" if many_cpus else "tasks", unit, lines)
 
@@ -245,7 +250,7 @@ def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | Non
         return None  # too few numbers of CPUs
 
 
-def _growth_charts(report: growth.Report) -> Iterator[Chart]:
+def _growth_charts(report: growth.Report, names: Sequence[str]) -> Iterator[Chart]:
     """What grows most in any variant, in all of them, with the laws."""
     named: dict[str, list[tuple[growth.Table, growth.Row]]] = {}
     for table in report.tables:
@@ -258,18 +263,27 @@ def _growth_charts(report: growth.Report) -> Iterator[Chart]:
     unit = report.counted.unit
     for name, rows in list(named.items())[:_MOST_CHARTS]:
         if rows:
-            yield Chart(name, "CPUs", unit, tuple(_law_line(table, row) for table, row in rows))
+            yield Chart(
+                name,
+                "CPUs",
+                unit,
+                tuple(_law_line(table, row, names.index(table.variant)) for table, row in rows),
+            )
 
 
-def _law_line(table: growth.Table, row: growth.Row) -> Line:
+def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
     measured = tuple(Spot(cpus, value) for cpus, value in sorted(row.series.points.items()))
     if not row.growth.grows:
-        return Line(table.variant, measured)
+        return Line(table.variant, measured, style=style)
     first, last = min(row.series.points), table.at
-    steps = [first * (last / first) ** (step / 40) for step in range(41)]
-    law = [row.growth.predict(round(cpus)) for cpus in dict.fromkeys(map(round, steps))]
-    law_spots = tuple(Spot(one.cpus, one.value, one.low, one.high) for one in law)
-    return Line(table.variant, measured, law_spots, growth.formula(row.growth.best))
+    steps = [round(first * (last / first) ** (step / 40)) for step in range(41)]
+    law = [row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})]
+    most = max(row.series.points)
+    law_spots = tuple(
+        Spot(one.cpus, one.value, one.low, one.high) if one.cpus >= most else Spot(one.cpus, one.value)
+        for one in law
+    )
+    return Line(table.variant, measured, law_spots, growth.formula(row.growth.best), style)
 
 
 # How it was measured

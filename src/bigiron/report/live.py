@@ -162,7 +162,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server looks for it
+    def do_GET(self) -> None:
         live, url = self.server.live, urlsplit(self.path)
         _, token, name, *more = [*url.path.split("/"), "", ""]
         asked = {key: values[-1] for key, values in parse_qs(url.query).items()}

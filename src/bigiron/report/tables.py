@@ -70,7 +70,8 @@ class Table:
     @property
     def place(self) -> str:
         """Where it was measured, in words."""
-        return f"{self.cpus} CPUs" + ("" if self.tasks == self.cpus else f", {self.tasks} tasks")
+        tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
+        return f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}" + ("" if self.tasks == self.cpus else tasks)
 
 
 _Rows: TypeAlias = Iterator[tuple[str, tuple[float, ...], Details]]
@@ -171,7 +172,6 @@ KINDS: dict[str, Kind] = {
         "who",
         ("mean %", "least % of a CPU", "most % of a CPU"),
         _efficiency,
-        ranked=False,
     ),
     "simulation": Kind("Simulated", "figure", ("mean",), _simulation, ranked=False),
 }

@@ -122,7 +122,7 @@ class Flame {
     this.output = figure.querySelector("output");
     this.whole = figure.querySelector("[data-whole]");
     this.views = this.possibleViews();
-    this.choose(this.views[this.views.length - 1]);
+    this.choose(this.views[this.variants.length] || this.views[0]);
     this.controls();
     this.draw();
   }
