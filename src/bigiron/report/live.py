@@ -44,6 +44,7 @@ class LiveReport:
         self._ended = False
         self._stages: dict[str, str] = {}
         self._pages: dict[str, float] = {}  # by their names: when each asked last
+        self._told: set[str] = set()  # those that know that the run has ended
         self._written = (-1, "")  # the last report, and of how many landed cells
         self._writing = threading.Lock()
         self._writer = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_step_back)
@@ -127,17 +128,19 @@ class LiveReport:
             self._pages[page] = time.monotonic()
             self._changed.wait_for(lambda: self._changes != after or self._ended, _PATIENCE_S)
             running = "; ".join(f"{cell}: {stage}" for cell, stage in self._stages.items())
+            if self._ended:
+                self._told.add(page)
             said = {"changes": self._changes, "landed": self._landed, "said": running, "ended": self._ended}
         return json.dumps(said)
 
     def report(self, page: str) -> str:
         """The report of what has landed, made once for all pages."""
         with self._writing:
-            landed, ended = self._landed, self._ended
+            landed = self._landed
             if self._written[0] != landed:
                 self._written = (landed, self._writer.submit(_write, self._study.folder).result())
-            if ended:
-                self._pages.pop(page, None)
+            if page in self._told:
+                self._pages.pop(page, None)  # it has the last one
             return self._written[1]
 
 

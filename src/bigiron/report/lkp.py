@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.profiles import Figure
 
-_BASE, _NEW = 18, 28  # widths of the columns
+_BASE, _CHANGE, _NEW = 16, 13, 17  # widths of the columns
 
 
 def head(base: str, new: str) -> list[str]:
     """Names of the variants, cut where they are too long, above a rule."""
+    rest = _CHANGE + _NEW - 1
     return [
-        f"{_cut(base, _BASE - 2):>{_BASE}} {_cut(new, _NEW - 1):>{_NEW}}",
-        f"{'-' * (_BASE - 2)} {'-' * (_NEW + 1)}",
-        f"{'mean +- sd':>{_BASE - 2}}{'change':>13}{'mean +- sd':>{_NEW - 11}}",
+        f"{_cut(base, _BASE):>{_BASE}} {_cut(new, rest):>{rest}}",
+        f"{'-' * _BASE} {'-' * rest}",
+        f"{'mean +- sd':>{_BASE}}{'change':>{_CHANGE}}{'mean +- sd':>{_NEW}}",
     ]
 
 
@@ -22,16 +23,14 @@ def lines(figures: Iterable[Figure], base: str, new: str, as_stacks: bool = Fals
     A stack is shown as perf shows it, a function a line, innermost first.
     """
     for figure in figures:
-        numbers = (
-            f"{value(figure, base):>{_BASE - 2}}{change(figure, base, new):>13}"
-            f"{value(figure, new):>{_NEW - 11}}"
-        )
+        changed = f"{change(figure, base, new):>{_CHANGE}}"
+        numbers = f"{value(figure, base):>{_BASE}}{changed}{value(figure, new):>{_NEW}}"
         if not as_stacks:
             yield f"{numbers}  {figure.name}"
             continue
         innermost, *callers = reversed(figure.name.split(";"))
         yield f"{numbers}  {innermost}"
-        yield from (f"{'':{_BASE + _NEW}}  {caller}" for caller in callers)
+        yield from (f"{'':{_BASE + _CHANGE + _NEW}}  {caller}" for caller in callers)
         yield ""
 
 

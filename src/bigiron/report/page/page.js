@@ -117,6 +117,7 @@ class Flame {
     this.root = unpacked(data.tree, data.names, null);
     this.zoomed = this.root;
     this.words = "";
+    this.tallest = 0; // it never shrinks: what was clicked stays under the pointer
     this.frames = figure.querySelector(".frames");
     this.readout = figure.querySelector(".readout");
     this.output = figure.querySelector("output");
@@ -225,7 +226,6 @@ class Flame {
 
   draw() {
     this.shown = new Map();
-    this.deepest = 0;
     const width = this.frames.clientWidth || 1000;
     this.narrowest = NARROWEST / width;
     const drawn = document.createDocumentFragment();
@@ -234,7 +234,7 @@ class Flame {
     callers.forEach((frame, depth) => drawn.append(this.box(frame, depth, 0, 1, "above")));
     this.place(drawn, this.zoomed, callers.length, 0, 1);
     this.frames.replaceChildren(drawn);
-    this.frames.style.height = `${(this.deepest + 1) * ROW}px`;
+    this.frames.style.height = `${this.tallest * ROW}px`;
     const first = this.shown.get(this.zoomed);
     if (first) first.tabIndex = 0;
     this.whole.hidden = this.zoomed === this.root;
@@ -243,7 +243,7 @@ class Flame {
 
   place(drawn, frame, depth, from, share) {
     drawn.append(this.box(frame, depth, from, share, ""));
-    this.deepest = Math.max(this.deepest, depth);
+    this.tallest = Math.max(this.tallest, depth + 1);
     const whole = this.weight(frame);
     let at = from;
     for (const callee of frame.callees) {

@@ -1,0 +1,378 @@
+"""Reports: opened in a real browser, read as a mail, and made of what others wrote."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import BIGIRON, bigiron, wait_until
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from test_compare import LINE, both, counts, study_of
+
+from bigiron.probes import Table
+from bigiron.report import chart, document, html, mail, markdown
+from bigiron.study import store
+from bigiron.study.store import CellRecord, Study
+
+HOSTILE = "</script><script>alert(1)</script>\x1b[31m`|*_<img src=x onerror=alert(2)>\u202e"
+SHOWN = "</script><script>alert(1)</script>\\x1b[31m`|*_<img src=x onerror=alert(2)>\\u202e"
+OPERATION = ("operation",)
+MOST_BYTES = 5_000_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The Chromium that `make setup` installs."""
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium on PATH")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def report(open1: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the main job's study."""
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    answer = bigiron("report", open1, "-o", file)
+    assert (answer.status, answer.out, answer.err) == (0, "", ""), answer
+    return file
+
+
+class Watched:
+    """A page, what its console said, and what it asked the network for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", self._asked)
+
+    def _asked(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    def is_clean(self, *urls: str) -> bool:
+        """Whether it said nothing and asked for nothing but these."""
+        return not self.said and self.asked == list(urls)
+
+
+def opened(browser: Browser, file: Path, **options: object) -> Watched:
+    watched = Watched(browser.new_page(**options))  # type: ignore[arg-type]
+    watched.page.goto(file.as_uri())
+    return watched
+
+
+def document_of(study: Study) -> document.Document:
+    return document.document_of(study, None, OPERATION)
+
+
+# In a browser
+
+
+def test_it_opens_offline_without_a_complaint(browser: Browser, report: Path) -> None:
+    watched = opened(browser, report)
+    expect(watched.page.locator("h1")).to_contain_text("open1")
+    expect(watched.page.locator("#answer .findings > li").first).to_contain_text("AppArmor")
+    assert watched.is_clean(report.as_uri()), (watched.said, watched.asked)
+    assert report.stat().st_size < MOST_BYTES
+
+
+def test_a_click_zooms_a_flame_graph_and_a_key_brings_the_whole_back(browser: Browser, report: Path) -> None:
+    page = opened(browser, report).page
+    flame = page.locator("#flame-conflicts")
+    frame = flame.locator(".frame", has_text="do_dentry_open").first
+    whole = flame.locator(".frames").bounding_box()
+    before = frame.bounding_box()
+    assert whole and before and before["width"] < whole["width"] / 2
+    frame.click()
+    zoomed = flame.locator(".frame", has_text="do_dentry_open").first.bounding_box()
+    assert zoomed and zoomed["width"] == pytest.approx(whole["width"], abs=1)
+    expect(flame.locator(".readout")).to_contain_text("do_dentry_open")
+    page.keyboard.press("Escape")
+    expect(flame.locator("[data-whole]")).to_be_hidden()
+
+
+def test_a_search_finds_a_function(browser: Browser, report: Path) -> None:
+    page = opened(browser, report).page
+    flame = page.locator("#flame-conflicts")
+    flame.get_by_label("Find").fill("apparmor_file_open")
+    expect(flame.locator(".hit").first).to_be_visible()
+    expect(flame.locator("output")).to_contain_text("in 1 frame")
+    work = page.locator("#work")
+    work.locator("[data-filter]").fill("path_openat")
+    expect(work.locator("tbody tr:visible")).to_have_count(1)
+    expect(work.locator(".places output").first).to_contain_text("1 of ")
+    work.locator("[data-filter]").fill("no such function")
+    expect(work.locator("tbody tr:visible")).to_have_count(0)
+
+
+def test_a_difference_is_told_by_signs_too(browser: Browser, report: Path) -> None:
+    flame = opened(browser, report).page.locator("#flame-conflicts")
+    expect(flame.get_by_label("debian/6.12 − debian/6.1")).to_be_checked()
+    texts = flame.locator(".frame").all_inner_texts()
+    assert any(text.startswith("▼") for text in texts) and any(text.startswith("▲") for text in texts)
+    flame.get_by_text("debian/6.12", exact=True).click()
+    assert not [text for text in flame.locator(".frame").all_inner_texts() if text[:1] in "▲▼" and text]
+
+
+def test_tables_sort_by_click_and_by_key(browser: Browser, report: Path) -> None:
+    page = opened(browser, report).page
+    table = page.locator("#work table").first
+    heading = table.get_by_role("button", name="own").first
+
+    def column() -> list[float]:
+        cells = table.locator("tbody tr td:nth-child(2)")
+        return [float(value) for value in cells.evaluate_all("cells => cells.map(c => c.dataset.value)")]
+
+    heading.click()
+    assert column() == sorted(column(), reverse=True) and len(set(column())) > 10
+    heading.focus()
+    page.keyboard.press("Enter")
+    assert column() == sorted(column())
+    names = table.locator("tbody th code")
+    table.get_by_role("button", name="function").click()
+    assert names.first.inner_text().lower() <= names.last.inner_text().lower()
+
+
+def test_the_keyboard_walks_a_flame_graph(browser: Browser, report: Path) -> None:
+    page = opened(browser, report).page
+    flame = page.locator("#flame-work")
+    flame.locator("[role=treeitem][tabindex='0']").focus()
+    told = flame.locator(".readout b")
+    expect(told).to_have_text("all")
+    page.keyboard.press("ArrowUp")
+    expect(told).not_to_have_text("all")
+    above = told.inner_text()
+    page.keyboard.press("Enter")
+    expect(flame.locator("[data-whole]")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(told).to_have_text("all")
+    page.keyboard.press("/")
+    expect(flame.locator("[data-find]")).to_be_focused()
+    assert above.startswith("entry_SYSCALL")
+
+
+def test_dark_by_the_system_or_by_the_switch(browser: Browser, report: Path) -> None:
+    def background(page: Page) -> int:
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in re.findall(r"\d+", colour)[:3])
+
+    dark = opened(browser, report, color_scheme="dark").page
+    light = opened(browser, report, color_scheme="light").page
+    assert background(dark) < 150 < 600 < background(light)
+    for expected in ("light", "dark"):
+        light.locator("#theme").click()
+        expect(light.locator("#theme")).to_have_text(f"Theme: {expected}")
+    assert background(light) < 150
+
+
+@pytest.mark.parametrize("width", [400, 800, 1600])
+def test_no_page_is_wider_than_the_window(browser: Browser, report: Path, width: int) -> None:
+    page = opened(browser, report, viewport={"width": width, "height": 800}).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_it_prints(browser: Browser, report: Path) -> None:
+    page = opened(browser, report).page
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.emulate_media(media="print")
+    expect(page.locator("#theme")).to_be_hidden()
+
+
+# Names that others chose
+
+
+def hostile(folder: Path) -> Study:
+    rows = [
+        counts(
+            *both(HOSTILE.replace(";", ""), times, line=LINE, object=HOSTILE), *both("g", 9, line=LINE + 64)
+        )
+        for times in (10, 20)
+    ]
+    study = study_of(folder, {"old": rows[:1], "new": rows[1:]})
+    for cell in study.plan():
+        file = study.folder / "cells" / cell.id / "cell.json"
+        document = json.loads(file.read_text())
+        document["environment"] = {"host": HOSTILE, "kernel": f"k{cell.variant.name}\x07"}
+        file.write_text(json.dumps(document))
+    return study
+
+
+def test_a_hostile_name_is_text_in_a_page(browser: Browser, tmp_path: Path) -> None:
+    study = hostile(tmp_path / "s")
+    file = tmp_path / "report.html"
+    assert bigiron("report", study.folder, "-o", file).status == 0
+    watched = opened(browser, file)
+    watched.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    assert watched.is_clean(file.as_uri()), watched.said
+    expect(watched.page.locator("#conflicts tbody th summary").first).to_have_text(SHOWN)
+    expect(watched.page.locator("#environments dd").first).to_have_text(SHOWN)
+    watched.page.locator("#flame-conflicts .frame").last.focus()
+    assert watched.page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("command", ["compare", "explain", "export", "show", "report"])
+def test_no_name_steers_a_terminal(tmp_path: Path, command: str) -> None:
+    study = hostile(tmp_path / "s")
+    more = {"export": ["--variant", "new"], "report": ["--format", "mail"]}.get(command, [])
+    formats = {"compare": ("text", "markdown", "csv", "json"), "report": ("mail", "markdown")}
+    for format in formats.get(command, ("",)):
+        options = [*more, *(["--format", format] if format else [])]
+        answer = bigiron(command, study.folder, *options)
+        assert answer.status == 0
+        assert all(c.isprintable() or c == "\n" for c in answer.out), (command, format)
+        assert command == "show" or "alert(1)" in answer.out
+
+
+def test_a_hostile_name_is_text_in_markdown(tmp_path: Path) -> None:
+    text = markdown.text(document_of(hostile(tmp_path / "s")))
+    outside_code = re.sub(r"(`+).*?\1", "", text.replace("\\`", ""))
+    assert "alert(1)" in text
+    assert "<script" not in outside_code and "<img" not in outside_code
+
+
+# Studies of all kinds
+
+
+def test_a_report_of_an_unfinished_study_says_what_is_missing(tmp_path: Path) -> None:
+    rows = counts(*both("f", 10, line=LINE))
+    study = study_of(tmp_path / "s", {"old": [rows, None], "new": [rows, rows]})
+    shutil.rmtree(study.folder / "cells" / "new-2cpus-2tasks-r2")
+    made = document_of(study)
+    assert made.missing == (
+        ("old, 2 CPUs, repetition 2", "failed: it burnt"),
+        ("new, 2 CPUs, repetition 2", "not measured yet"),
+    )
+    assert "Unfinished: 2 of 4 cells have no results" in html.render(made)
+    assert "- old, 2 CPUs, repetition 2: failed: it burnt" in mail.text(made)
+    assert "**Unfinished.**" in markdown.text(made)
+
+
+def test_a_report_of_a_study_of_which_nothing_is_measured(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [None], "new": [None]})
+    for text in (html.render(document_of(study)), mail.text(document_of(study))):
+        assert "Nothing was measured yet that could answer it." in text
+
+
+def test_a_hundred_cells_stay_below_5_mb(open1: Path, tmp_path: Path) -> None:
+    """The real study's cells again, as if they were of more CPUs and repetitions."""
+    shutil.copytree(open1, tmp_path / "s")
+    first = store.open_study(tmp_path / "s")
+    spec = msgspec.structs.replace(first.spec, cpus=[2, 4, 6, 8, 12], repetitions=10)
+    (tmp_path / "s" / "study.toml").write_bytes(msgspec.toml.encode(spec))
+    study = store.open_study(tmp_path / "s")
+    for cell in study.plan():
+        like = next(r for r in first.records() if r.variant == cell.variant.name)
+        if study.record(cell) is None:
+            copied = CellRecord(
+                id=cell.id, variant=cell.variant.name, machine="vm", cpus=cell.cpus, tasks=cell.tasks,
+                repetition=cell.repetition, environment=like.environment,
+            )  # fmt: skip
+            study.add(
+                copied, {name: Table(first.table(like, name), like.facts[name]) for name in like.tables}
+            )
+    made = document_of(study)
+    assert (made.planned, made.missing) == (100, ())
+    assert len(html.render(made).encode()) < MOST_BYTES
+
+
+def test_a_report_of_a_simulated_study(tmp_path: Path) -> None:
+    simulated = bigiron(
+        "simulate", "rcu-flat", "--machine", "altix-512", "--set", "mask=0,3", "--cpus", "2..16",
+        "--seeds", "2", "--duration", "20", "-o", tmp_path / "s",
+    )  # fmt: skip
+    assert simulated.status == 0, simulated
+    made = document_of(store.open_study(tmp_path / "s"))
+    assert "altix-512, simulated" in made.question
+    assert 'class="chart"' in html.render(made)
+
+
+# A mail
+
+
+def test_a_mail_is_72_columns_wide(open1: Path) -> None:
+    answer = bigiron("report", open1, "--format", "mail")
+    assert answer.status == 0
+    for line in answer.out.splitlines():
+        words = line.split()
+        assert len(line) <= 72 or len(words[-1]) > 20 or line.startswith("    "), line
+    assert "-66.7%" in answer.out and "struct aa_label.count.count" in answer.out
+    assert "bigiron run study.toml -o open1" in answer.out
+
+
+def test_a_page_needs_a_file(open1: Path, tmp_path: Path) -> None:
+    script = shutil.which("script")
+    if not script:
+        pytest.skip("no script(1) to make a terminal")
+    done = subprocess.run(
+        [script, "-qec", f"{BIGIRON} report {open1}", "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and "give a file with -o report.html" in done.stdout
+
+
+def test_what_cannot_be_reported(tmp_path: Path) -> None:
+    assert bigiron("report", tmp_path).complaint == f"{tmp_path} is not a study: it has no study.toml"
+    study = study_of(tmp_path / "s", {"old": [counts(*both("f", 10, line=LINE))]})
+    assert (
+        "has no variant 'x'" in bigiron("report", study.folder, "--base", "x", "-o", tmp_path / "r").complaint
+    )
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_interval_stays_in_its_picture() -> None:
+    spots = (chart.Spot(2, 1.0, 0.5, 2.0), chart.Spot(8, 2.0))
+    law = (chart.Spot(8, 2.0, -1e9, 1e9), chart.Spot(64, 9.0, 0.0, 1e12))
+    drawn = chart.Chart("a<b", "CPUs", "ms", (chart.Line("v", spots, law),)).svg
+    assert "a&lt;b" in drawn
+    numbers = [float(number) for number in re.findall(r"[ML,V](-?[\d.]+)", drawn)]
+    assert all(-10 <= number <= 500 for number in numbers)
+
+
+# While it runs
+
+
+def got(url: str, **headers: str) -> int:
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--jobs", "1", "--live",
+         "--probe", "conflicts,work", "-o", tmp_path / "s"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert run.stderr
+    address = run.stderr.readline().removeprefix("live report: ").strip()
+    root, token = address.rstrip("/").rsplit("/", 1)
+    assert root.startswith("http://127.0.0.1:") and len(token) >= 32
+    assert got(f"{root}/wrong/") == got(root) == got(f"{address}else") == 404
+    assert got(address, Host="rebound.example") == 404
+    watched = Watched(browser.new_page())
+    watched.page.goto(address)
+    expect(watched.page.locator("#missing")).to_be_visible()
+    wait_until(lambda: watched.page.locator("#news").inner_text() == "ended")
+    expect(watched.page.locator("#made")).to_contain_text("2 of 2 cells measured")
+    expect(watched.page.locator("#missing")).to_have_count(0)
+    expect(watched.page.locator("#flame-work .frame").first).to_be_visible()
+    assert run.wait() == 0
+    assert not watched.said and all(url.startswith(address) for url in watched.asked), watched.said
+    with pytest.raises(urllib.error.URLError):
+        got(address)
