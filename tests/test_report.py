@@ -108,10 +108,10 @@ def test_a_search_finds_a_function(browser: Browser, report: Path) -> None:
     flame.get_by_label("Find").fill("apparmor_file_open")
     expect(flame.locator(".hit").first).to_be_visible()
     expect(flame.locator("output")).to_contain_text("in 1 frame")
-    work = page.locator("#work")
+    work = page.locator("#work .places")
     work.locator("[data-filter]").fill("path_openat")
     expect(work.locator("tbody tr:visible")).to_have_count(1)
-    expect(work.locator(".places output").first).to_contain_text("1 of ")
+    expect(work.locator("output")).to_contain_text("1 of ")
     work.locator("[data-filter]").fill("no such function")
     expect(work.locator("tbody tr:visible")).to_have_count(0)
 
@@ -127,7 +127,7 @@ def test_a_difference_is_told_by_signs_too(browser: Browser, report: Path) -> No
 
 def test_tables_sort_by_click_and_by_key(browser: Browser, report: Path) -> None:
     page = opened(browser, report).page
-    table = page.locator("#work table").first
+    table = page.locator("#work table:visible").first
     heading = table.get_by_role("button", name="own").first
 
     def column() -> list[float]:
@@ -203,7 +203,9 @@ def hostile(folder: Path) -> Study:
     for cell in study.plan():
         file = study.folder / "cells" / cell.id / "cell.json"
         document = json.loads(file.read_text())
-        document["environment"] = {"host": HOSTILE, "kernel": f"k{cell.variant.name}\x07"}
+        document["environment"] = {
+            "host": HOSTILE, "kernel_release": HOSTILE, "kernel_sha256": cell.variant.name, "bigiron": "0",
+        }  # fmt: skip
         file.write_text(json.dumps(document))
     return study
 
@@ -231,7 +233,7 @@ def test_no_name_steers_a_terminal(tmp_path: Path, command: str) -> None:
         answer = bigiron(command, study.folder, *options)
         assert answer.status == 0
         assert all(c.isprintable() or c == "\n" for c in answer.out), (command, format)
-        assert command == "show" or "alert(1)" in answer.out
+        assert "alert(1)" in answer.out
 
 
 def test_a_hostile_name_is_text_in_markdown(tmp_path: Path) -> None:
