@@ -555,9 +555,7 @@ def case(
     print(f"\nThe report is {folder / 'report.md'}")
 
 
-def _run(
-    spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, live: bool = False
-) -> None:
+def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, live: bool = False) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
     workload = programs = None

@@ -148,7 +148,7 @@ class _Picture:
         yield Markup('<rect class="beyond" x="{}" y="{}" width="{}" height="{}"/>').format(
             x, _TOP, width, _HEIGHT - _BOTTOM - _TOP
         )
-        yield Markup('<text class="tick" x="{}" y="{}">predicted</text>').format(x + 6, _TOP + 13)
+        yield Markup('<text class="tick" x="{}" y="{}">predicted</text>').format(x + 6, _HEIGHT - _BOTTOM - 7)
 
     def _law(self, line: Line) -> Iterator[Markup]:
         band = [spot for spot in line.law if spot.low is not None and spot.high is not None]

@@ -3,6 +3,7 @@
 Of what was not measured (yet) a report has nothing, and says so: one of an unfinished study can be made too.
 """
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ import msgspec
 import bigiron
 from bigiron import visible
 from bigiron.analysis.explain import findings
+from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure
+from bigiron.analysis.ratio import Estimate
 from bigiron.errors import UserError
-from bigiron.report import comparison, flame, growth, lkp, stacks
+from bigiron.report import comparison, flame, growth, knee, lkp, stacks, verdict
 from bigiron.report import explain as explanation
 from bigiron.report import tables as probe_tables
 from bigiron.report.chart import Chart, Line, Spot
@@ -30,6 +33,7 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
+_JUDGED = ("throughput", "metrics")  # probes whose figures are told by verdicts
 _HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
 
 
@@ -58,6 +62,26 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was measured with noise: verdicts on every metric, and its curves against the tasks."""
+
+    grids: tuple[Grid, ...]
+    notes: tuple[str, ...]
+    charts: tuple[Chart, ...]
+    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
+    said: tuple[Said, ...]  # for the answer
+
+
+@dataclass(frozen=True)
 class Environments:
     """What all cells have in common, and a row for each cell with what they have not."""
 
@@ -76,6 +100,7 @@ class Document:
     answer: tuple[Said, ...]
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
+    judged: Judged | None
     parts: tuple[Part, ...]
     environments: Environments
     commands: tuple[tuple[str, str], ...]  # what for, and the command
@@ -89,9 +114,10 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     """Gather all that there is to say of a study."""
     base = study.base(base)
     probes = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    judged = _judged(study, base)
     compared = comparison.compare_study(study, base, contexts) if "conflicts" in probes else None
-    parts = tuple(_part(study, probe, base, contexts, compared) for probe in probes)
-    answered, answer = _answer(parts, compared)
+    parts = tuple(_part(study, probe, base, contexts, compared) for probe in probes if probe not in _JUDGED)
+    answered, answer = _answer(judged, parts, compared)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -102,6 +128,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
         ),
+        judged=judged,
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
         commands=tuple(_commands(study, base, probes, contexts)),
@@ -136,8 +163,10 @@ def _question(spec: Spec, base: str) -> str:
     return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
 
 
-def _answer(parts: Sequence[Part], compared: Comparison | None) -> tuple[str, list[Said]]:
-    answered, said = "", []
+def _answer(
+    judged: Judged | None, parts: Sequence[Part], compared: Comparison | None
+) -> tuple[str, list[Said]]:
+    answered, said = "", list(judged.said) if judged else []
     if compared:
         point = compared.points[-1]
         found = findings(point.rows, point.base, point.variants)
@@ -192,6 +221,80 @@ def _and(names: Sequence[str]) -> str:
 
 
 # What was measured
+
+
+def _judged(study: Study, base: str) -> Judged | None:
+    """Verdicts where a metric was measured, curves where it was with several numbers of tasks."""
+    grids: list[Grid] = []
+    notes: list[str] = []
+    charts: list[Chart] = []
+    curves: list[tuple[str, tuple[str, ...]]] = []
+    said: list[Said] = []
+    if any(_is_measured(study, probe) for probe in _JUDGED):
+        try:
+            verdicts = verdict.compare_study(study, base)
+        except UserError as error:
+            notes.append(str(error))
+        else:
+            grids = [
+                Grid(heading, tuple(head), tuple(map(tuple, rows)))
+                for heading, (head, *rows) in verdict.tables(verdicts)
+            ]
+            notes += verdict.notes_on(verdicts)
+            said += _verdicts(verdicts)
+    try:
+        scaling = knee.knee_study(study, base)
+    except UserError:
+        pass  # no metric has several numbers of tasks
+    else:
+        grids += [
+            Grid(heading, tuple(head), tuple(map(tuple, rows)))
+            for heading, _, (head, *rows) in knee.tables(scaling)
+        ]
+        charts = list(_curves(scaling, [variant.name for variant in study.spec.variant]))
+        curves = [(told[0], tuple(told[1:])) for told in (knee.told(scaling, one) for one in scaling.curves)]
+        said += [Said(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
+    if not (grids or notes):
+        return None
+    return Judged(tuple(grids), tuple(notes), tuple(charts), tuple(curves), tuple(said))
+
+
+def _verdicts(verdicts: verdict.Verdicts) -> Iterator[Said]:
+    """With the most CPUs and tasks, of every metric and variant."""
+    last = {(one.ours.metric, one.ours.variant): one for one in verdicts.comparisons}
+    for (metric, variant), one in last.items():
+        tasks, cpus = one.ours.tasks, one.ours.cpus
+        yield Said(
+            f"{metric} ({verdicts.time}) with {tasks} task{'' if tasks == 1 else 's'} on {cpus} "
+            f"CPU{'' if cpus == 1 else 's'}, {variant} against {one.base.variant}: {verdict.in_words(one)}."
+        )
+
+
+def _curves(scaling: knee.Scaling, names: Sequence[str]) -> Iterator[Chart]:
+    """A chart for each metric and number of CPUs, with the law that fits each variant best."""
+    kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
+    for metric, unit, cpus in kinds:
+        here = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
+        title = metric if cpus is None else f"{metric}, {cpus} CPU{'' if cpus == 1 else 's'}"
+        x = "tasks, each with a CPU" if cpus is None else "tasks"
+        lines = tuple(_curve(one, names.index(one.variant)) for one in here)
+        yield Chart(title, x, f"{unit} ({scaling.time})".strip(), lines)
+
+
+def _curve(curve: Curve, style: int) -> Line:
+    measured = tuple(_estimated(point.tasks, point.throughput) for point in curve.points)
+    if not curve.fits:
+        return Line(curve.variant, measured, style=style)
+    best = min(curve.fits, key=lambda fit: sum(missed**2 for missed in fit.residuals.values()))
+    law = [Spot(tasks, value) for tasks, value in sorted(best.curve.items())]
+    further = [_estimated(tasks, estimate) for tasks, estimate in sorted(best.predicted.items())]
+    return Line(curve.variant, measured, (*law, *further), best.law.value, style)
+
+
+def _estimated(x: int, estimate: Estimate) -> Spot:
+    if math.isnan(estimate.low):
+        return Spot(x, estimate.value)
+    return Spot(x, estimate.value, estimate.low, estimate.high)
 
 
 def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Comparison | None) -> Part:
@@ -340,6 +443,9 @@ def _commands(
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
     yield "every cell", f"bigiron run study.toml -o {name}"
+    if study.spec.machine == "simulated":
+        yield "the figures", f"bigiron compare {name}{options}"
+        probes = ()
     if "conflicts" in probes:
         yield "the answer", f"bigiron explain {name}{options}"
     for probe in probes:

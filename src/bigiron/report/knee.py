@@ -74,14 +74,14 @@ def _is_of(comparison: Comparison, metric: str, cpus: int | None, variant: str) 
 def text(scaling: Scaling) -> str:
     """For a terminal or a mail."""
     parts = []
-    for heading, curves, cells in _tables(scaling):
+    for heading, curves, cells in tables(scaling):
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         table = [
             "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells
         ]
         parts.append("\n".join([*textwrap.wrap(heading, _WIDTH), "", *table]))
-        parts += ["\n".join(_wrapped(_told(scaling, curve))) for curve in curves]
-    partings = _wrapped([_parting(one) for one in scaling.partings])
+        parts += ["\n".join(_wrapped(told(scaling, curve))) for curve in curves]
+    partings = _wrapped([parting(one) for one in scaling.partings])
     return "\n\n".join([*parts, *(["\n".join(partings)] if partings else [])]) + "\n"
 
 
@@ -96,7 +96,7 @@ def _wrapped(lines: list[str]) -> list[str]:
     ]
 
 
-def _tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]]]:
+def tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]]]:
     """The curves that belong side by side: a heading, the curves, and the cells of their table."""
     kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
     for metric, unit, cpus in kinds:
@@ -122,7 +122,7 @@ def _at(curve: Curve, tasks: int) -> tuple[str, str]:
     return "-", ""
 
 
-def _told(scaling: Scaling, curve: Curve) -> list[str]:
+def told(scaling: Scaling, curve: Curve) -> list[str]:
     """A curve's knee and laws in words."""
     lines = [curve.variant, f"  knee: {_knee(curve)}"]
     if curve.refusal:
@@ -177,7 +177,8 @@ def _further(scaling: Scaling, fit: Fit) -> str:
     return f"predicted for {scaling.at} tasks: {number(found.value)} ({interval})"
 
 
-def _parting(one: Parting) -> str:
+def parting(one: Parting) -> str:
+    """Where a variant leaves the base, in words."""
     on = f" on {one.cpus} CPUs" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
@@ -193,11 +194,11 @@ def _difference(found: Comparison) -> str:
 def markdown(scaling: Scaling) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
-    for heading, curves, (head, *rows) in _tables(scaling):
+    for heading, curves, (head, *rows) in tables(scaling):
         lines = [heading, "", "| " + " | ".join(head) + " |", "|" + "--:|" * len(head)]
         parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
-        parts += ["\n".join(_items(_told(scaling, curve))) for curve in curves]
-    partings = "\n".join(f"- {_parting(one)}" for one in scaling.partings)
+        parts += ["\n".join(_items(told(scaling, curve))) for curve in curves]
+    partings = "\n".join(f"- {parting(one)}" for one in scaling.partings)
     return "\n\n".join([*parts, *([partings] if partings else [])]) + "\n"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure
 from bigiron.report import growth, lkp
-from bigiron.report.document import Document, Part, Said
+from bigiron.report.document import Document, Grid, Judged, Part, Said
 from bigiron.report.flame import Flame, Frame
 from bigiron.report.tables import Row, Table
 
@@ -39,6 +39,9 @@ def _lines(document: Document) -> Iterator[str]:
             yield from _wrapped(f"- {cell}: {why}", "  ")
     yield from _section("Answer")
     yield from _answer(document)
+    if document.judged:
+        yield from _section("Verdicts and curves")
+        yield from _judged(document.judged)
     for part in document.parts:
         yield from _section(part.title)
         yield from _part(part)
@@ -77,7 +80,8 @@ def _answer(document: Document) -> Iterator[str]:
     elif not document.answer:
         yield "Nothing was measured yet that could answer it."
     for number, said in enumerate(document.answer, start=1):
-        yield ""
+        if number > 1 or document.answered:
+            yield ""
         yield from _said(number, said)
 
 
@@ -86,6 +90,32 @@ def _said(number: int, said: Said) -> Iterator[str]:
     for label, known in said.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
         yield from _wrapped(f"{lead}{known}", " " * 14)
+
+
+def _judged(judged: Judged) -> Iterator[str]:
+    for grid in judged.grids:
+        yield from _wrapped(grid.heading)
+        yield ""
+        yield from _grid(grid)
+        yield ""
+    for variant, told in judged.curves:
+        yield variant
+        for line in told:
+            yield from _wrapped(f"  {line.strip()}", "    ")
+    for note in judged.notes:
+        yield ""
+        yield from _wrapped(note)
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    """In columns; a row that is too wide goes on below, further in."""
+    rows = [grid.columns, *grid.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width]
+        yield from textwrap.wrap(
+            "  ".join(cells), _WIDTH, subsequent_indent=" " * 8, drop_whitespace=False, break_long_words=False
+        )
 
 
 def _part(part: Part) -> Iterator[str]:

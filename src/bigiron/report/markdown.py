@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bigiron.report import growth, lkp
-from bigiron.report.document import Document
+from bigiron.report.document import Document, Judged
 from bigiron.report.listing import code, markdown, plain
 from bigiron.report.tables import Row, Table
 
@@ -27,6 +27,9 @@ def _blocks(document: Document) -> Iterator[str]:
         yield "".join(f"- {plain(cell)}: {plain(why)}\n" for cell, why in document.missing)
     yield "## Answer\n"
     yield from _answer(document)
+    if document.judged:
+        yield "## Verdicts and curves\n"
+        yield from _judged(document.judged)
     for part in document.parts:
         yield f"## {plain(part.title)}\n"
         for table in part.tables:
@@ -61,6 +64,16 @@ def _answer(document: Document) -> Iterator[str]:
     for number, said in enumerate(document.answer, start=1):
         evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
         yield f"{number}. {plain(said.sentence)}\n{evidence}"
+
+
+def _judged(judged: Judged) -> Iterator[str]:
+    for grid in judged.grids:
+        yield f"{plain(grid.heading)}\n"
+        yield markdown(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
+    for variant, told in judged.curves:
+        yield f"{plain(variant)}:\n"
+        yield "".join(f"- {plain(line.strip())}\n" for line in told)
+    yield "".join(f"- {plain(note)}\n" for note in judged.notes)
 
 
 def _table(table: Table) -> str:

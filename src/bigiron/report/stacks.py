@@ -29,7 +29,7 @@ PROBES = {
         conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
     ),
     "work": Probe(work.stacks, "kernel instructions", ("instructions",), ("path",)),
-    "oncpu": Probe(oncpu.stacks, "cost on the CPU", ("cost", "samples"), ("task", "path")),
+    "oncpu": Probe(oncpu.stacks, "cycles (or nanoseconds) on the CPU", ("cost", "samples"), ("task", "path")),
     "blocked": Probe(blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")),
 }
 

@@ -20,7 +20,7 @@ Details: TypeAlias = tuple[tuple[str, str], ...]
 
 _MOST = 300  # rows of one table
 _MOST_PATHS = 6
-_TIMES = ("throughput", "operations", "functions", "blocked", "efficiency")
+_TIMES = ("operations", "functions", "blocked", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -131,19 +131,12 @@ def _efficiency(table: pl.DataFrame, _facts: Mapping[str, Any], _contexts: Conte
         yield f"{source}: {kind} {name}".strip(), (mean, least, most), ()
 
 
-def _throughput(table: pl.DataFrame, _facts: Mapping[str, Any], _contexts: Contexts) -> _Rows:
-    samples = table.group_by("sample").agg(pl.col("operations").sum(), pl.col("nanoseconds").first())
-    per_second = samples.select((pl.col("operations") / pl.col("nanoseconds")).mean() * 1e9).item()
-    yield "operations per second", (per_second,), ()
-
-
 def _simulation(table: pl.DataFrame, _facts: Mapping[str, Any], _contexts: Contexts) -> _Rows:
     for figure, value, unit in table.iter_rows():
         yield f"{figure}, {unit}", (value,), ()
 
 
 KINDS: dict[str, Kind] = {
-    "throughput": Kind("Throughput", "metric", ("mean",), _throughput),
     "operations": Kind("What the operations took", "metric", ("sum",), _operation, ranked=False),
     "work": Kind(
         "Work: kernel instructions per operation",

@@ -86,14 +86,14 @@ def compare_study(
 def text(verdicts: Verdicts) -> str:
     """For a terminal or a mail."""
     parts = []
-    for heading, cells in _tables(verdicts):
+    for heading, cells in tables(verdicts):
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join(_LAYOUT[at].format(cell, widths[at]) for at, cell in enumerate(row)).rstrip()
             for row in cells
         ]
         parts.append("\n".join([*_wrapped(heading, ""), "", *lines]))
-    notes = [line for note in _notes(verdicts) for line in _wrapped(note, "  ")]
+    notes = [line for note in notes_on(verdicts) for line in _wrapped(note, "  ")]
     return "\n\n".join([*parts, "\n".join(notes)]) + "\n"
 
 
@@ -101,7 +101,7 @@ def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent=indent)
 
 
-def _tables(verdicts: Verdicts) -> Iterator[tuple[str, list[list[str]]]]:
+def tables(verdicts: Verdicts) -> Iterator[tuple[str, list[list[str]]]]:
     """Of each metric its heading and its cells, the first row being the columns' names."""
     for _, group in groupby(verdicts.rows, key=lambda row: row.ours.metric):
         rows, seen = list(group), None
@@ -152,7 +152,8 @@ def _p(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _notes(verdicts: Verdicts) -> list[str]:
+def notes_on(verdicts: Verdicts) -> list[str]:
+    """What the figures are, how sure they are, and what is odd about them."""
     return [*_how(verdicts), *_doubtful(verdicts), *_outlying(verdicts)]
 
 
@@ -211,10 +212,10 @@ def _outlying(verdicts: Verdicts) -> Iterator[str]:
 def markdown(verdicts: Verdicts) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
-    for heading, (head, *rows) in _tables(verdicts):
+    for heading, (head, *rows) in tables(verdicts):
         lines = [heading, "", "| " + " | ".join(head) + " |", "|--:|--:|---|--:|--:|--:|--:|--:|--:|---|"]
         parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
-    notes = "\n".join(f"- {note}" for note in _notes(verdicts))
+    notes = "\n".join(f"- {note}" for note in notes_on(verdicts))
     return "\n\n".join([*parts, notes]) + "\n"
 
 
