@@ -166,7 +166,7 @@ def _question(spec: Spec, base: str) -> str:
 def _answer(
     judged: Judged | None, parts: Sequence[Part], compared: Comparison | None
 ) -> tuple[str, list[Said]]:
-    answered, said = "", list(judged.said) if judged else []
+    answered, said = "", []
     if compared:
         point = compared.points[-1]
         found = findings(point.rows, point.base, point.variants)
@@ -175,6 +175,7 @@ def _answer(
             Said(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
             for one in found[:_MOST_FINDINGS]
         ]
+    said += judged.said if judged else ()
     for part in parts:
         if part.probe != "conflicts" and part.tables[-1].others:
             said += _changes(part.tables[-1])

@@ -1,10 +1,12 @@
 """Figures of two variants as the kernel test robot's mails lay them out: base, change, new, and what."""
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.profiles import Figure
 
-_BASE, _CHANGE, _NEW = 16, 13, 17  # widths of the columns
+_BASE, _CHANGE, _NEW = 13, 9, 14  # widths of the columns
+_NAME = _BASE + _CHANGE + _NEW + 2  # where the last begins
 
 
 def head(base: str, new: str) -> list[str]:
@@ -17,21 +19,22 @@ def head(base: str, new: str) -> list[str]:
     ]
 
 
-def lines(figures: Iterable[Figure], base: str, new: str, as_stacks: bool = False) -> Iterator[str]:
-    """A line a figure; its name comes last, so that no name has to be cut.
+def lines(
+    figures: Iterable[Figure], base: str, new: str, width: int, as_stacks: bool = False
+) -> Iterator[str]:
+    """A line a figure; its name comes last, as it may be long.
 
     A stack is shown as perf shows it, a function a line, innermost first.
     """
     for figure in figures:
         changed = f"{change(figure, base, new):>{_CHANGE}}"
         numbers = f"{value(figure, base):>{_BASE}}{changed}{value(figure, new):>{_NEW}}"
-        if not as_stacks:
-            yield f"{numbers}  {figure.name}"
+        if as_stacks:
+            yield from (numbers, *(f"{'':8}{frame}" for frame in reversed(figure.name.split(";"))), "")
             continue
-        innermost, *callers = reversed(figure.name.split(";"))
-        yield f"{numbers}  {innermost}"
-        yield from (f"{'':{_BASE + _CHANGE + _NEW}}  {caller}" for caller in callers)
-        yield ""
+        name, *more = textwrap.wrap(figure.name, width - _NAME, break_long_words=False) or [""]
+        yield f"{numbers}  {name}"
+        yield from (f"{'':{_NAME}}{rest}" for rest in more)
 
 
 def change(figure: Figure, base: str, new: str) -> str:
@@ -58,12 +61,12 @@ def number(value: float) -> str:
     ('6.000', '1234.6', '1000000000')
     """
     size = abs(value)
-    return f"{value:.3f}" if size < 1000 else f"{value:.1f}" if size < 1e6 else f"{value:.0f}"
+    return f"{value:.3f}" if size < 1000 else f"{value:.1f}" if size < 1e4 else f"{value:.0f}"
 
 
 def value(figure: Figure, variant: str) -> str:
     spread = figure.spread(variant)
-    return number(figure.mean(variant)) + ("      " if spread is None else f" +-{100 * spread:2.0f}%")
+    return number(figure.mean(variant)) + ("       " if spread is None else f" +-{100 * spread:3.0f}%")
 
 
 def _cut(name: str, width: int) -> str:

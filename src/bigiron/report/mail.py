@@ -145,7 +145,7 @@ def _table(table: Table, new: str) -> Iterator[str]:
 
 def _rows(rows: list[Row], table: Table, new: str) -> Iterator[str]:
     if new != table.base:
-        yield from lkp.lines((row.main for row in rows), table.base, new)
+        yield from lkp.lines((row.main for row in rows), table.base, new, _WIDTH)
         return
     for row in rows:
         yield f"{lkp.value(row.main, new):>18}  {row.name}"
@@ -161,7 +161,7 @@ def _stacks(flame: Flame) -> Iterator[str]:
         yield ""
         if new != flame.base:
             yield from lkp.head(flame.base, new)
-            yield from lkp.lines(ranked, flame.base, new, as_stacks=True)
+            yield from lkp.lines(ranked, flame.base, new, _WIDTH, as_stacks=True)
             continue
         for chain in ranked:
             yield f"{lkp.value(chain, new):>18}"

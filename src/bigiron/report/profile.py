@@ -82,7 +82,7 @@ def _text_of(comparison: Comparison, point: Point) -> Iterator[str]:
         shown = figures[: _SHOWN[comparison.by]]
         yield ""
         yield from lkp.head(point.base, new)
-        yield from lkp.lines(shown, point.base, new, as_stacks=comparison.by == "chain")
+        yield from lkp.lines(shown, point.base, new, _WIDTH, as_stacks=comparison.by == "chain")
         if len(figures) > len(shown):
             yield f"{len(figures) - len(shown)} more (--format csv has all)"
 
