@@ -215,7 +215,7 @@ def _step(reach: float) -> float:
     """A round step of which four to eight make the reach.
 
     >>> _step(6.4), _step(100), _step(0.05)
-    (1.0, 20.0, 0.01)
+    (1, 20, 0.01)
     """
     rough = reach / 5
     power: float = 10 ** math.floor(math.log10(rough))

@@ -71,7 +71,8 @@ def figures_of(weighed: Mapping[str, Sequence[Weights]], by: By, base: str) -> l
 
 def text(comparison: Comparison) -> str:
     """For a terminal or a mail: as the kernel test robot lays it out, for each variant against the base."""
-    return "\n".join("\n".join(_text_of(comparison, point)) + "\n" for point in comparison.points)
+    texts = ("".join(f"{line.rstrip()}\n" for line in _text_of(comparison, p)) for p in comparison.points)
+    return "\n".join(texts)
 
 
 def _text_of(comparison: Comparison, point: Point) -> Iterator[str]:

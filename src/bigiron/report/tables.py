@@ -20,7 +20,7 @@ Details: TypeAlias = tuple[tuple[str, str], ...]
 
 _MOST = 300  # rows of one table
 _MOST_PATHS = 6
-_TIMES = ("operations", "functions", "blocked", "efficiency")
+_TIMES = ("operations", "functions", "blocked", "oncpu", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def _of_stacks(
     title = f"{probe.capitalize()}: {what} per operation"
     return Table(
         probe, title, "function, with what it called", (unit,), cpus, tasks, tuple(measured), base, rows,
-        hidden=len(figures) - len(rows),
+        hidden=len(figures) - len(rows), notes=_notes(study, probe),
     )  # fmt: skip
 
 
