@@ -19,7 +19,7 @@ demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in 
 	$(BIGIRON) kernel fetch debian/6.12
 	$(BIGIRON) run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 --probe conflicts -o $(DEMO)
 	$(BIGIRON) compare $(DEMO)
-	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) show $(DEMO)"
+	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) report $(DEMO) -o report.html"
 
 test: setup ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
 	$(PYTHON) -m pytest -m 'not build'

@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import polars as pl
 import pytest
 from conftest import BIGIRON, bigiron, wait_until
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 from test_compare import LINE, both, counts, study_of
 
-from bigiron.probes import Table
+from bigiron import workloads
+from bigiron.probes import Table, throughput
 from bigiron.report import chart, document, html, mail, markdown
 from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m`|*_<img src=x onerror=alert(2)>\u202e"
@@ -297,6 +300,30 @@ def test_a_report_of_a_simulated_study(tmp_path: Path) -> None:
     made = document_of(store.open_study(tmp_path / "s"))
     assert "altix-512, simulated" in made.question
     assert 'class="chart"' in html.render(made)
+
+
+def test_verdicts_and_curves_of_noisy_figures(tmp_path: Path) -> None:
+    """8 % more from 4 tasks on, in 12 repetitions that vary by 1 %."""
+    spec = Spec(
+        workload="getppid1", probes=["throughput"], cpus=[8], tasks=[1, 2, 4, 8], repetitions=12,
+        variant=[Variant(name="old", kernel="k"), Variant(name="new", kernel="k")],
+    )  # fmt: skip
+    study = store.create(tmp_path / "s", spec, workloads.find("getppid1"))
+    for cell in study.plan():
+        gain = 1.08 if cell.variant.name == "new" and cell.tasks >= 4 else 1.0
+        rate = round(1e6 * cell.tasks**0.8 * gain * (1 + 0.01 * ((7 * cell.repetition + cell.tasks) % 5 - 2)))
+        rows = pl.DataFrame([(0, 10**9, 0, rate)], schema=throughput.SCHEMA, orient="row")
+        record = CellRecord(
+            id=cell.id, variant=cell.variant.name, machine="vm", cpus=8, tasks=cell.tasks,
+            repetition=cell.repetition, environment={},
+        )  # fmt: skip
+        study.add(record, {"throughput": Table(rows)})
+    made = document_of(study)
+    said = " ".join(one.sentence for one in made.answer)
+    assert "throughput (VM time) with 8 tasks on 8 CPUs, new against old: changed: +8.0%, better." in said
+    assert "new parts from old at 4 tasks" in said
+    assert made.judged and len(made.judged.charts) == 1
+    assert "+8.0%" in mail.text(made) and 'id="verdicts"' in html.render(made)
 
 
 # A mail

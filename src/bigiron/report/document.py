@@ -5,7 +5,7 @@ Of what was not measured (yet) a report has nothing, and says so: one of an unfi
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,7 @@ from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.ratio import Estimate
+from bigiron.analysis.verdict import Comparison as Judgement
 from bigiron.errors import UserError
 from bigiron.report import comparison, flame, growth, knee, lkp, stacks, verdict
 from bigiron.report import explain as explanation
@@ -74,8 +75,10 @@ class Grid:
 class Judged:
     """What was measured with noise: verdicts on every metric, and its curves against the tasks."""
 
-    grids: tuple[Grid, ...]
+    verdicts: tuple[Grid, ...]
+    comparisons: tuple[Judgement, ...]  # what the verdicts are on
     notes: tuple[str, ...]
+    scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
     curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
     said: tuple[Said, ...]  # for the answer
@@ -228,8 +231,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     """Verdicts where a metric was measured, curves where it was with several numbers of tasks."""
     grids: list[Grid] = []
     notes: list[str] = []
-    charts: list[Chart] = []
-    curves: list[tuple[str, tuple[str, ...]]] = []
+    comparisons: list[Judgement] = []
     said: list[Said] = []
     if any(_is_measured(study, probe) for probe in _JUDGED):
         try:
@@ -237,27 +239,31 @@ def _judged(study: Study, base: str) -> Judged | None:
         except UserError as error:
             notes.append(str(error))
         else:
-            grids = [
-                Grid(heading, tuple(head), tuple(map(tuple, rows)))
-                for heading, (head, *rows) in verdict.tables(verdicts)
-            ]
-            notes += verdict.notes_on(verdicts)
+            grids = _grids(verdict.tables(verdicts))
+            notes = verdict.notes_on(verdicts)
+            comparisons = verdicts.comparisons
             said += _verdicts(verdicts)
     try:
         scaling = knee.knee_study(study, base)
-    except UserError:
-        pass  # no metric has several numbers of tasks
-    else:
-        grids += [
-            Grid(heading, tuple(head), tuple(map(tuple, rows)))
-            for heading, _, (head, *rows) in knee.tables(scaling)
-        ]
-        charts = list(_curves(scaling, [variant.name for variant in study.spec.variant]))
-        curves = [(told[0], tuple(told[1:])) for told in (knee.told(scaling, one) for one in scaling.curves)]
-        said += [Said(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
-    if not (grids or notes):
-        return None
-    return Judged(tuple(grids), tuple(notes), tuple(charts), tuple(curves), tuple(said))
+    except UserError:  # no metric has several numbers of tasks
+        if not (grids or notes):
+            return None
+        return Judged(tuple(grids), tuple(comparisons), tuple(notes), (), (), (), tuple(said))
+    said += [Said(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
+    told = [knee.told(scaling, one) for one in scaling.curves]
+    return Judged(
+        tuple(grids),
+        tuple(comparisons),
+        tuple(notes),
+        tuple(_grids((heading, cells) for heading, _, cells in knee.tables(scaling))),
+        tuple(_curves(scaling, [variant.name for variant in study.spec.variant])),
+        tuple((variant, tuple(lines)) for variant, *lines in told),
+        tuple(said),
+    )
+
+
+def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
+    return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
 
 
 def _verdicts(verdicts: verdict.Verdicts) -> Iterator[Said]:

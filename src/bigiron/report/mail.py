@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure
-from bigiron.report import growth, lkp
+from bigiron.analysis.verdict import Comparison as Judgement
+from bigiron.report import growth, lkp, verdict
 from bigiron.report.document import Document, Grid, Judged, Part, Said
 from bigiron.report.flame import Flame, Frame
 from bigiron.report.tables import Row, Table
@@ -93,7 +94,13 @@ def _said(number: int, said: Said) -> Iterator[str]:
 
 
 def _judged(judged: Judged) -> Iterator[str]:
-    for grid in judged.grids:
+    for variant in dict.fromkeys(one.ours.variant for one in judged.comparisons):
+        here = [one for one in judged.comparisons if one.ours.variant == variant]
+        base = here[0].base.variant
+        yield from lkp.head(base, variant)
+        yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
+        yield ""
+    for grid in (*(judged.verdicts if not judged.comparisons else ()), *judged.scaling):
         yield from _wrapped(grid.heading)
         yield ""
         yield from _grid(grid)
@@ -105,6 +112,16 @@ def _judged(judged: Judged) -> Iterator[str]:
     for note in judged.notes:
         yield ""
         yield from _wrapped(note)
+
+
+def _figure(one: Judgement) -> Figure:
+    """What was compared and the verdict, with the repetitions that it rests on."""
+    ours, base = one.ours, one.base
+    where = (
+        f"{ours.tasks} task{'' if ours.tasks == 1 else 's'} on {ours.cpus} CPU{'' if ours.cpus == 1 else 's'}"
+    )
+    name = f"{ours.metric} {ours.unit}, {where}: {verdict.in_words(one)}"
+    return Figure(name, {base.variant: base.values, ours.variant: ours.values})
 
 
 def _grid(grid: Grid) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _answer(document: Document) -> Iterator[str]:
 
 
 def _judged(judged: Judged) -> Iterator[str]:
-    for grid in judged.grids:
+    for grid in (*judged.verdicts, *judged.scaling):
         yield f"{plain(grid.heading)}\n"
         yield markdown(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
     for variant, told in judged.curves:
