@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,23 +18,66 @@
 static pid_t guard;
 static int life[2]; /* nobody writes: reading ends when all who could have ended */
 
-static void guard_main(void)
+/* Nobody speaks on either; both are read until they end. */
+static int has_ended(const struct pollfd *fd)
 {
-	char byte;
+	char bytes[64];
+
+	return fd->revents && read(fd->fd, bytes, sizeof(bytes)) <= 0;
+}
+
+static int has_other_side(int fd)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+/* Wait until the agent has ended, and end it when its standard input does: then nobody listens to it any more. */
+static void watch_over(pid_t agent)
+{
+	struct pollfd ends[] = { { life[0], POLLIN, 0 }, { has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 } };
+
+	for (;;) {
+		if (poll(ends, 2, -1) < 0)
+			continue;
+		if (has_ended(&ends[0]))
+			return;
+		if (has_ended(&ends[1])) {
+			kill(agent, SIGKILL);
+			ends[1].fd = -1;
+		}
+	}
+}
+
+static void guard_main(pid_t agent)
+{
 	int failed;
 
 	setsid();
 	close(life[1]);
 	for (int signal = 1; signal < NSIG; signal++)
 		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
-	while (read(life[0], &byte, 1) < 0 && errno == EINTR)
-		;
+	watch_over(agent);
 	failed = hotplug_restore();
 	_exit(restore_settings() || failed);
 }
 
+/* The workload has no part in it. */
+static int leave_stdin_to_guard(void)
+{
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
+		return report_error("machine", "cannot open /dev/null: %m");
+	close(nothing);
+	return 0;
+}
+
 int guard_begin(const struct job *job)
 {
+	pid_t agent = getpid();
+
 	hotplug_remember();
 	if (remember_settings(job))
 		return 1;
@@ -42,9 +87,9 @@ int guard_begin(const struct job *job)
 	if (guard < 0)
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
 	if (!guard)
-		guard_main();
+		guard_main(agent);
 	close(life[0]);
-	return 0;
+	return leave_stdin_to_guard();
 }
 
 int guard_end(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On a real machine everything gets back what it had, however the agent ends: a process of its own waits for that end.
+ * On a real machine everything gets back what it had, however the agent ends: a process of its own waits for that end,
+ * and brings it about when a pipe that is the agent's standard input ends, as it does with who started the agent.
  */
 #ifndef GUARD_H
 #define GUARD_H

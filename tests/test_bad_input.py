@@ -59,7 +59,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --topology socket=2", "topology 'socket=2': use sockets=, nodes=, cores=, threads="),
         ("run open1 {k} --topology sockets=3", r"topology sockets=3 has 6 CPUs, not 8"),
         ("run open1 {k} --topology nodes=3", r"topology nodes=3: 8 CPUs do not divide into 3 nodes"),
-        ("run open1 {k} --arch z80", "virtual machines of z80 are not supported yet: use one of x86_64"),
+        ("run open1 {k} --arch z80", "machines of z80 are not supported yet: use one of x86_64"),
         (
             "run open1 {k} --memory 9999999",
             r"a machine of 9999999 MiB for 8 CPUs does not fit into this one's",

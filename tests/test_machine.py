@@ -55,7 +55,7 @@ CONSOLES = {
         "Kernel panic - not syncing: Fatal exception",
     ),
     "reset": ("sysrq: Resetting",),
-    "hang": ("?[31mred",),
+    "hang": ("\\x1b[31mred",),
     "no init": ("Kernel panic - not syncing: VFS", "mount_block_root"),
 }
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.exceptions import TyperException
@@ -166,13 +166,6 @@ class Scope(StrEnum):
 
     kernel = "kernel"
     user = "user"
-
-
-class MachineKind(StrEnum):
-    """Where a workload runs."""
-
-    vm = "vm"
-    host = "host"
 
 
 class Mode(StrEnum):
@@ -353,7 +346,10 @@ def run(
     workload_file: Annotated[
         Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
     ] = None,
-    machine: Annotated[MachineKind, typer.Option(help="virtual machines, or this one")] = MachineKind.vm,
+    machine: Annotated[
+        str,
+        typer.Option(help="vm, host (the machine that bigiron runs on), or another: ssh://USER@HOST:PORT"),
+    ] = "vm",
     cpus: Annotated[str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8]")] = None,
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all",
     mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process,
@@ -431,9 +427,10 @@ def run(
     else:
         if not (workload or workload_file):
             raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
-        if not kernel and machine is MachineKind.vm:
+        kind = _machine_kind(machine)
+        if not kernel and kind == "vm":
             raise UserError("no kernel: give --kernel debian/6.12, or another (`bigiron kernel list`)")
-        if kernel and machine is not MachineKind.vm:
+        if kernel and kind != "vm":
             raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
         if workload and workload_file:
             raise UserError(f"both a workload ({workload}) and --workload-file: give one of them")
@@ -443,8 +440,9 @@ def run(
             workload_file=str(workload_file) if workload_file else "",
             mode=mode.value,
             arch=arch,
-            probes=_words(probe or ("conflicts" if machine is MachineKind.vm else "throughput")),
-            machine=machine.value,
+            probes=_words(probe or ("conflicts" if kind == "vm" else "throughput")),
+            machine=kind,
+            address=machine if kind == "ssh" else "",
             allow_hotplug=allow_hotplug,
             cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
@@ -461,7 +459,7 @@ def run(
             deadline_s=deadline,
             variant=sweep(
                 [
-                    Variant(name=name or "host", kernel=name, boot=boot, set=set_ or [])
+                    Variant(name=name or kind, kernel=name, boot=boot, set=set_ or [])
                     for name in kernel or [""]
                 ],
                 boot_sweep or [],
@@ -888,6 +886,16 @@ def _recorded(spec: Spec) -> Compared:
     if Compared.conflicts in recorded:
         return Compared.conflicts
     return recorded[0] if recorded else Compared.throughput if spec.has_metrics else Compared.conflicts
+
+
+def _machine_kind(machine: str) -> Literal["vm", "host", "ssh"]:
+    if machine.startswith("ssh://"):
+        return "ssh"
+    if machine == "vm":
+        return "vm"
+    if machine == "host":
+        return "host"
+    raise UserError(f"--machine {machine!r}: use vm, host or ssh://USER@HOST")
 
 
 def _print(list: Listing, format: ListFormat) -> None:

@@ -171,11 +171,11 @@ _ALL = {architecture.name: architecture for architecture in (X86_64, PPC64LE)}
 
 
 def architecture(name: str) -> Architecture:
-    """The architecture of that name, or UserError where virtual machines of it cannot be started yet.
+    """The architecture of that name, or UserError where bigiron does not know it yet.
 
     >>> architecture("x86_64").line_bytes
     64
     """
     if name not in _ALL:
-        raise UserError(f"virtual machines of {name} are not supported yet: use one of {', '.join(_ALL)}")
+        raise UserError(f"machines of {name} are not supported yet: use one of {', '.join(_ALL)}")
     return _ALL[name]

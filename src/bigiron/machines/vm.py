@@ -26,6 +26,7 @@ from bigiron.machines.memory import GuestRam
 from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.topology import Topology
+from bigiron.visible import visible
 
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
@@ -188,7 +189,7 @@ def _receive(channel: socket.socket) -> bytes:
 
 
 def _why_it_ended(vm: VirtualMachine, stage: str, log: bytes, stderr: IO[bytes], status: int) -> str:
-    for line in _printable(log).splitlines():
+    for line in _shown(log).splitlines():
         # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
         if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
             return f"the kernel crashed {stage}: {line.split('] ', 1)[-1].strip()}"
@@ -201,13 +202,11 @@ def _why_it_ended(vm: VirtualMachine, stage: str, log: bytes, stderr: IO[bytes],
 
 
 def _tail(console: bytes) -> str:
-    return "\n".join(_printable(console).splitlines()[-_CONSOLE_TAIL:])
+    return "\n".join(_shown(console).splitlines()[-_CONSOLE_TAIL:])
 
 
-def _printable(console: bytes) -> str:
-    """What the console showed, with nothing in it that could steer a terminal."""
-    text = console.decode(errors="replace").replace("\r", "")
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+def _shown(console: bytes) -> str:
+    return visible(console.decode(errors="replace").replace("\r", ""))
 
 
 def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:

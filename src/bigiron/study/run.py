@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias
 import bigiron
 from bigiron import compiled, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
-from bigiron.machines import host, topology, vm
+from bigiron.machines import real, topology, vm
 from bigiron.machines.architecture import architecture
 from bigiron.machines.memory import GuestRam
 from bigiron.machines.outcome import Outcome
@@ -77,7 +77,7 @@ def default_jobs(spec: Spec) -> int:
     """
     if spec.machine == "simulated":
         return len(os.sched_getaffinity(0))
-    if _measures_time(spec) or spec.machine == "host":
+    if _measures_time(spec) or spec.on_real_machine:
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -192,19 +192,26 @@ def _ram(spec: Spec, cell: Cell, programs: Programs) -> GuestRam | nullcontext[N
     return GuestRam(_memory_mib(spec, cell.cpus)) if programs.recorder else nullcontext()
 
 
-_Machine: TypeAlias = vm.VirtualMachine | host.HostMachine
+_Machine: TypeAlias = vm.VirtualMachine | real.RealMachine
 
 
 def _run(machine: _Machine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
-    if isinstance(machine, host.HostMachine):
-        return host.run(machine, stop, on_stage)
+    if isinstance(machine, real.RealMachine):
+        return real.run(machine, stop, on_stage)
     return vm.run(machine, stop, on_stage)
 
 
 def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: GuestRam | None) -> _Machine:
     job = _job(spec, cell)
-    if spec.machine == "host":
-        return host.HostMachine(programs.agent, job, _deadline_s(spec, cell.cpus), programs.bpf)
+    if spec.on_real_machine:
+        return real.RealMachine(
+            address=spec.address,
+            system=real.system(spec.address),
+            agent=programs.agent,
+            job=job,
+            deadline_s=_deadline_s(spec, cell.cpus),
+            files=programs.bpf,
+        )
     return vm.VirtualMachine(
         architecture=architecture(spec.arch),
         kernel=kernels.find(cell.variant.kernel, spec.arch).image,
@@ -267,7 +274,7 @@ def _deadline_s(spec: Spec, cpus: int) -> int:
 
 def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
     """A cell's identity and environment: all that produced it."""
-    on = _of_host() if isinstance(machine, host.HostMachine) else _of_vm(spec, cell, machine)
+    on = _of_real(machine) if isinstance(machine, real.RealMachine) else _of_vm(spec, cell, machine)
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -315,13 +322,14 @@ def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, obje
     }
 
 
-def _of_host() -> dict[str, object]:
-    release, version = host.kernel()
+def _of_real(machine: real.RealMachine) -> dict[str, object]:
+    system = machine.system
     return {
-        "kernel": release,
-        "kernel_release": release,
-        "kernel_version": version,
-        "boot": host.boot_line(),
-        "cpu": host.cpu_model(),
-        "memory_mib": host.memory_mib(),
+        **({"address": machine.address} if machine.address else {}),
+        "kernel": system.release,
+        "kernel_release": system.release,
+        "kernel_version": system.version,
+        "boot": system.boot_line,
+        "cpu": system.cpu_model,
+        "memory_mib": system.memory_mib,
     }

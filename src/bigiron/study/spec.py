@@ -1,7 +1,6 @@
 """What a study asks: study.toml, or the command line's options, as one typed value."""
 
 import hashlib
-import platform
 import re
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ from bigiron import kernels, probes, visible, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
-from bigiron.machines import host, topology
+from bigiron.machines import real, ssh, topology
 from bigiron.machines.architecture import architecture
 from bigiron.probes.blocked import STATES
 from bigiron.probes.functions import AUTO
@@ -70,8 +69,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     workload_sha256: str = ""
     """Of the C file; filled in when the study is made."""
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm", "host", "simulated"] = "vm"
-    """Where it runs: in virtual machines, on the machine that bigiron runs on, or in the simulator."""
+    machine: Literal["vm", "host", "ssh", "simulated"] = "vm"
+    """Where it runs: virtual machines, the machine that bigiron runs on, another, or the simulator."""
+    address: str = ""
+    """Of the other machine: ssh://USER@HOST:PORT."""
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
@@ -119,6 +120,11 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         """Whether it measures something that has noise, and more or less of which is better."""
         return not {"throughput", "metrics"}.isdisjoint(self.probes)
 
+    @property
+    def on_real_machine(self) -> bool:
+        """Whether it runs on a machine that has its own kernel and CPUs."""
+        return self.machine in ("host", "ssh")
+
 
 def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
@@ -149,7 +155,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
-    spec = _on_host(spec) if spec.machine == "host" else spec
+    spec = _on_real_machine(spec) if spec.on_real_machine else spec
     shape = topology.parse(spec.topology)
     for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
         shape.at(cpus)
@@ -175,7 +181,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     for name in spec.probes:
         if name == "operations" and not workload.has_rounds:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
-        if probes.probe(name).needs_recorder and spec.machine == "host":
+        if probes.probe(name).needs_recorder and spec.on_real_machine:
             raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
         if name in target.not_recorded:
             raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
@@ -196,22 +202,24 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     )
 
 
-def _on_host(spec: Spec) -> Spec:
+def _on_real_machine(spec: Spec) -> Spec:
     """All the CPUs that it has, and nothing that needs another kernel or a boot."""
-    release, _ = host.kernel()
+    if spec.machine == "ssh":
+        ssh.check(spec.address)
+    system, where = real.system(spec.address), real.name(spec.address)
     for variant in spec.variant:
         if variant.boot:
             raise UserError(
                 f"variant {variant.name}: kernel parameters are for virtual machines (--machine vm)"
             )
-        if variant.kernel not in ("", release):
-            raise UserError(f"variant {variant.name}: this machine runs {release}, not {variant.kernel}")
+        if variant.kernel not in ("", system.release):
+            raise UserError(f"variant {variant.name}: {where} runs {system.release}, not {variant.kernel}")
     if spec.topology or spec.memory_mib:
-        raise UserError("topology and memory are a virtual machine's: this machine has its own")
-    if spec.cpus not in (list(_CPUS), [host.cpus()]):
+        raise UserError(f"topology and memory are a virtual machine's: {where} has its own")
+    if spec.cpus not in (list(_CPUS), [system.cpus]):
         asked = ", ".join(map(str, spec.cpus))
-        raise UserError(f"cpus = {asked}: this machine has {host.cpus()} to use; choose how many --tasks run")
-    return msgspec.structs.replace(spec, cpus=[host.cpus()], arch=platform.machine())
+        raise UserError(f"cpus = {asked}: {where} has {system.cpus} to use; choose how many --tasks run")
+    return msgspec.structs.replace(spec, cpus=[system.cpus], arch=system.arch)
 
 
 def _check_repetitions(spec: Spec) -> None:
@@ -311,10 +319,10 @@ def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
         path, equals, _value = setting.partition("=")
         if not equals or not path.startswith("/") or "\n" in setting or len(setting) > 4000:
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
-    if spec.machine == "host":
-        release, version = host.kernel()
-        running = hashlib.sha256(f"{release} {version}".encode()).hexdigest()
-        return msgspec.structs.replace(variant, kernel=release, kernel_sha256=running)
+    if spec.on_real_machine:
+        system = real.system(spec.address)
+        running = hashlib.sha256(f"{system.release} {system.version}".encode()).hexdigest()
+        return msgspec.structs.replace(variant, kernel=system.release, kernel_sha256=running)
     if not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
     kernel = kernels.find(variant.kernel, spec.arch)
