@@ -35,7 +35,7 @@ _ANSWER_S = 60  # that a machine may take to say what it is
 # One line, as a csh takes no other; $1 is the archive's size, as nothing may read past it.
 _RUN_AGENT = (
     'set -e; umask 077; folder=$(mktemp -d "${TMPDIR:-/tmp}/bigiron-XXXXXX"); '
-    "trap 'cd /; rm -rf \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM; "
+    "trap 'cd /; rm -rf \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM PIPE; "
     'cd "$folder"; head -c "$1" | tar -xf -; ./agent job'
 )
 _DESCRIBE = (

@@ -60,7 +60,7 @@ def has_failed(status: int) -> bool:
 def advice(complaint: str) -> str:
     """What to do about what ssh says, where that is not plain."""
     if "Host key verification failed" in complaint:
-        return "; connect once by hand and see whose key it is"
+        return " Connect once by hand, and see whose key it is"
     if "Permission denied" in complaint:
-        return "; it must let you in without asking, by a key"
+        return " It must let you in without asking, by a key"
     return ""
