@@ -2,8 +2,8 @@
 /*
  * The guest agent: PID 1 in a virtual machine, a plain program on a real one.
  *
- * It is linked with one workload, a C file with will-it-scale's testcase() interface, and told what to do by a
- * job file. The workload runs in a child of its own, the runner, so that a workload that exits or crashes, in
+ * It is linked with one workload, a C file with will-it-scale's testcase() interface, or runs an external command, and is
+ * told what to do by a job file. The workload runs in a child of its own, the runner, so that a workload that exits or crashes, in
  * thread mode too, leaves the agent alive to say so.
  */
 #include <signal.h>
@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "guard.h"
 #include "init.h"
 #include "job.h"
@@ -37,7 +38,7 @@ static int run_in_child(const struct job *job)
 		return report_error("machine", "cannot fork: %m");
 	if (!runner) {
 		die_with(agent);
-		_exit(measure(job));
+		_exit(job->nr_words ? run_command(job) : measure(job));
 	}
 
 	for (;;) {

@@ -62,6 +62,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->settings[job->nr_settings++] = strdup(value);
 	else if (!strcmp(key, "function") && job->nr_functions < MAX_FUNCTIONS)
 		job->functions[job->nr_functions++] = strdup(value);
+	else if (!strcmp(key, "word") && job->nr_words < MAX_WORDS)
+		job->words[job->nr_words++] = strdup(value);
 	else if (!strcmp(key, "read") && job->nr_reads < MAX_READS)
 		job->reads[job->nr_reads++] = strdup(value);
 	else

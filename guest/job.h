@@ -6,6 +6,7 @@
 #define MAX_SETTINGS 64
 #define MAX_READS 16
 #define MAX_FUNCTIONS 256
+#define MAX_WORDS 256
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
@@ -39,6 +40,8 @@ struct job {
 	char *oncpu;		   /* the BPF program that counts samples, NULL: do not */
 	unsigned long oncpu_ms;
 	unsigned long oncpu_period_us; /* between two samples of a CPU */
+	unsigned long nr_words;
+	char *words[MAX_WORDS + 1]; /* of a command to run instead of the workload */
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -279,19 +280,28 @@ int report_error(const char *kind, const char *format, ...)
 
 void report_lines(const char *path, FILE *file)
 {
-	char line[4096];
+	char *line = NULL;
+	size_t room = 0;
 
 	WITH_PAYLOAD("file", out) {
 		fprintf(out, "{\"path\":");
 		json_string(out, path);
 		fprintf(out, ",\"lines\":[");
-		for (int first = 1; fgets(line, sizeof(line), file); first = 0) {
+		for (int first = 1; getline(&line, &room, file) >= 0; first = 0) {
 			line[strcspn(line, "\n")] = 0;
 			fputs(first ? "" : ",", out);
 			json_string(out, line);
 		}
 		fprintf(out, "]}");
 	}
+	free(line);
+}
+
+void report_command(uint64_t nanoseconds, int status)
+{
+	WITH_PAYLOAD("command", out)
+		fprintf(out, "{\"nanoseconds\":%lu,\"status\":%d,\"signal\":%d}", nanoseconds,
+			WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
 int report_file(const char *path)

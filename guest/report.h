@@ -30,6 +30,8 @@ void report_operation(const char *state, const long *values);
 /* Of a trace: below which functions it is, which of them the kernel lacks (`absent`: 1), how many events were lost, what a traced call takes longer. */
 void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
 		      unsigned long cost_of_a_call_ns);
+/* How long a command took, and how it ended, as wait() says. */
+void report_command(uint64_t nanoseconds, int status);
 /* The text of a file. Returns 0, or 1 after reporting the error. */
 int report_file(const char *path);
 /* The same for a text that was read from it earlier. */

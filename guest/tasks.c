@@ -21,13 +21,12 @@
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
 
-/* The workload: will-it-scale's interface. */
-extern char *testcase_description;
+/* The workload: will-it-scale's interface. Without one, commands can be run. */
 extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
 extern void __attribute__((weak)) testcase_cleanup(void);
 /* Of a round; a workload that has rounds sets it in testcase_prepare(), the others have none. */
 extern unsigned long __attribute__((weak)) testcase_operations;
-extern void *testcase(unsigned long long *iterations, unsigned long nr);
+extern void __attribute__((weak)) *testcase(unsigned long long *iterations, unsigned long nr);
 void new_task(void *(*func)(void *), void *arg);
 
 struct task {

@@ -346,6 +346,17 @@ def run(
     workload_file: Annotated[
         Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
     ] = None,
+    command: Annotated[
+        str | None, typer.Option(help="an external command instead: 'fio --numjobs={tasks} ...'")
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="what to read in what it prints: fio, json:PATH, a regular expression with a group"
+        ),
+    ] = "",
+    unit: Annotated[str, typer.Option(help="of the metric")] = "",
+    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="of the metric")] = False,
     machine: Annotated[
         str,
         typer.Option(help="vm, host (the machine that bigiron runs on), or another: ssh://USER@HOST:PORT"),
@@ -419,16 +430,18 @@ def run(
     """
     given = Path(workload) if workload else None
     if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        if kernel or workload_file or tolerance is not None:
+        if kernel or workload_file or command or tolerance is not None:
             raise UserError(f"{given} says which kernels, workload and tolerance to use: change them there")
         file = given if given.suffix == ".toml" else given / "study.toml"
         spec = specs.read(file)
         output = output or (given if given.is_dir() else None)
     else:
-        if not (workload or workload_file):
+        if not (workload or workload_file or command):
             raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
+        if command and workload:
+            raise UserError(f"both a workload ({workload}) and --command: give one of them")
         kind = _machine_kind(machine)
-        if not kernel and kind == "vm":
+        if not kernel and kind == "vm" and not command:
             raise UserError("no kernel: give --kernel debian/6.12, or another (`bigiron kernel list`)")
         if kernel and kind != "vm":
             raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
@@ -438,9 +451,13 @@ def run(
         spec = Spec(
             workload=workload or "",
             workload_file=str(workload_file) if workload_file else "",
+            command=command or "",
+            metric=metric,
+            unit=unit,
+            less_is_better=less_is_better,
             mode=mode.value,
             arch=arch,
-            probes=_words(probe or ("conflicts" if kind == "vm" else "throughput")),
+            probes=_words(probe or ("metrics" if command else "conflicts" if kind == "vm" else "throughput")),
             machine=kind,
             address=machine if kind == "ssh" else "",
             allow_hotplug=allow_hotplug,
@@ -882,6 +899,8 @@ def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] =
 
 def _recorded(spec: Spec) -> Compared:
     """What a study is about, where nobody says what to compare."""
+    if "metrics" in spec.probes:
+        return Compared.throughput
     recorded = [Compared(name) for name in spec.probes if name in set(Compared)]
     if Compared.conflicts in recorded:
         return Compared.conflicts

@@ -18,11 +18,11 @@ _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2")
 
 
-def agent(workload: Workload, compiler: str, libbpf: Sequence[str] = ()) -> Path:
+def agent(workload: Workload | None, compiler: str, libbpf: Sequence[str] = ()) -> Path:
     """The guest agent linked with one workload: a static program, PID 1 of a virtual machine.
 
-    It can load BPF programs if it is told how to link with libbpf (`bigiron.libbpf`). UserError with the
-    compiler's first error if the workload does not compile.
+    Without a workload it runs external commands. It can load BPF programs if it is told how to link with
+    libbpf (`bigiron.libbpf`). UserError with the compiler's first error if the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))
     if libbpf:
@@ -30,8 +30,9 @@ def agent(workload: Workload, compiler: str, libbpf: Sequence[str] = ()) -> Path
         libbpf = ("-fno-omit-frame-pointer", *libbpf)
         ours += sorted(_source_folder("guest").glob("libbpf/*.c"))
     flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
-    sources = [*ours, workload.source]
-    return _compile("agent", compiler, flags, sources, f"workload {workload.source}", libbpf)
+    sources = [*ours, *([workload.source] if workload else [])]
+    what = f"workload {workload.source}" if workload else "the agent"
+    return _compile("agent", compiler, flags, sources, what, libbpf)
 
 
 def bpf(name: str) -> Path:

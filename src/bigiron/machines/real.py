@@ -46,6 +46,10 @@ _DESCRIBE = (
     'say cpu "$(grep -m 1 -E "^(model name|cpu)[[:space:]]*:" /proc/cpuinfo)"; '
     'say memory "$(grep MemTotal: /proc/meminfo)"'
 )
+_HASH = (
+    'found=$(command -v -- "$1") || { echo "no $1 on PATH" >&2; exit 1; }; '
+    'case $found in /*) sha256sum <"$found";; esac'
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,11 @@ def ask(address: str, script: str, *arguments: str) -> str:
         complaint = _last_line(done.stderr)
         raise UserError(f"{name(address)}: {complaint}{ssh.advice(complaint) if address else ''}")
     return visible(done.stdout.decode(errors="replace"))
+
+
+def program_sha256(address: str, program: str) -> str:
+    """Of a program's file, as far as it has one; UserError where there is no such program."""
+    return ask(address, _HASH, program).partition(" ")[0].strip()
 
 
 def name(address: str) -> str:

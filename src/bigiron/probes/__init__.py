@@ -10,6 +10,7 @@ from bigiron.probes import (
     efficiency,
     functions,
     locks,
+    metrics,
     oncpu,
     operations,
     throughput,
@@ -29,6 +30,7 @@ _MODULES: tuple[ModuleType, ...] = (
     operations,
     efficiency,
     throughput,
+    metrics,
 )
 _ALL: dict[str, Probe] = {module.PROBE.name: module.PROBE for module in _MODULES}
 

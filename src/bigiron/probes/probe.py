@@ -28,6 +28,10 @@ class Ask:
     blocked_min_us: int = 0  # shorter times are not counted
     blocked_states: str = ""  # letters of the only states that are; "" for all
     blocked_user: bool = False  # with stacks in user space
+    command: tuple[str, ...] = ()  # to run, and the metric to read in what it prints
+    metric: str = ""
+    unit: str = ""
+    less_is_better: bool = False
 
 
 @dataclass(frozen=True)

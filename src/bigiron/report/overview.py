@@ -32,10 +32,15 @@ def text(study: Study) -> str:
 
 
 def _asked(spec: Spec) -> list[str]:
-    lines = [
-        f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
-        f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
-    ]
+    if spec.command:
+        lines = [f"command     {spec.command}", f"metric      {spec.metric}"]
+    else:
+        lines = [
+            f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
+            f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
+        ]
+    if spec.address:
+        lines.append(f"machine     {spec.address}")
     if spec.look:
         looks = ", ".join(str(look.repetitions) for look in spec.look)
         lines.append(f"repetitions {spec.repetitions}, and then up to {looks} where something was undecided")

@@ -27,11 +27,13 @@ from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
 from bigiron.study import simulated
 from bigiron.study.plan import Cell
-from bigiron.study.spec import Spec
+from bigiron.study.spec import Spec, command_words
 from bigiron.study.store import CellRecord, Failure, Study
 from bigiron.workloads import Workload
 
 _LOOK_S = 0.25  # how soon a Ctrl-C is noticed
+_LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
+_COMMAND_S = 3600  # that a command may take, unless the study says otherwise
 _WARM_UP = 100  # operations of each task before anything is measured
 
 
@@ -66,7 +68,7 @@ def _in_turn(block: list[Cell]) -> list[Cell]:
 
 def _measures_time(spec: Spec) -> bool:
     return bool(
-        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu"} & set(spec.probes)
+        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu", "metrics"} & set(spec.probes)
     )
 
 
@@ -92,7 +94,7 @@ class Programs:
     bpf: tuple[Path, ...] = ()
 
 
-def prepare(spec: Spec, workload: Workload) -> Programs:
+def prepare(spec: Spec, workload: Workload | None) -> Programs:
     """Compile what the study needs; UserError if it cannot run here."""
     target = architecture(spec.arch)
     if spec.machine == "vm":
@@ -209,7 +211,7 @@ def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: Gue
             system=real.system(spec.address),
             agent=programs.agent,
             job=job,
-            deadline_s=_deadline_s(spec, cell.cpus),
+            deadline_s=_deadline_s(spec, cell.cpus) + _LAST_WORDS_S,
             files=programs.bpf,
         )
     return vm.VirtualMachine(
@@ -244,6 +246,10 @@ def _ask(spec: Spec, cell: Cell) -> probes.Ask:
         blocked_min_us=spec.blocked_min_us,
         blocked_states=spec.blocked_states,
         blocked_user=spec.blocked_user,
+        command=tuple(command_words(spec.command, cell.tasks)) if spec.command else (),
+        metric=spec.metric,
+        unit=spec.unit,
+        less_is_better=spec.less_is_better,
     )
 
 
@@ -252,10 +258,10 @@ def _job(spec: Spec, cell: Cell) -> str:
     ask = _ask(spec, cell)
     lines = [
         f"mode {spec.mode}",
-        *([f"cpus {cell.cpus}"] if spec.machine == "vm" else []),  # that must have come up
+        *([f"cpus {cell.cpus}"] if spec.machine == "vm" or spec.command else []),  # that must be there
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
-        f"patience_s {_deadline_s(spec, cell.cpus) // 2}",
+        f"patience_s {_deadline_s(spec, cell.cpus) // (1 if spec.command else 2)}",
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
@@ -269,7 +275,7 @@ def _memory_mib(spec: Spec, cpus: int) -> int:
 
 
 def _deadline_s(spec: Spec, cpus: int) -> int:
-    return spec.deadline_s or vm.deadline_s(cpus)
+    return spec.deadline_s or (_COMMAND_S if spec.command else vm.deadline_s(cpus))
 
 
 def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
@@ -287,15 +293,7 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
             "bigiron": bigiron.__version__,
             "workload": spec.workload,
             "workload_sha256": spec.workload_sha256,
-            "mode": spec.mode,
-            "operations": spec.operations,
-            "scope": spec.scope,
-            "cpus_to_cycle": spec.cpus_to_cycle,
-            "functions": spec.functions,
-            "depth": spec.depth,
-            "blocked_min_us": spec.blocked_min_us,
-            "blocked_states": spec.blocked_states or "all",
-            "blocked_user": spec.blocked_user,
+            **(_of_command(spec) if spec.command else _of_workload(spec)),
             "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
             "arch": spec.arch,
@@ -303,6 +301,24 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
             **on,
         },
     )
+
+
+def _of_workload(spec: Spec) -> dict[str, object]:
+    return {
+        "mode": spec.mode,
+        "operations": spec.operations,
+        "scope": spec.scope,
+        "cpus_to_cycle": spec.cpus_to_cycle,
+        "functions": spec.functions,
+        "depth": spec.depth,
+        "blocked_min_us": spec.blocked_min_us,
+        "blocked_states": spec.blocked_states or "all",
+        "blocked_user": spec.blocked_user,
+    }
+
+
+def _of_command(spec: Spec) -> dict[str, object]:
+    return {"command": spec.command, "metric": spec.metric}
 
 
 def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, object]:

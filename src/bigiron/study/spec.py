@@ -2,12 +2,13 @@
 
 import hashlib
 import re
+import shlex
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from bigiron import kernels, probes, visible, workloads
+from bigiron import kernels, metrics, probes, visible, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
@@ -64,10 +65,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """A study's question. Every list multiplies the cells: variants x cpus x tasks x repetitions."""
 
     format: int = FORMAT
-    workload: str
+    workload: str = ""
     workload_file: str = ""
     workload_sha256: str = ""
     """Of the C file; filled in when the study is made."""
+    command: str = ""
+    """An external command instead of a workload; `{tasks}` in it stands for the number of tasks."""
+    metric: str = ""
+    """What to read in what it prints: a format, json:PATH, or a regular expression with a group."""
+    unit: str = ""
+    less_is_better: bool = False
     mode: Literal["process", "thread"] = "process"
     machine: Literal["vm", "host", "ssh", "simulated"] = "vm"
     """Where it runs: virtual machines, the machine that bigiron runs on, another, or the simulator."""
@@ -146,27 +153,24 @@ def _in_words(message: str) -> str:
     return message.replace("$.", "").replace("Object", "The study")
 
 
-def resolve(spec: Spec) -> tuple[Spec, Workload]:
+def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     """Check everything that can be checked before a machine boots, and fix what names can change.
 
     A workload file's path becomes absolute, hashes are filled in; kernels are fetched. UserError for what
     cannot be run.
     """
+    if spec.command:
+        return _resolve_command(spec), None
+    if spec.metric or spec.unit or spec.less_is_better:
+        raise UserError("metric and unit are those of an external command: give --command")
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
     spec = _on_real_machine(spec) if spec.on_real_machine else spec
     shape = topology.parse(spec.topology)
-    for cpus in _checked("cpus", spec.cpus, MOST_CPUS):
+    _check_numbers(spec)
+    for cpus in spec.cpus:
         shape.at(cpus)
-    if spec.tasks != "all":
-        _checked("tasks", spec.tasks, 64 * MOST_CPUS)
-    _check_repetitions(spec)
-    _checked("operations", [spec.operations], 1 << 30)
-    if spec.memory_mib:
-        _checked("memory_mib", [spec.memory_mib], 1 << 30, least=LEAST_MEMORY_MIB)
-    if spec.deadline_s:
-        _checked("deadline_s", [spec.deadline_s], 1 << 30)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
     if workload.has_rounds:
@@ -181,15 +185,15 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     for name in spec.probes:
         if name == "operations" and not workload.has_rounds:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
+        if name == "metrics":
+            raise UserError("probe metrics reads what an external command prints: give --command")
         if probes.probe(name).needs_recorder and spec.on_real_machine:
             raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
         if name in target.not_recorded:
             raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
     if spec.scope == "user" and "conflicts" not in spec.probes:
         raise UserError("scope user is for the probe conflicts: record it too")
-    names = [variant.name for variant in spec.variant]
-    if not names or len({slug(name) for name in names}) < len(names):
-        raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
+    _check_names(spec)
     return (
         msgspec.structs.replace(
             spec,
@@ -202,8 +206,79 @@ def resolve(spec: Spec) -> tuple[Spec, Workload]:
     )
 
 
+def _resolve_command(spec: Spec) -> Spec:
+    """The same for an external command: on a real machine, and nothing is recorded but what it prints."""
+    if not spec.on_real_machine:
+        raise UserError(
+            "a command runs on a real machine, as a virtual one has no programs: "
+            "give --machine host or ssh://USER@HOST"
+        )
+    if spec.workload_file or spec.probes != ["metrics"]:
+        raise UserError("a command has no workload file and no probe: only what it prints is read")
+    if not spec.metric:
+        raise UserError("no metric: say with --metric what to read in what the command prints")
+    metrics.reader(spec.metric, spec.unit, spec.less_is_better)
+    words = command_words(spec.command, 1)
+    if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
+        raise UserError("the command has no {tasks}: how many there are is not for it to know")
+    spec = _on_real_machine(spec)
+    _check_numbers(spec)
+    _check_names(spec)
+    return msgspec.structs.replace(
+        spec,
+        workload=Path(words[0]).name,
+        workload_sha256=real.program_sha256(spec.address, words[0]),
+        probes=["metrics"],
+        tasks=spec.tasks if "{tasks}" in spec.command else [1],
+        variant=[_resolve_variant(variant, spec) for variant in spec.variant],
+    )
+
+
+def command_words(command: str, tasks: int) -> list[str]:
+    """A command's words with the number of tasks in them; no shell has a part in it.
+
+    >>> command_words("fio --name='my job' --numjobs={tasks}", 4)
+    ['fio', '--name=my job', '--numjobs=4']
+    >>> command_words("fio --numjobs={cpus}", 4)
+    Traceback (most recent call last):
+    bigiron.errors.UserError: command: {cpus} is unknown: only {tasks} is filled in
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"command {command!r}: {error}") from None
+    for unknown in re.findall(r"\{\w+\}", command.replace("{tasks}", "")):
+        raise UserError(f"command: {unknown} is unknown: only {{tasks}} is filled in")
+    if not words or len(words) > 256 or any(not word.isprintable() or len(word) > 4000 for word in words):
+        raise UserError("command: use one line of 256 words at most")
+    if "/" in words[0] and not words[0].startswith("/"):
+        raise UserError(f"command: it runs in a folder of its own: give the whole path of {words[0]}")
+    return [word.replace("{tasks}", str(tasks)) for word in words]
+
+
+def _check_numbers(spec: Spec) -> None:
+    _checked("cpus", spec.cpus, MOST_CPUS)
+    if spec.tasks != "all":
+        _checked("tasks", spec.tasks, 64 * MOST_CPUS)
+    _check_repetitions(spec)
+    _checked("operations", [spec.operations], 1 << 30)
+    if spec.memory_mib:
+        _checked("memory_mib", [spec.memory_mib], 1 << 30, least=LEAST_MEMORY_MIB)
+    if spec.deadline_s:
+        _checked("deadline_s", [spec.deadline_s], 1 << 30)
+
+
+def _check_names(spec: Spec) -> None:
+    names = [variant.name for variant in spec.variant]
+    if not names or len({slug(name) for name in names}) < len(names):
+        raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
+
+
 def _on_real_machine(spec: Spec) -> Spec:
-    """All the CPUs that it has, and nothing that needs another kernel or a boot."""
+    """All the CPUs that it has, or as many as a command is to use.
+
+    UserError for what needs another kernel or a boot.
+    """
     if spec.machine == "ssh":
         ssh.check(spec.address)
     system, where = real.system(spec.address), real.name(spec.address)
@@ -216,10 +291,11 @@ def _on_real_machine(spec: Spec) -> Spec:
             raise UserError(f"variant {variant.name}: {where} runs {system.release}, not {variant.kernel}")
     if spec.topology or spec.memory_mib:
         raise UserError(f"topology and memory are a virtual machine's: {where} has its own")
-    if spec.cpus not in (list(_CPUS), [system.cpus]):
-        asked = ", ".join(map(str, spec.cpus))
-        raise UserError(f"cpus = {asked}: {where} has {system.cpus} to use; choose how many --tasks run")
-    return msgspec.structs.replace(spec, cpus=[system.cpus], arch=system.arch)
+    asked = [system.cpus] if spec.cpus == list(_CPUS) else spec.cpus
+    if asked != [system.cpus] and (not spec.command or max(asked, default=0) > system.cpus):
+        numbers = ", ".join(map(str, asked))
+        raise UserError(f"cpus = {numbers}: {where} has {system.cpus} to use; choose how many --tasks run")
+    return msgspec.structs.replace(spec, cpus=asked, arch=system.arch)
 
 
 def _check_repetitions(spec: Spec) -> None:

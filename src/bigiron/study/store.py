@@ -228,7 +228,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
     """Make the folder of a new study, or find it if it asks exactly the same.
 
     One in which nothing was measured yet may be asked something else. It keeps the workload's file, or
-    that of the simulated machine where there is no workload.
+    that of the simulated machine.
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
@@ -245,7 +245,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
         (folder / "cells").mkdir(parents=True, exist_ok=True)
         if workload:
             shutil.copyfile(workload.source, folder / "workload.c")
-        else:
+        if spec.machine == "simulated":
             (folder / "machine.toml").write_text(files.text(spec.simulation.machine), encoding="utf-8")
         _write_question(folder, spec)
     return Study(folder, spec)

@@ -1,0 +1,141 @@
+"""A figure that some tool printed, and how a tool's output becomes figures."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from bigiron.errors import UserError
+
+Better = Literal["more", "less"]
+
+SCHEMA = {
+    "metric": pl.String,
+    "unit": pl.String,
+    "better": pl.String,  # more or less
+    "sample": pl.UInt32,  # of the metric, from 0
+    "value": pl.Float64,
+}
+_MOST_TASKS = 1 << 20
+_MOST = 1e18  # what is more is no measurement
+_LONGEST = 200  # characters of a name
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One value of a metric. `tasks`: how many ran, where the output says so."""
+
+    metric: str
+    unit: str
+    better: Better
+    value: float
+    tasks: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an output says. `about`: of the machine and the run, for whoever reads it later."""
+
+    figures: list[Figure]
+    about: Mapping[str, str] = field(default_factory=dict)
+    cpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """An output that bigiron reads: a text, or a folder."""
+
+    name: str
+    description: str
+    read_text: Callable[[str], Reading] | None = None
+    read_folder: Callable[[Path], Reading] | None = None
+
+
+def number(text: str, line: int | None, what: str) -> float:
+    """A value as a number; UserError if it cannot be one of a measurement.
+
+    >>> number("12.5", 3, "events per second")
+    12.5
+    >>> number("nan", 3, "events per second")
+    Traceback (most recent call last):
+    bigiron.errors.UserError: line 3: events per second is 'nan', not a number
+    """
+    place = f"line {line}: " if line is not None else ""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UserError(f"{place}{what} is {text[:40]!r}, not a number")
+    if value < 0:
+        raise UserError(f"{place}{what} is {text[:40]}: it cannot be negative")
+    if value > _MOST:
+        raise UserError(f"{place}{what} is {text[:40]}: no tool measures so much")
+    return value
+
+
+def count(text: str, line: int | None, what: str = "tasks") -> int:
+    """A number of tasks or CPUs.
+
+    >>> count("0", 2)
+    Traceback (most recent call last):
+    bigiron.errors.UserError: line 2: tasks is '0': use whole numbers from 1 to 1048576
+    """
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:12]) <= _MOST_TASKS:
+        place = f"line {line}: " if line is not None else ""
+        raise UserError(f"{place}{what} is {text[:40]!r}: use whole numbers from 1 to {_MOST_TASKS}")
+    return int(text)
+
+
+def label(text: str, line: int | None) -> str:
+    r"""A name from outside, as text.
+
+    >>> label("<script>", 1)
+    '<script>'
+    >>> label("a\x1b[2J", 1)
+    Traceback (most recent call last):
+    bigiron.errors.UserError: line 1: the name 'a\x1b[2J' has signs in it that cannot be shown
+    """
+    place = f"line {line}: " if line is not None else ""
+    if not text.isprintable():
+        raise UserError(f"{place}the name {text[:_LONGEST]!r} has signs in it that cannot be shown")
+    if not text or len(text) > _LONGEST:
+        raise UserError(f"{place}a name has {len(text)} characters: 1 to {_LONGEST} are possible")
+    return text
+
+
+def document(text: str) -> Any:
+    """The JSON in a text; warnings may stand before and behind it.
+
+    >>> document('careful: {"bw": 5} done')
+    {'bw': 5}
+    """
+    try:
+        found, _end = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"this is not JSON: {error}") from None
+    return found
+
+
+def table(figures: list[Figure]) -> pl.DataFrame:
+    """The figures as rows, samples numbered within their metric.
+
+    UserError where one metric has two units.
+    """
+    seen: dict[str, int] = {}
+    kinds: dict[str, tuple[str, str]] = {}
+    rows = []
+    for figure in figures:
+        kind = kinds.setdefault(figure.metric, (figure.unit, figure.better))
+        if kind != (figure.unit, figure.better):
+            raise UserError(
+                f"metric {figure.metric} in {kind[0]!r} ({kind[1]} is better) "
+                f"and in {figure.unit!r} ({figure.better} is better)"
+            )
+        sample = seen[figure.metric] = seen.get(figure.metric, -1) + 1
+        rows.append((figure.metric, figure.unit, figure.better, sample, figure.value))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")

@@ -1,0 +1,27 @@
+"""What hackbench prints."""
+
+import re
+
+from bigiron.metrics.figure import Figure, Format, Reading, count, number
+
+_TASKS = re.compile(r"Running in .* mode with \d+ groups? using .*\(== (\d+) tasks\)")
+_TIME = re.compile(r"Time: *(\S+)")
+
+
+def _read(text: str) -> Reading:
+    r"""How long it took; several runs may stand one below the other.
+
+    >>> text = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\nTime: 0.2"
+    >>> _read(text).figures
+    [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40)]
+    """
+    figures, tasks = [], None
+    for line, written in enumerate(text.splitlines(), 1):
+        if found := _TASKS.match(written):
+            tasks = count(found[1], line)
+        elif found := _TIME.match(written):
+            figures.append(Figure("time", "s", "less", number(found[1], line, "Time"), tasks))
+    return Reading(figures)
+
+
+FORMAT = Format("hackbench", "what hackbench prints", _read)

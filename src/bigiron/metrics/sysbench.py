@@ -1,0 +1,36 @@
+"""What sysbench prints."""
+
+import re
+
+from bigiron.metrics.figure import Better, Figure, Format, Reading, count, number
+
+_THREADS = re.compile(r"Number of threads: (\S+)")
+_FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
+    (re.compile(r" *events per second: +(\S+)"), "events", "events/s", "more"),
+    (re.compile(r"Total operations: \d+ \( *(\S+) per second\)"), "operations", "operations/s", "more"),
+    (re.compile(r".* MiB transferred \((\S+) MiB/sec\)"), "transferred", "MiB/s", "more"),
+    (re.compile(r" *transactions: +\d+ +\((\S+) per sec\.\)"), "transactions", "transactions/s", "more"),
+    (re.compile(r" *queries: +\d+ +\((\S+) per sec\.\)"), "queries", "queries/s", "more"),
+    (re.compile(r" *reads/s: +(\S+)"), "reads", "reads/s", "more"),
+    (re.compile(r" *writes/s: +(\S+)"), "writes", "writes/s", "more"),
+    (re.compile(r" *fsyncs/s: +(\S+)"), "fsyncs", "fsyncs/s", "more"),
+    (re.compile(r" *total time: +(\S+)s$"), "total time", "s", "less"),
+    (re.compile(r" *avg: +(\S+)"), "latency, mean", "ms", "less"),
+    (re.compile(r" *95th percentile: +(\S+)"), "latency, 95th percentile", "ms", "less"),
+)
+
+
+def _read(text: str) -> Reading:
+    """What its tests say of their speed, and latencies; the time only of tests that say nothing else."""
+    figures, tasks = [], None
+    for line, written in enumerate(text.splitlines(), 1):
+        if found := _THREADS.match(written):
+            tasks = count(found[1], line)
+        for pattern, metric, unit, better in _FIGURES:
+            if found := pattern.match(written):
+                figures.append(Figure(metric, unit, better, number(found[1], line, metric), tasks))
+    has_speed = any(figure.better == "more" for figure in figures)
+    return Reading([figure for figure in figures if not (has_speed and figure.metric == "total time")])
+
+
+FORMAT = Format("sysbench", "what sysbench prints", _read)
