@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 import bigiron
-from bigiron import cases, kernels, workloads
+from bigiron import cases, kernels, metrics, workloads
 from bigiron.analysis import conflicts
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.errors import MachineError, UserError
@@ -48,7 +48,7 @@ from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
 from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
-from bigiron.study import deciding, simulated, store
+from bigiron.study import deciding, imported, simulated, store
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
@@ -488,6 +488,37 @@ def run(
     if until_decided != (max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
     _run(spec, output, jobs, max_time, live)
+
+
+@app.command("import")
+def import_(
+    format: Annotated[
+        str, typer.Argument(help=", ".join(f"{one.name} ({one.description})" for one in metrics.formats()))
+    ],
+    path: Annotated[Path, typer.Argument(help="the file or folder with the figures")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="the study's folder; made, or added to")],
+    variant: Annotated[
+        str | None, typer.Option(help="what the figures are of; the file's name unless given")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="what was run; as the figures say, or the file's name, unless given")
+    ] = None,
+    cpus: Annotated[
+        int | None,
+        typer.Option(min=1, help="of the machine; unless it says so or is given, the most tasks"),
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=1, help="how many ran, where the figures do not say so")
+    ] = None,
+) -> None:
+    """Make a study of figures that were measured elsewhere, or add them to one.
+
+    Example: `bigiron import will-it-scale old/open1.csv --variant old -o s`
+    """
+    source = imported.read(metrics.find(format), path)
+    study, added = imported.add(source, output, variant=variant, workload=workload, cpus=cpus, tasks=tasks)
+    cells = "1 cell" if len(added) == 1 else f"{len(added)} cells"
+    print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {study.folder}`")
 
 
 @app.command()

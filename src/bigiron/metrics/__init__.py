@@ -8,6 +8,8 @@ from bigiron.metrics import (
     fio,
     fxmark,
     hackbench,
+    lkp,
+    mmtests,
     perf_bench,
     stress_ng,
     sysbench,
@@ -17,7 +19,7 @@ from bigiron.metrics.figure import SCHEMA, Better, Figure, Format, Reading, docu
 
 __all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
 
-_MODULES = (will_it_scale, fxmark, hackbench, stress_ng, perf_bench, sysbench, fio)
+_MODULES = (will_it_scale, fxmark, lkp, mmtests, hackbench, stress_ng, perf_bench, sysbench, fio)
 _FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
 _JSON = "json:"
 
@@ -44,9 +46,9 @@ def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list
     A format's name, json:PATH, or a regular expression with a group for the value.
 
     >>> reader(r"IOPS=(?P<iops>\d+)", "IOPS", False)("read: IOPS=12 IOPS=13")[1]
-    Figure(metric='iops', unit='IOPS', better='more', value=13.0, tasks=None)
+    Figure(metric='iops', unit='IOPS', better='more', value=13.0, tasks=None, run=1)
     >>> reader("json:jobs.0.bw", "KiB/s", False)('{"jobs": [{"bw": 5}]}')
-    [Figure(metric='jobs.0.bw', unit='KiB/s', better='more', value=5.0, tasks=None)]
+    [Figure(metric='jobs.0.bw', unit='KiB/s', better='more', value=5.0, tasks=None, run=1)]
     """
     better: Better = "less" if less_is_better else "more"
     label(unit or "-", None)

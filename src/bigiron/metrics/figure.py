@@ -4,12 +4,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
 from bigiron.errors import UserError
+from bigiron.metrics.folder import Folder
 
 Better = Literal["more", "less"]
 
@@ -27,13 +27,14 @@ _LONGEST = 200  # characters of a name
 
 @dataclass(frozen=True)
 class Figure:
-    """One value of a metric. `tasks`: how many ran, where the output says so."""
+    """One value of a metric. `tasks`: how many ran, where the output says so; `run`: of several, from 1."""
 
     metric: str
     unit: str
     better: Better
     value: float
     tasks: int | None = None
+    run: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,18 @@ class Reading:
     figures: list[Figure]
     about: Mapping[str, str] = field(default_factory=dict)
     cpus: int | None = None
+    workload: str | None = None
 
 
 @dataclass(frozen=True)
 class Format:
-    """An output that bigiron reads: a text, or a folder."""
+    """An output that bigiron reads: a text, or a folder. Some call the file as the workload is called."""
 
     name: str
     description: str
     read_text: Callable[[str], Reading] | None = None
-    read_folder: Callable[[Path], Reading] | None = None
+    read_folder: Callable[[Folder], Reading] | None = None
+    file_is_workload: bool = False
 
 
 def number(text: str, line: int | None, what: str) -> float:

@@ -11,8 +11,9 @@ _SETTING = re.compile(r"### +(\w+) *= *(.*)")
 def _read(text: str) -> Reading:
     r"""A metric for each benchmark, file system, medium and kind of I/O; operations a second of all cores.
 
-    >>> _read("## mem:tmpfs:DWAL:2:bufferedio\n# ncpu secs works works/sec \n2 5.0 100.0 20.0\n").figures
-    [Figure(metric='DWAL, tmpfs on mem, bufferedio', unit='operations/s', better='more', value=20.0, tasks=2)]
+    >>> text = "## mem:tmpfs:DWAL:2:bufferedio\n# ncpu secs works works/sec \n2 5.0 100.0 20.0\n"
+    >>> [(figure.metric, figure.value, figure.tasks) for figure in _read(text).figures]
+    [('DWAL, tmpfs on mem, bufferedio', 20.0, 2)]
     """
     figures, about = [], {}
     metric, columns = "operations", list[str]()

@@ -13,14 +13,16 @@ def _read(text: str) -> Reading:
 
     >>> text = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\nTime: 0.2"
     >>> _read(text).figures
-    [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40)]
+    [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40, run=1)]
     """
-    figures, tasks = [], None
+    figures, tasks = list[Figure](), None
     for line, written in enumerate(text.splitlines(), 1):
         if found := _TASKS.match(written):
             tasks = count(found[1], line)
         elif found := _TIME.match(written):
-            figures.append(Figure("time", "s", "less", number(found[1], line, "Time"), tasks))
+            figures.append(
+                Figure("time", "s", "less", number(found[1], line, "Time"), tasks, len(figures) + 1)
+            )
     return Reading(figures)
 
 

@@ -23,7 +23,7 @@ def _read(text: str) -> Reading:
     r"""Every benchmark and function is a metric of its own.
 
     >>> _read("# Running 'sched/pipe' benchmark:\n     Total time: 0.125 [sec]").figures
-    [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None)]
+    [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None, run=1)]
     """
     figures, tasks, benchmark = [], None, "perf bench"
     for line, written in enumerate(text.splitlines(), 1):

@@ -16,7 +16,7 @@ def _read(text: str) -> Reading:
 
     >>> _read("tasks,processes,processes_idle,threads,threads_idle,linear\n"
     ...       "0,0,100,0,100,0\n1,400,50.00,300,50.00,400\n").figures[0]
-    Figure(metric='processes', unit='operations/s', better='more', value=400.0, tasks=1)
+    Figure(metric='processes', unit='operations/s', better='more', value=400.0, tasks=1, run=1)
     """
     rows = csv.reader(io.StringIO(text))
     header = next(rows, [])
@@ -41,4 +41,6 @@ def _read(text: str) -> Reading:
     return Reading(figures)
 
 
-FORMAT = Format("will-it-scale", "the CSV that will-it-scale's runtest.py prints", _read)
+FORMAT = Format(
+    "will-it-scale", "the CSV that will-it-scale's runtest.py prints", _read, file_is_workload=True
+)

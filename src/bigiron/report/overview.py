@@ -32,6 +32,9 @@ def text(study: Study) -> str:
 
 
 def _asked(spec: Spec) -> list[str]:
+    if spec.machine == "imported":
+        variants = [f"variant     {variant.name}" for variant in spec.variant]
+        return [f"workload    {spec.workload}, measured elsewhere", f"figures     {spec.metric}", *variants]
     if spec.command:
         lines = [f"command     {spec.command}", f"metric      {spec.metric}"]
     else:
@@ -99,6 +102,8 @@ def _cells(study: Study) -> Listing:
 
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
     """What ran, and in what."""
+    if "format" in environment:
+        return "", "", f"imported: {environment['file']} ({environment['sha256'][:12]})"
     if "design" in environment:
         return "", "", f"simulated {environment['machine']}"
     kernel = f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})"

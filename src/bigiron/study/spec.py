@@ -76,8 +76,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     unit: str = ""
     less_is_better: bool = False
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm", "host", "ssh", "simulated"] = "vm"
-    """Where it runs: virtual machines, the machine that bigiron runs on, another, or the simulator."""
+    machine: Literal["vm", "host", "ssh", "simulated", "imported"] = "vm"
+    """Where it runs: virtual machines, the machine that bigiron runs on, another, the simulator; or ran."""
     address: str = ""
     """Of the other machine: ssh://USER@HOST:PORT."""
     allow_hotplug: bool = False
@@ -159,6 +159,10 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     A workload file's path becomes absolute, hashes are filled in; kernels are fetched. UserError for what
     cannot be run.
     """
+    if spec.machine == "imported":
+        raise UserError(
+            "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
+        )
     if spec.command:
         return _resolve_command(spec), None
     if spec.metric or spec.unit or spec.less_is_better:
@@ -213,7 +217,7 @@ def _resolve_command(spec: Spec) -> Spec:
             "a command runs on a real machine, as a virtual one has no programs: "
             "give --machine host or ssh://USER@HOST"
         )
-    if spec.workload_file or spec.probes != ["metrics"]:
+    if spec.workload_file or spec.probes not in (["conflicts"], ["metrics"]):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     if not spec.metric:
         raise UserError("no metric: say with --metric what to read in what the command prints")
@@ -377,6 +381,13 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")
 
 
+def check_variant_name(name: str) -> str:
+    """The name; UserError if it cannot be that of a variant."""
+    if not _NAME.fullmatch(name) or not slug(name):
+        raise UserError(f"variant {name!r}: use letters, digits and a few signs, 80 at most")
+    return name
+
+
 def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[int]:
     for number in numbers or [0]:
         if not least <= number <= most:
@@ -387,8 +398,7 @@ def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[i
 
 
 def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
-    if not _NAME.fullmatch(variant.name) or not slug(variant.name):
-        raise UserError(f"variant {variant.name!r}: use letters, digits and a few signs, 80 at most")
+    check_variant_name(variant.name)
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
         raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
     for setting in variant.set:

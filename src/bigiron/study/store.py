@@ -94,8 +94,11 @@ class Study:
         return name or variants[0]
 
     def plan(self) -> list[Cell]:
-        """All cells that it asks for."""
-        return cells(self.spec)
+        """All cells that it asks for; of figures measured elsewhere, those that there are."""
+        asked = cells(self.spec)
+        if self.spec.machine != "imported":
+            return asked
+        return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
     def record(self, cell: Cell) -> CellRecord | None:
         """What is known of a cell; None if it was never tried. UserError if its folder is damaged."""

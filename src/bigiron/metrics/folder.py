@@ -1,0 +1,62 @@
+"""A folder from elsewhere: regular files in it and nothing outside, whatever its links say."""
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from bigiron.errors import UserError
+
+MOST_BYTES = 64 << 20  # of a file with figures
+
+
+class Folder:
+    """What is read of it is hashed, so that one knows later which files it was."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise UserError(f"{path} is no folder")
+        self.path = path
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """Of the names and contents of all that was read so far."""
+        return self._hash.hexdigest()
+
+    def folders(self) -> list[str]:
+        """The names of the folders in it, without links."""
+        return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a thing in it."""
+        return os.path.lexists(self.path / name)
+
+    def read(self, name: str) -> str:
+        """The text of a file in it; UserError if that is a link, or no file, or leads through a link."""
+        steps = name.split("/")
+        for end in range(1, len(steps) + 1):
+            if (self.path / "/".join(steps[:end])).is_symlink():
+                raise UserError(f"{name} is a link, which is not followed")
+        text = read_text(self.path / name)
+        self._hash.update(f"{name}\0{len(text)}\0".encode() + text.encode())
+        return text
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file that is not too large."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UserError(f"{path.name} is no file")
+            if status.st_size > MOST_BYTES:
+                raise UserError(f"{path.name} has {status.st_size >> 20} MiB: {MOST_BYTES >> 20} at most")
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path.name}: {error.strerror}") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path.name}, line {line}: this is not text") from None
