@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -109,6 +109,11 @@ def label(text: str, line: int | None) -> str:
     if not text or len(text) > _LONGEST:
         raise UserError(f"{place}a name has {len(text)} characters: 1 to {_LONGEST} are possible")
     return text
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text with their numbers, as an editor counts them."""
+    return enumerate(text.replace("\r\n", "\n").split("\n"), 1)
 
 
 def document(text: str) -> Any:

@@ -49,7 +49,7 @@ def read_text(path: Path) -> str:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UserError(f"{path.name} is no file")
+                raise UserError(f"{path.name} is no file of text")
             if status.st_size > MOST_BYTES:
                 raise UserError(f"{path.name} has {status.st_size >> 20} MiB: {MOST_BYTES >> 20} at most")
             content = file.read(MOST_BYTES + 1)

@@ -3,7 +3,7 @@
 import re
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Figure, Format, Reading, count, label, number
+from bigiron.metrics.figure import Figure, Format, Reading, count, label, lines, number
 
 _SETTING = re.compile(r"### +(\w+) *= *(.*)")
 
@@ -17,7 +17,7 @@ def _read(text: str) -> Reading:
     """
     figures, about = [], {}
     metric, columns = "operations", list[str]()
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in lines(text):
         if setting := _SETTING.match(written):
             about[setting[1].lower()] = setting[2].strip()
         elif written.startswith("## "):

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Reading, count, number
+from bigiron.metrics.figure import Figure, Format, Reading, count, lines, number
 
 _TASKS = re.compile(r"Running in .* mode with \d+ groups? using .*\(== (\d+) tasks\)")
 _TIME = re.compile(r"Time: *(\S+)")
@@ -16,7 +16,7 @@ def _read(text: str) -> Reading:
     [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40, run=1)]
     """
     figures, tasks = list[Figure](), None
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in lines(text):
         if found := _TASKS.match(written):
             tasks = count(found[1], line)
         elif found := _TIME.match(written):

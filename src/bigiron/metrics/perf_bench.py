@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, label, number
+from bigiron.metrics.figure import Better, Figure, Format, Reading, count, label, lines, number
 
 _BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
 _FUNCTION = re.compile(r"# function '(.+?)'")
@@ -26,7 +26,7 @@ def _read(text: str) -> Reading:
     [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None, run=1)]
     """
     figures, tasks, benchmark = [], None, "perf bench"
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in lines(text):
         if found := _BENCHMARK.match(written):
             benchmark, tasks = label(found[1], line), None
         elif found := _FUNCTION.match(written):

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Reading, count, label, number
+from bigiron.metrics.figure import Figure, Format, Reading, count, label, lines, number
 
 _INSTANCES = re.compile(r".*dispatching hogs: (.*)")
 # Name, bogo ops, real, user and system time, bogo ops/s of the real and of the CPU time.
@@ -12,7 +12,7 @@ _METRICS = re.compile(r"stress-ng: metrc: \[\d+\] +(\S+) +(\d+) +(?:\S+ +){3}(\S
 def _read(text: str) -> Reading:
     """Bogo operations a second of real time, a metric for each stressor."""
     figures, instances = [], dict[str, int]()
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in lines(text):
         if found := _INSTANCES.match(written):
             for number_of, name in (hog.split(" ", 1) for hog in found[1].split(", ") if " " in hog):
                 instances[name] = count(number_of, line, f"instances of {name[:40]}")

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, number
+from bigiron.metrics.figure import Better, Figure, Format, Reading, count, lines, number
 
 _THREADS = re.compile(r"Number of threads: (\S+)")
 _FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
@@ -23,7 +23,7 @@ _FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
 def _read(text: str) -> Reading:
     """What its tests say of their speed, and latencies; the time only of tests that say nothing else."""
     figures, tasks = [], None
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in lines(text):
         if found := _THREADS.match(written):
             tasks = count(found[1], line)
         for pattern, metric, unit, better in _FIGURES:
