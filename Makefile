@@ -21,7 +21,8 @@ demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in 
 	$(BIGIRON) compare $(DEMO)
 	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) report $(DEMO) -o report.html"
 
-test: setup ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
+test: ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
+	@./setup.sh test
 	$(PYTHON) -m pytest -m 'not build'
 	cargo test --manifest-path sim/Cargo.toml
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes this machine ready for bigiron: Debian packages first, then .venv with the command in it.
 # Says in one line each what it installs and why, and nothing about what is there already.
+# `setup.sh test` gets what the tests need, too.
 set -Eeuo pipefail
 trap 'fail "line $LINENO of setup.sh"' ERR
 cd -P "$(dirname "${BASH_SOURCE[0]}")"
@@ -25,9 +26,11 @@ declare -A why=(
     [cargo]="compiles the simulator"
     [cargo-web]="compiles the simulator: Debian 12's own cargo is of 2022, this one it keeps for browsers"
     [chromium]="opens the reports of the tests"
+    [openssh-server]="is what the tests of --machine ssh connect to; it is kept from starting by itself"
     [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
 )
 PATH=$PATH:$HOME/.cargo/bin # where rustup puts Rust
+purpose=${1-}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 log=$(mktemp -t bigiron-setup.XXXXXX)
 
@@ -60,6 +63,7 @@ missing_packages() {
     have ccache || echo ccache
     rust_is_usable || rust_package
     have chromium || echo chromium
+    [ "$purpose" != test ] || have sshd || [ -x /usr/sbin/sshd ] || echo openssh-server
     qemu_is_usable || echo qemu-system-x86
 }
 
@@ -80,6 +84,7 @@ install_packages() {
             add_backports bookworm
             apt_install -t bookworm-backports "$package"
         else
+            [ "$package" != openssh-server ] || keep_from_starting ssh.service ssh.socket
             apt_install "$package"
         fi
     done
@@ -107,6 +112,13 @@ add_backports() {
         as_root tee "$list" >/dev/null
     apt_get update -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o APT::Get::List-Cleanup=0 ||
         fail "apt-get update of $list"
+}
+
+# Nobody asked for a server on this machine.
+keep_from_starting() {
+    local unit
+    [ -d /run/systemd/system ] || return 0
+    for unit; do as_root ln -sf /dev/null "/etc/systemd/system/$unit"; done
 }
 
 find_python() {

@@ -12,22 +12,29 @@ import bigiron as library
 from bigiron import metrics
 from bigiron.errors import UserError
 from bigiron.metrics import Figure, Reading
-from bigiron.study.imported import Source
-from bigiron.study.imported import add as add_figures
+from bigiron.study.imported import Source, add, read
 
 OLD, NEW = (FIGURES / f"will-it-scale/{name}/open1.csv" for name in ("old", "new"))
 
 
-def imported(*arguments: str | Path) -> Answer:
-    answer = bigiron("import", *arguments)
-    assert (answer.status, answer.err) == (0, ""), answer
-    return answer
+def imported(
+    format: str,
+    path: Path,
+    study: Path,
+    variant: str | None = None,
+    workload: str | None = None,
+    cpus: int | None = None,
+    tasks: int | None = None,
+) -> int:
+    """The number of new cells."""
+    source = read(metrics.find(format), path)
+    return len(add(source, study, variant=variant, workload=workload, cpus=cpus, tasks=tasks)[1])
 
 
-def refused(*arguments: str | Path) -> str:
-    answer = bigiron("import", *arguments)
-    assert (answer.status, answer.out) == (2, ""), answer
-    return answer.complaint
+def refused(format: str, path: Path, study: Path, variant: str | None = None) -> str:
+    with pytest.raises(UserError) as refusal:
+        imported(format, path, study, variant)
+    return str(refusal.value)
 
 
 def values(study: Path, metric: str) -> list[tuple[str, int, int, float]]:
@@ -38,9 +45,9 @@ def values(study: Path, metric: str) -> list[tuple[str, int, int, float]]:
 
 def test_two_csvs_are_two_variants(tmp_path: Path) -> None:
     study = tmp_path / "s"
-    said = imported("will-it-scale", OLD, "--variant", "old", "-o", study)
-    assert said.out == f"2 cells of old in {study}: see `bigiron compare {study}`\n"
-    imported("will-it-scale", NEW, "--variant", "new", "-o", study)
+    said = bigiron("import", "will-it-scale", OLD, "--variant", "old", "-o", study)
+    assert said == Answer(0, f"2 cells of old in {study}: see `bigiron compare {study}`\n", "")
+    imported("will-it-scale", NEW, study, "new")
     assert values(study, "processes") == [
         ("new", 1, 1, 156410), ("new", 2, 1, 122123), ("old", 1, 1, 131008), ("old", 2, 1, 165257)
     ]  # fmt: skip
@@ -64,9 +71,9 @@ def test_two_csvs_are_two_variants(tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_added_twice(tmp_path: Path) -> None:
     study = tmp_path / "s"
-    imported("will-it-scale", OLD, "-o", study)
-    assert refused("will-it-scale", OLD, "-o", study) == "open1.csv is in s already, as open1"
-    imported("will-it-scale", NEW, "-o", study)
+    imported("will-it-scale", OLD, study)
+    assert refused("will-it-scale", OLD, study) == "open1.csv is in s already, as open1"
+    imported("will-it-scale", NEW, study)
     assert values(study, "processes") == [
         ("open1", 1, 1, 131008), ("open1", 1, 2, 156410), ("open1", 2, 1, 165257), ("open1", 2, 2, 122123)
     ]  # fmt: skip
@@ -74,16 +81,16 @@ def test_what_is_there_is_not_added_twice(tmp_path: Path) -> None:
 
 def test_an_import_that_was_interrupted_is_completed(tmp_path: Path) -> None:
     study = tmp_path / "s"
-    imported("will-it-scale", OLD, "-o", study)
+    imported("will-it-scale", OLD, study)
     shutil.rmtree(study / "cells/open1-2cpus-2tasks-r1")
-    assert imported("will-it-scale", OLD, "-o", study).out.startswith("1 cell of open1")
+    assert imported("will-it-scale", OLD, study) == 1
     assert values(study, "processes") == [("open1", 1, 1, 131008), ("open1", 2, 1, 165257)]
 
 
 def test_lkp_result_folders(tmp_path: Path) -> None:
     study = tmp_path / "s"
     for kernel in ("first", "second"):
-        imported("lkp", FIGURES / "lkp" / kernel, "-o", study)
+        imported("lkp", FIGURES / "lkp" / kernel, study)
     assert [row[:3] for row in values(study, "throughput")] == [
         (kernel, 2, run) for kernel in ("first", "second") for run in (1, 2, 3)
     ]
@@ -94,44 +101,44 @@ def test_lkp_result_folders(tmp_path: Path) -> None:
 
 def test_what_the_figures_do_not_say(tmp_path: Path) -> None:
     file, study = FIGURES / "perf-bench-sched-pipe.txt", tmp_path / "s"
-    assert refused("perf-bench", file, "-o", study) == (
+    assert refused("perf-bench", file, study) == (
         f"{file.name} does not say how many tasks there were: give --tasks N"
     )
     assert not study.exists()
-    imported("perf-bench", file, "--tasks", "2", "--cpus", "1920", "-o", study)
+    imported("perf-bench", file, study, tasks=2, cpus=1920)
     assert library.open_study(study).records()[0].id == "perf-bench-sched-pipe-1920cpus-2tasks-r1"
 
 
 def test_what_does_not_belong_together(tmp_path: Path) -> None:
     study, other = tmp_path / "s", tmp_path / "getppid1.csv"
-    imported("will-it-scale", OLD, "-o", study)
+    imported("will-it-scale", OLD, study)
     shutil.copy(NEW, other)
-    assert refused("will-it-scale", other, "-o", study) == (
+    assert refused("will-it-scale", other, study) == (
         f"{study} has figures of workload open1, these are of getppid1: give another folder with -o, "
         "or --workload open1"
     )
     assert "has figures of format will-it-scale, these are of hackbench" in refused(
-        "hackbench", FIGURES / "hackbench.txt", "-o", study
+        "hackbench", FIGURES / "hackbench.txt", study
     )
 
 
 def test_another_unit_of_the_same_metric(tmp_path: Path) -> None:
     hackbench = metrics.find("hackbench")
 
-    def add(unit: str, sha256: str) -> None:
+    def add_in(unit: str, sha256: str) -> None:
         reading = Reading([Figure("time", unit, "less", 1, tasks=4)])
         source = Source(hackbench, f"{unit}.txt", sha256, reading)
-        add_figures(source, tmp_path / "s", variant=unit, workload=None, cpus=None, tasks=None)
+        add(source, tmp_path / "s", variant=unit, workload=None, cpus=None, tasks=None)
 
-    add("s", "1")
+    add_in("s", "1")
     with pytest.raises(UserError, match=r"ms\.txt: time is in 'ms', and in .*/s in 's'"):
-        add("ms", "2")
+        add_in("ms", "2")
 
 
 def test_a_hostile_name_is_text(tmp_path: Path) -> None:
     log = tmp_path / "fxmark.log"
     log.write_text("## m:<script>alert(1)</script>:b:1:x\n# ncpu secs works works/sec\n1 1 1 5\n")
-    imported("fxmark", log, "-o", tmp_path / "s")
+    imported("fxmark", log, tmp_path / "s")
     assert values(tmp_path / "s", "b, <script>alert(1)</script> on m, x") == [("fxmark", 1, 1, 5.0)]
 
 
@@ -141,24 +148,24 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
         (b"tasks,processes,processes_idle,threads,threads_idle,linear\n1,x,0,1,0,1\n",
          "{file}, line 2: processes is 'x', not a number"),
         (b"tasks,processes,processes_idle,threads,threads_idle,linear\n1,\xff,0,1,0,1\n",
-         "{file}: old.csv, line 2: this is not text"),
+         "{file}, line 2: this is not text"),
         (b"tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,0,0,0,0\n",
          "old.csv has no figures of will-it-scale: is it the CSV that will-it-scale's runtest.py prints?"),
     ],
 )  # fmt: skip
 def test_a_malformed_csv(tmp_path: Path, content: bytes, complaint: str) -> None:
     (tmp_path / "old.csv").write_bytes(content)
-    said = refused("will-it-scale", tmp_path / "old.csv", "-o", tmp_path / "s")
+    said = refused("will-it-scale", tmp_path / "old.csv", tmp_path / "s")
     assert said == complaint.format(file=tmp_path / "old.csv")
     assert not (tmp_path / "s").exists()
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    assert refused("will-it-scale", tmp_path, "-o", tmp_path / "s").endswith("Is a directory")
-    assert refused("will-it-scale", "/dev/zero", "-o", tmp_path / "s").endswith("zero is no file of text")
-    assert "No such file" in refused("will-it-scale", tmp_path / "none", "-o", tmp_path / "s")
-    assert refused("lkp", OLD, "-o", tmp_path / "s").endswith("is no folder")
-    assert refused("lpk", OLD, "-o", tmp_path / "s").startswith("no format 'lpk': there are will-it-scale, ")
-    assert "use letters, digits" in refused(
-        "will-it-scale", OLD, "--variant", "\x1b[2J", "-o", tmp_path / "s"
-    )
+    assert refused("will-it-scale", tmp_path, tmp_path / "s").endswith("Is a directory")
+    assert refused("will-it-scale", Path("/dev/zero"), tmp_path / "s") == "/dev/zero: this is no file of text"
+    assert "No such file" in refused("will-it-scale", tmp_path / "none", tmp_path / "s")
+    assert refused("lkp", OLD, tmp_path / "s").endswith("is no folder")
+    assert refused("lpk", OLD, tmp_path / "s").startswith("no format 'lpk': there are will-it-scale, ")
+    assert "use letters, digits" in refused("will-it-scale", OLD, tmp_path / "s", "\x1b[2J")
+    answer = bigiron("import", "lkp", OLD, "-o", tmp_path / "s")
+    assert (answer.status, answer.complaint) == (2, f"{OLD}: this is no folder")

@@ -15,7 +15,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise UserError(f"{path} is no folder")
+            raise UserError("this is no folder")
         self.path = path
         self._hash = hashlib.sha256()
 
@@ -38,7 +38,10 @@ class Folder:
         for end in range(1, len(steps) + 1):
             if (self.path / "/".join(steps[:end])).is_symlink():
                 raise UserError(f"{name} is a link, which is not followed")
-        text = read_text(self.path / name)
+        try:
+            text = read_text(self.path / name)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
         self._hash.update(f"{name}\0{len(text)}\0".encode() + text.encode())
         return text
 
@@ -49,14 +52,16 @@ def read_text(path: Path) -> str:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UserError(f"{path.name} is no file of text")
+                raise UserError("this is no file of text")
             if status.st_size > MOST_BYTES:
-                raise UserError(f"{path.name} has {status.st_size >> 20} MiB: {MOST_BYTES >> 20} at most")
+                raise UserError(
+                    f"it has {status.st_size >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read"
+                )
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise UserError(f"cannot read {path.name}: {error.strerror}") from None
+        raise UserError(f"it cannot be read: {error.strerror}") from None
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path.name}, line {line}: this is not text") from None
+        raise UserError(f"line {line}: this is not text") from None
