@@ -84,6 +84,23 @@ def test_whatever_is_killed(server: Server, tmp_path: Path) -> None:
     assert (now(), left_in(server)) == (before, [])
 
 
+def test_a_connection_that_falls_silent(server: Server, tmp_path: Path) -> None:
+    """Its cell fails, and the machine clears away by itself."""
+    impatient = server.with_options("-oServerAliveInterval=1", "-oServerAliveCountMax=1")
+    command = [BIGIRON, "run", *ASKED, "--machine", server.address, "-o", tmp_path / "s"]
+    with subprocess.Popen(command, env=os.environ | impatient, stderr=subprocess.PIPE, text=True) as run:
+        wait_until(lambda: left_in(server))
+        (connection,) = children(server.pid)
+        os.kill(connection, signal.SIGSTOP)
+        try:
+            _, said = run.communicate()
+        finally:
+            os.kill(connection, signal.SIGCONT)
+    assert run.returncode == 3
+    assert re.search("the connection to .* broke while .*: Timeout, server 127.0.0.1 not responding", said)
+    wait_until(lambda: left_in(server) == [])
+
+
 def pid_of(victim: str, run: subprocess.Popen[str], server: Server) -> int:
     """The process that is to be killed while a cell is measured."""
     if victim == "bigiron":

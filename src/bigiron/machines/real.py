@@ -53,18 +53,6 @@ _HASH = (
 
 
 @dataclass(frozen=True)
-class RealMachine:
-    """What runs where."""
-
-    address: str  # ssh://USER@HOST:PORT; "" is here
-    system: "System"
-    agent: Path
-    job: str
-    deadline_s: float
-    files: tuple[Path, ...] = ()  # that the agent finds in the folder that it runs in
-
-
-@dataclass(frozen=True)
 class System:
     """What a real machine is."""
 
@@ -75,6 +63,18 @@ class System:
     boot_line: str
     cpu_model: str  # "" where /proc/cpuinfo gives no name
     memory_mib: int
+
+
+@dataclass(frozen=True)
+class RealMachine:
+    """What runs where."""
+
+    address: str  # ssh://USER@HOST:PORT; "" is here
+    system: System
+    agent: Path
+    job: str
+    deadline_s: float
+    files: tuple[Path, ...] = ()  # that the agent finds in the folder that it runs in
 
 
 @functools.cache
