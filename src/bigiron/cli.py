@@ -422,7 +422,7 @@ def run(
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None,
 ) -> None:
-    """Run a workload on kernels in virtual machines, and keep what was recorded in a study.
+    """Run a workload in virtual machines or on real ones, and keep what was recorded in a study.
 
     Run it again and only missing or failed cells run.
 

@@ -163,6 +163,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         raise UserError(
             "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
         )
+    if bool(spec.address) != (spec.machine == "ssh"):
+        raise UserError('address is that of a machine by ssh: give both, machine = "ssh" and address')
     if spec.command:
         return _resolve_command(spec), None
     if spec.metric or spec.unit or spec.less_is_better:
@@ -283,7 +285,7 @@ def _on_real_machine(spec: Spec) -> Spec:
 
     UserError for what needs another kernel or a boot.
     """
-    if spec.machine == "ssh":
+    if spec.address:
         ssh.check(spec.address)
     system, where = real.system(spec.address), real.name(spec.address)
     for variant in spec.variant:
