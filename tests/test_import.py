@@ -1,6 +1,7 @@
 """bigiron import: figures measured elsewhere become a study like any other."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -62,6 +63,11 @@ def test_two_csvs_are_two_variants(tmp_path: Path) -> None:
     shown = bigiron("show", study).out
     assert "workload    open1, measured elsewhere" in shown and "imported: open1.csv (" in shown
     assert len(json.loads(bigiron("show", study, "--format", "json").out)["cells"]) == 4
+    compared = bigiron("compare", study).out
+    assert re.search(
+        r"^ +1 +2  old +131,008 .*\n +new +156,410 .* 1\.194 .* undecided$", compared, re.MULTILINE
+    )
+    assert "`bigiron import` adds them" in compared
     answer = bigiron("run", study)
     assert (answer.status, answer.complaint) == (
         2,
@@ -94,6 +100,8 @@ def test_lkp_result_folders(tmp_path: Path) -> None:
     assert [row[:3] for row in values(study, "throughput")] == [
         (kernel, 2, run) for kernel in ("first", "second") for run in (1, 2, 3)
     ]
+    compared = json.loads(bigiron("compare", study, "--metric", "throughput", "--format", "json").out)
+    assert [row["repetitions"] for row in compared["rows"]] == [3, 3]
     opened = library.open_study(study)
     assert (opened.spec.workload, opened.spec.cpus) == ("hackbench", [1])
     assert opened.records()[0].environment["said"]["compiler"] == "gcc-12"

@@ -51,6 +51,8 @@ class Verdicts:
     base: str
     tolerance: float
     looks: int
+    adds_more: str
+    """The command that adds repetitions."""
     rows: list[Row]
 
     @property
@@ -79,6 +81,7 @@ def compare_study(
         study.base(base),
         study.spec.tolerance if tolerance is None else tolerance,
         len(looks(study.spec)),
+        "import" if study.spec.machine == "imported" else "run STUDY --until-decided --max-time SECONDS",
         rows,
     )
 
@@ -192,7 +195,7 @@ def _doubtful(verdicts: Verdicts) -> Iterator[str]:
     if any(one.verdict is Verdict.undecided for one in verdicts.comparisons):
         yield (
             "undecided: how many more repetitions would probably decide is guessed from the spread so far; "
-            "`bigiron run STUDY --until-decided --max-time SECONDS` adds them"
+            f"`bigiron {verdicts.adds_more}` adds them"
         )
 
 

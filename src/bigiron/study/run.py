@@ -68,7 +68,8 @@ def _in_turn(block: list[Cell]) -> list[Cell]:
 
 def _measures_time(spec: Spec) -> bool:
     return bool(
-        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu", "metrics"} & set(spec.probes)
+        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu", "metrics"}
+        & set(spec.probes)
     )
 
 
