@@ -19,9 +19,9 @@ from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
-from bigiron.report import blocked as blocked_report
 from bigiron.report import case as case_report
 from bigiron.report import (
+    compared,
     comparison,
     folded,
     gate,
@@ -31,20 +31,12 @@ from bigiron.report import (
     markdown,
     overview,
     pprof,
-    profile,
     stacks,
 )
 from bigiron.report import document as documents
-from bigiron.report import efficiency as efficiency_report
 from bigiron.report import explain as explanation
-from bigiron.report import functions as functions_report
 from bigiron.report import growth as growth_report
 from bigiron.report import knee as knee_report
-from bigiron.report import locks as locks_report
-from bigiron.report import operations as operations_report
-from bigiron.report import simulation as simulation_report
-from bigiron.report import verdict as verdict_report
-from bigiron.report import work as work_report
 from bigiron.report.listing import Listing
 from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
@@ -129,6 +121,7 @@ class Compared(StrEnum):
     operations = "operations"
     functions = "functions"
     blocked = "blocked"
+    oncpu = "oncpu"
     efficiency = "efficiency"
     throughput = "throughput"
 
@@ -680,58 +673,11 @@ def compare(
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
-    contexts = _contexts(context)
-    spec = store.open_study(study).spec
-    probe = probe or _recorded(spec)
-    if by:
-        profiles = profile.compare_study(store.open_study(study), probe.value, by.value, base, contexts)
-        print(profile.FORMATS[format.value](profiles), end="")
-        return
-    if probe is Compared.throughput:
-        verdicts = verdict_report.compare_study(store.open_study(study), base, tolerance, metric)
-        print(verdict_report.FORMATS[format.value](verdicts), end="")
-        return
-    if spec.machine == "simulated":
-        figures = simulation_report.compare_study(store.open_study(study))
-        print(simulation_report.FORMATS[format.value](figures), end="")
-        return
-    if probe is Compared.work:
-        work = work_report.compare_study(store.open_study(study), base, contexts)
-        print(work_report.FORMATS[format.value](work), end="")
-        return
-    if probe is Compared.locks:
-        locks = locks_report.compare_study(store.open_study(study), base, contexts)
-        print(locks_report.FORMATS[format.value](locks), end="")
-        return
-    if probe is Compared.functions:
-        traced = functions_report.compare_study(store.open_study(study))
-        with_tree = paths > 0 and format is Format.text
-        print(
-            functions_report.text(traced, True)
-            if with_tree
-            else functions_report.FORMATS[format.value](traced),
-            end="",
-        )
-        return
-    if probe is Compared.efficiency:
-        shared_out = efficiency_report.compare_study(store.open_study(study))
-        print(efficiency_report.FORMATS[format.value](shared_out), end="")
-        return
-    if probe is Compared.blocked:
-        waited = blocked_report.compare_study(store.open_study(study), contexts)
-        print(
-            blocked_report.text(waited, paths)
-            if format is Format.text
-            else blocked_report.FORMATS[format.value](waited),
-            end="",
-        )
-        return
-    if probe is Compared.operations:
-        measured = operations_report.compare_study(store.open_study(study), base)
-        print(operations_report.FORMATS[format.value](measured), end="")
-        return
-    result = comparison.compare_study(store.open_study(study), base, contexts, paths)
-    print(comparison.FORMATS[format.value](result), end="")
+    opened = store.open_study(study)
+    how = compared.How(
+        format.value, base, _contexts(context), paths, by.value if by else None, tolerance, metric
+    )
+    print(compared.compare(opened, (probe or _recorded(opened.spec)).value, how), end="")
 
 
 @app.command()

@@ -57,11 +57,12 @@ def change(figure: Figure, base: str, new: str) -> str:
 def number(value: float) -> str:
     """Three decimals while they are few, as counts have; else as much as is worth telling.
 
-    >>> number(6.0), number(1234.567), number(1e9)
-    ('6.000', '1234.6', '1000000000')
+    >>> number(6.0), number(223.754), number(1234.567), number(1e9)
+    ('6.000', '223.75', '1234.6', '1000000000')
     """
     size = abs(value)
-    return f"{value:.3f}" if size < 1000 else f"{value:.1f}" if size < 1e4 else f"{value:.0f}"
+    decimals = 3 if size < 100 else 2 if size < 1000 else 1 if size < 1e4 else 0
+    return f"{value:.{decimals}f}"
 
 
 def value(figure: Figure, variant: str) -> str:
