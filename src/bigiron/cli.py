@@ -457,7 +457,7 @@ def run(
             cpus=_numbers("--cpus", cpus) if cpus is not None else [shape.cpus or 8],
             tasks="all" if tasks == "all" else _numbers("--tasks", tasks),
             topology=str(shape),
-            repetitions=reps or (FIRST_LOOK if until_decided else 1),
+            repetitions=(FIRST_LOOK if until_decided else 1) if reps is None else reps,
             tolerance=TOLERANCE if tolerance is None else tolerance,
             operations=operations,
             scope=scope.value,
