@@ -6,9 +6,10 @@ import polars as pl
 def stacks(table: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
     """Cost and samples per operation by `context` and `path`: the program's functions, then the kernel's.
 
-    `table` has the columns of the probe oncpu.
+    `table` has the columns of the probe oncpu. Outermost frames without a name say nothing, and are left out.
     """
-    path = pl.concat_str("user_path", "path", separator=";").str.strip_chars(";")
+    named = pl.col("user_path").str.replace(r"^(\[unknown\](;|$))+", "")
+    path = pl.concat_str(named, "path", separator=";").str.strip_chars(";")
     return (
         table.filter(pl.col("context").is_in(contexts))
         .with_columns(path=pl.when(path == "").then(pl.lit("[unknown]")).otherwise(path))
