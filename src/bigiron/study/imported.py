@@ -3,12 +3,10 @@
 import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-import bigiron
 from bigiron.errors import UserError
 from bigiron.metrics import Figure, Format, Reading, table
 from bigiron.metrics.folder import Folder, read_text
@@ -146,25 +144,16 @@ def _add_cells(
 
 
 def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -> CellRecord:
-    return CellRecord(
-        id=cell.id,
-        variant=cell.variant.name,
-        machine="imported",
-        cpus=cell.cpus,
-        tasks=cell.tasks,
-        repetition=cell.repetition,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={
-            "bigiron": bigiron.__version__,
-            "workload": asked.workload,
-            "format": source.format.name,
-            "file": source.name,
-            "sha256": source.sha256,
-            "run": run,
-            "cpus_from": cpus_from,
-            **({"said": dict(source.reading.about)} if source.reading.about else {}),
-        },
-    )
+    environment = {
+        "workload": asked.workload,
+        "format": source.format.name,
+        "file": source.name,
+        "sha256": source.sha256,
+        "run": run,
+        "cpus_from": cpus_from,
+        **({"said": dict(source.reading.about)} if source.reading.about else {}),
+    }
+    return store.begun(cell, "imported", environment)
 
 
 def _union(spec: Spec, asked: Spec, added: list[Cell]) -> Spec:

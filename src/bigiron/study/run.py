@@ -11,13 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeAlias
 
-import bigiron
 from bigiron import compiled, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import real, topology, vm
@@ -25,7 +23,7 @@ from bigiron.machines.architecture import architecture
 from bigiron.machines.memory import GuestRam
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
-from bigiron.study import simulated
+from bigiron.study import simulated, store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, command_words
 from bigiron.study.store import CellRecord, Failure, Study
@@ -282,26 +280,17 @@ def _deadline_s(spec: Spec, cpus: int) -> int:
 def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
     """A cell's identity and environment: all that produced it."""
     on = _of_real(machine) if isinstance(machine, real.RealMachine) else _of_vm(spec, cell, machine)
-    return CellRecord(
-        id=cell.id,
-        variant=cell.variant.name,
-        machine=spec.machine,
-        cpus=cell.cpus,
-        tasks=cell.tasks,
-        repetition=cell.repetition,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={
-            "bigiron": bigiron.__version__,
-            "workload": spec.workload,
-            "workload_sha256": spec.workload_sha256,
-            **(_of_command(spec) if spec.command else _of_workload(spec)),
-            "kernel_sha256": cell.variant.kernel_sha256,
-            "set": cell.variant.set,
-            "arch": spec.arch,
-            "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
-            **on,
-        },
-    )
+    environment = {
+        "workload": spec.workload,
+        "workload_sha256": spec.workload_sha256,
+        **(_of_command(spec) if spec.command else _of_workload(spec)),
+        "kernel_sha256": cell.variant.kernel_sha256,
+        "set": cell.variant.set,
+        "arch": spec.arch,
+        "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
+        **on,
+    }
+    return store.begun(cell, spec.machine, environment)
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """Simulated cells: a design on a machine of any size, not a workload on a kernel (docs/simulate.md)."""
 
 import hashlib
-from datetime import UTC, datetime
 from itertools import product
 from time import monotonic
 from typing import Any, Literal
@@ -9,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-import bigiron
 from bigiron import _sim
 from bigiron.errors import UserError
 from bigiron.machines import files
 from bigiron.probes import Table
+from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Simulation, Spec, Variant, slug
 from bigiron.study.store import CellRecord, Failure, Study
@@ -196,22 +195,13 @@ def _figures(outcome: dict[str, Any], cpus: pl.DataFrame) -> list[tuple[str, flo
 
 def _new_record(spec: Spec, cell: Cell, given: list[tuple[str, str]]) -> CellRecord:
     """A cell's identity, and all that produced it."""
-    return CellRecord(
-        id=cell.id,
-        variant=cell.variant.name,
-        machine="simulated",
-        cpus=cell.cpus,
-        tasks=cell.tasks,
-        repetition=cell.repetition,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={
-            "bigiron": bigiron.__version__,
-            "design": spec.workload,
-            "values": parameters(spec.workload) | dict(given),
-            "seed": cell.repetition,
-            "machine": spec.simulation.machine,
-            "machine_sha256": spec.simulation.machine_sha256,
-            "warmup_ms": spec.simulation.warmup_ms,
-            "duration_ms": spec.simulation.duration_ms,
-        },
-    )
+    environment = {
+        "design": spec.workload,
+        "values": parameters(spec.workload) | dict(given),
+        "seed": cell.repetition,
+        "machine": spec.simulation.machine,
+        "machine_sha256": spec.simulation.machine_sha256,
+        "warmup_ms": spec.simulation.warmup_ms,
+        "duration_ms": spec.simulation.duration_ms,
+    }
+    return store.begun(cell, "simulated", environment)

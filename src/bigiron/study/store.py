@@ -12,12 +12,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import polars as pl
 
+import bigiron
 from bigiron import visible
 from bigiron.errors import UserError
 from bigiron.machines import files
@@ -67,6 +69,20 @@ class CellRecord(msgspec.Struct, kw_only=True):
     def measured(self) -> bool:
         """Whether it holds results."""
         return self.failure is None
+
+
+def begun(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
+    """The record of a cell that begins now: its identity, and all that will have produced it."""
+    return CellRecord(
+        id=cell.id,
+        variant=cell.variant.name,
+        machine=machine,
+        cpus=cell.cpus,
+        tasks=cell.tasks,
+        repetition=cell.repetition,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment={"bigiron": bigiron.__version__, **environment},
+    )
 
 
 class Study:
