@@ -126,7 +126,7 @@ kernel = "debian/6.1"
         ('name = "a"', "", r"The study missing required field `name` - at `variant\[0\]`"),
         ("cpus = [1]", 'mode = "fibre"', r"Invalid enum value 'fibre' - at `mode`"),
         ("cpus", "format = 2\ncpus", "s.toml has format 2 and this bigiron reads 1"),
-        ('"a"', '"\\u001b"', r"variant '\\x1b': use letters, digits and a few signs"),
+        ('"a"', '"\\u001b"', r"variant '\\+x1b': use letters, digits and a few signs"),
         (
             'kernel = "d',
             'boot = "a\\nb"\nkernel = "d',
