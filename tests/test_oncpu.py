@@ -38,6 +38,13 @@ def test_profiles_can_be_exported(sampled: Path) -> None:
     assert any(";__x64_sys_close" in line for line in answer.out.splitlines())
 
 
+def test_profiles_stand_side_by_side(sampled: Path) -> None:
+    for options in ((), ("--probe", "oncpu", "--by", "chain")):
+        answer = bigiron("compare", sampled, *options)
+        assert answer.status == 0 and "on the CPU per operation" in answer.out, answer
+        assert "do_syscall_64" in answer.out and "__x64_sys_openat" in answer.out
+
+
 def test_another_architecture_s_too(tmp_path: Path) -> None:
     options = ("--arch", "ppc64le", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "oncpu")
     measured("getppid1", *options, "-o", tmp_path / "s")
