@@ -1,6 +1,7 @@
 """Text from outside made harmless: a name of a guest or in somebody's study must not steer a terminal."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import polars as pl
@@ -23,15 +24,18 @@ def _written_out(found: re.Match[str]) -> str:
     return character if character.isprintable() else ascii(character)[1:-1]
 
 
-def everywhere(document: Any) -> Any:
-    """A document as JSON and TOML have it, with every text in it made visible."""
+def everywhere(document: Any, but: Collection[str] = ()) -> Any:
+    """A document as JSON and TOML have it, every text in it made visible but the values of some names."""
     match document:
         case str():
             return visible(document)
         case dict():
-            return {everywhere(name): everywhere(value) for name, value in document.items()}
+            return {
+                visible(name): value if name in but else everywhere(value, but)
+                for name, value in document.items()
+            }
         case list():
-            return [everywhere(value) for value in document]
+            return [everywhere(value, but) for value in document]
         case _:
             return document
 

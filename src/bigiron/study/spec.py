@@ -133,10 +133,14 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return self.machine in ("host", "ssh")
 
 
+_AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes them visible
+
+
 def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
-        spec = msgspec.convert(visible.everywhere(msgspec.toml.decode(path.read_bytes())), Spec)
+        document = msgspec.toml.decode(path.read_bytes())
+        spec = msgspec.convert(visible.everywhere(document, _AS_THEY_ARE), Spec)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -224,6 +228,8 @@ def _resolve_command(spec: Spec) -> Spec:
     if not spec.metric:
         raise UserError("no metric: say with --metric what to read in what the command prints")
     metrics.reader(spec.metric, spec.unit, spec.less_is_better)
+    if not spec.command.isprintable():
+        raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError("the command has no {tasks}: how many there are is not for it to know")
