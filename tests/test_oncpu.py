@@ -21,7 +21,8 @@ def test_each_sample_has_its_cpu_its_task_and_its_stack(sampled: Path) -> None:
     study = package.open_study(sampled)
     for record in study.records():
         facts, rows = record.facts["oncpu"], study.table(record, "oncpu")
-        assert (facts["event"], facts["lost"]) == ("cpu-clock", 0) and all(facts["operations"])
+        assert facts["event"] == "cpu-clock" and all(facts["operations"])
+        assert 100 * facts["lost"] <= rows["samples"].sum()  # stacks whose places in the maps others had
         assert rows["cost"].sum() == rows["samples"].sum() * facts["period"]
         assert set(rows["cpu"]) == {0, 1} and set(rows["context"]) <= set(CONTEXTS)
         own = rows.filter(context="operation")
@@ -39,10 +40,10 @@ def test_profiles_can_be_exported(sampled: Path) -> None:
 
 
 def test_profiles_stand_side_by_side(sampled: Path) -> None:
-    for options in ((), ("--probe", "oncpu", "--by", "chain")):
-        answer = bigiron("compare", sampled, *options)
-        assert answer.status == 0 and "on the CPU per operation" in answer.out, answer
-        assert "do_syscall_64" in answer.out and "__x64_sys_openat" in answer.out
+    assert "on the CPU per operation by function" in bigiron("compare", sampled).out
+    for by in "function", "chain":
+        answer = bigiron("compare", sampled, "--probe", "oncpu", "--by", by, "--format", "csv")
+        assert answer.status == 0 and "__x64_sys_openat" in answer.out, answer
 
 
 def test_another_architecture_s_too(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@
 /* What a CPU is taken to do in a microsecond: only how often samples come depends on it. */
 #define CYCLES_PER_US 3000
 
+/* Samples fall anywhere, and their stacks are many more than those of tasks that leave their CPU. */
+#define KERNEL_STACKS 16
+#define USER_STACKS 4
+
 static struct bpf_object *object;
 static volatile struct sampling *sampling;
 static struct bpf_link **links;
@@ -76,7 +80,7 @@ static int load(const struct job *job)
 		return report_error("machine", "cannot use %s: %s", job->oncpu, bpf_complaint());
 	samples = bpf_object__find_map_by_name(object, "samples");
 	if (bpf_map__set_max_entries(samples, bpf_map__max_entries(samples) + 512 * get_nprocs_conf()) ||
-	    stacks_make_room(object, 4, 4) || bpf_object__load(object))
+	    stacks_make_room(object, KERNEL_STACKS, USER_STACKS) || bpf_object__load(object))
 		return report_error("machine", "the kernel does not take the BPF program that counts samples: %s",
 				    bpf_complaint());
 	sampling = mmap(NULL, sizeof(*sampling), PROT_READ | PROT_WRITE, MAP_SHARED,
