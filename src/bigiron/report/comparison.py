@@ -12,6 +12,7 @@ import polars as pl
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Line, Row
 from bigiron.report import listing
+from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
@@ -24,21 +25,12 @@ _OF = {"kernel": "", "user": "of the kernel and of user memory "}
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Variants):
     """The comparison at one number of CPUs and tasks."""
 
-    cpus: int
-    tasks: int
-    variants: list[str]
-    base: str
     rows: list[Row]  # largest change first, then heaviest
     lost: dict[str, int]  # accesses that no table had room for, by variant
     recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
-
-    @property
-    def others(self) -> list[str]:
-        """The variants that are compared with the base."""
-        return [variant for variant in self.variants if variant != self.base]
 
     def total(self, variant: str) -> tuple[float, float]:
         """Writes and accesses per operation of all shared lines."""

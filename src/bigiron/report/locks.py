@@ -11,6 +11,7 @@ import polars as pl
 
 from bigiron.analysis import locks
 from bigiron.report import listing
+from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 0.05  # acquisitions per operation below which a row is only counted, in text and Markdown
@@ -54,20 +55,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Variants):
     """The locks at one number of CPUs and tasks."""
 
-    cpus: int
-    tasks: int
-    variants: list[str]
-    base: str
     rows: list[Row]  # those that several CPUs take first; the largest change first, then those held longest
     lost: dict[str, int]  # acquisitions that are not in the table, by variant
-
-    @property
-    def others(self) -> list[str]:
-        """The variants that are compared with the base."""
-        return [variant for variant in self.variants if variant != self.base]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure, Weights
 from bigiron.errors import UserError
 from bigiron.report import listing, lkp, stacks
+from bigiron.report.variants import Variants
 from bigiron.study.store import Study
 
 By = Literal["function", "chain"]
@@ -20,19 +21,10 @@ _WIDTH = 100
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Variants):
     """The figures at one number of CPUs and tasks, the largest change first."""
 
-    cpus: int
-    tasks: int
-    variants: list[str]
-    base: str
     figures: list[Figure]
-
-    @property
-    def others(self) -> list[str]:
-        """The variants that are compared with the base."""
-        return [variant for variant in self.variants if variant != self.base]
 
 
 @dataclass(frozen=True)

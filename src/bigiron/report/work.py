@@ -10,6 +10,7 @@ import polars as pl
 
 from bigiron.analysis import work
 from bigiron.report import listing
+from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 40  # rows in text and Markdown
@@ -30,19 +31,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Point:
+class Point(Variants):
     """The work at one number of CPUs and tasks."""
 
-    cpus: int
-    tasks: int
-    variants: list[str]
-    base: str
     rows: list[Row]  # largest change first, then most work
-
-    @property
-    def others(self) -> list[str]:
-        """The variants that are compared with the base."""
-        return [variant for variant in self.variants if variant != self.base]
 
     def total(self, variant: str) -> float:
         """All instructions per operation."""
