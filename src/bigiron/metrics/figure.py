@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -114,6 +115,19 @@ def label(text: str, line: int | None) -> str:
 def lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a text with their numbers, as an editor counts them."""
     return enumerate(text.replace("\r\n", "\n").split("\n"), 1)
+
+
+Pattern: TypeAlias = tuple[re.Pattern[str], str, str, Better]
+"""What a line looks like that has a figure as its first group; the metric, its unit, and what is better."""
+
+
+def figures_in(
+    written: str, line: int, patterns: Iterable[Pattern], tasks: int | None, prefix: str = ""
+) -> Iterator[Figure]:
+    """The figures in a line, their metrics' names after `prefix`."""
+    for pattern, metric, unit, better in patterns:
+        if found := pattern.match(written):
+            yield Figure(prefix + metric, unit, better, number(found[1], line, metric), tasks)
 
 
 def document(text: str) -> Any:

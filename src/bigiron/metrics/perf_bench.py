@@ -2,14 +2,14 @@
 
 import re
 
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, label, lines, number
+from bigiron.metrics.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
 
 _BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
 _FUNCTION = re.compile(r"# function '(.+?)'")
 _TASKS = re.compile(
     r"# \d+ groups == (\d+) (?:processes|threads) run|Run summary \[PID \d+\]: .*?(\d+) threads"
 )
-_FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
+_FIGURES: tuple[Pattern, ...] = (
     (re.compile(r" *Total time: (\S+) \[sec\]"), "time", "s", "less"),
     (re.compile(r" +(\S+) usecs/op$"), "time of an operation", "us", "less"),
     (re.compile(r" +(\S+) ops/sec$"), "operations", "operations/s", "more"),
@@ -25,7 +25,8 @@ def _read(text: str) -> Reading:
     >>> _read("# Running 'sched/pipe' benchmark:\n     Total time: 0.125 [sec]").figures
     [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None, run=1)]
     """
-    figures, tasks, benchmark = [], None, "perf bench"
+    figures: list[Figure] = []
+    tasks, benchmark = None, "perf bench"
     for line, written in lines(text):
         if found := _BENCHMARK.match(written):
             benchmark, tasks = label(found[1], line), None
@@ -33,10 +34,7 @@ def _read(text: str) -> Reading:
             benchmark = f"{benchmark.partition(' ')[0]} {label(found[1], line)}"
         elif found := _TASKS.match(written):
             tasks = count(found[1] or found[2], line)
-        for pattern, metric, unit, better in _FIGURES:
-            if found := pattern.match(written):
-                value = number(found[1], line, metric)
-                figures.append(Figure(f"{benchmark}: {metric}", unit, better, value, tasks))
+        figures += figures_in(written, line, _FIGURES, tasks, f"{benchmark}: ")
     return Reading(figures)
 
 

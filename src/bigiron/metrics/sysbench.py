@@ -2,10 +2,10 @@
 
 import re
 
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, lines, number
+from bigiron.metrics.figure import Figure, Format, Pattern, Reading, count, figures_in, lines
 
 _THREADS = re.compile(r"Number of threads: (\S+)")
-_FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
+_FIGURES: tuple[Pattern, ...] = (
     (re.compile(r" *events per second: +(\S+)"), "events", "events/s", "more"),
     (re.compile(r"Total operations: \d+ \( *(\S+) per second\)"), "operations", "operations/s", "more"),
     (re.compile(r".* MiB transferred \((\S+) MiB/sec\)"), "transferred", "MiB/s", "more"),
@@ -22,13 +22,12 @@ _FIGURES: tuple[tuple[re.Pattern[str], str, str, Better], ...] = (
 
 def _read(text: str) -> Reading:
     """What its tests say of their speed, and latencies; the time only of tests that say nothing else."""
-    figures, tasks = [], None
+    figures: list[Figure] = []
+    tasks = None
     for line, written in lines(text):
         if found := _THREADS.match(written):
             tasks = count(found[1], line)
-        for pattern, metric, unit, better in _FIGURES:
-            if found := pattern.match(written):
-                figures.append(Figure(metric, unit, better, number(found[1], line, metric), tasks))
+        figures += figures_in(written, line, _FIGURES, tasks)
     has_speed = any(figure.better == "more" for figure in figures)
     return Reading([figure for figure in figures if not (has_speed and figure.metric == "total time")])
 
