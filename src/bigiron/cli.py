@@ -25,7 +25,6 @@ from bigiron.report import (
     comparison,
     folded,
     gate,
-    html,
     listing,
     mail,
     markdown,
@@ -38,7 +37,6 @@ from bigiron.report import explain as explanation
 from bigiron.report import growth as growth_report
 from bigiron.report import knee as knee_report
 from bigiron.report.listing import Listing
-from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
 from bigiron.study import deciding, imported, simulated, store
 from bigiron.study import run as runner
@@ -640,6 +638,8 @@ def _watched(study: Study, progress: runner.Progress, live: bool) -> Iterator[ru
     if not live:
         yield progress
         return
+    from bigiron.report.live import LiveReport  # here, as no other command should wait for it
+
     with LiveReport(study, progress) as report:
         print(f"live report: {report.address}", file=sys.stderr, flush=True)
         yield report
@@ -836,6 +836,8 @@ def report(
 
     Example: `bigiron report s -o report.html`
     """
+    from bigiron.report import html  # here, as no other command should wait for its templates
+
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
         raise UserError("a page is no text to read here: give a file with -o report.html")
     document = documents.document_of(store.open_study(study), base, _contexts(context))
