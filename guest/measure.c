@@ -3,7 +3,9 @@
 #include "measure.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,12 +22,33 @@
 
 /* Each look interrupts a task that is being measured. */
 #define POLL_NS 50000000
+#define CLOCK_POLL_NS 20000000
 
 static void sleep_ns(uint64_t ns)
 {
 	const struct timespec time = { ns / 1000000000, ns % 1000000000 };
 
 	nanosleep(&time, NULL);
+}
+
+/*
+ * x86 measures its time stamp counter once more in the first second or two, and then changes its clock, for which it
+ * stops all CPUs: that is no doing of a workload.
+ */
+static void wait_for_clock(void)
+{
+	char name[32];
+
+	for (int looks = 0; looks < 500; looks++) {
+		FILE *clock = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+		int early = clock && fgets(name, sizeof(name), clock) && !strcmp(name, "tsc-early\n");
+
+		if (clock)
+			fclose(clock);
+		if (!early)
+			return;
+		sleep_ns(CLOCK_POLL_NS);
+	}
 }
 
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
@@ -243,6 +266,7 @@ int measure(const struct job *job)
 	}
 	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
+	wait_for_clock();
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
 	failed = workload_has_rounds() ? measure_rounds(job) : measure_stretches(job);

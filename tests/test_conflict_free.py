@@ -1,9 +1,9 @@
 """What is recorded is the workload's doing, all of it, and nothing else: workloads whose truth is known."""
 
-import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from conftest import WORKLOADS, compared, measured
 
@@ -16,7 +16,7 @@ ON_BOTH = [word for kernel in KERNELS for word in ("--kernel", kernel)]
 NEGLIGIBLE = 0.05  # accesses per operation
 
 # Neither the clock, nor the interrupt controller, nor the console, nor how the agent waits for the tasks.
-ARTEFACTS = re.compile("hpet|apic_mem|serial|uart|console|printk|nanosleep")
+ARTEFACTS = "hpet|apic_mem|acpi_pm|clocksource|tsc_refine|serial|uart|console|printk|nanosleep"
 
 
 @pytest.mark.parametrize("workload", ["dup1", "lseek1", "eventfd1", "pipe1"])
@@ -31,10 +31,20 @@ def test_the_machine_and_the_harness_do_not_show(tmp_path: Path) -> None:
     # looks at the tasks many times during so many operations.
     options = ("--cpus", "2", "--boot", "nox2apic", "--operations", "50000")
     measured("getppid1", *ON_BOTH, *options, "-o", tmp_path / "s")
-    in_all_contexts = compared(tmp_path / "s", "--context", "all")["rows"]
-    assert in_all_contexts, "interrupts share something"
-    for row in in_all_contexts:
-        assert not [function for function in row["functions"] if ARTEFACTS.search(function)], row
+    assert compared(tmp_path / "s", "--context", "all")["rows"], "interrupts share something"
+    study = bigiron.open_study(tmp_path / "s")
+    for record in study.records():
+        touched = study.table(record, "conflicts").with_columns(accesses=pl.col("reads") + pl.col("writes"))
+        shared = touched.filter(
+            (pl.col("cpu").n_unique() > 1).over("line"), (pl.col("writes").sum() > 0).over("line")
+        )
+        # A look at a line that is busy anyway is none of its business: in one boot of some thirty, the kernel
+        # finds that the console needs a timer, which reads jiffies five times a second.
+        by_artefacts = shared.filter(
+            pl.col("function").str.contains(ARTEFACTS),
+            pl.col("accesses").sum().over("line", "function") > 0.01 * pl.col("accesses").sum().over("line"),
+        )
+        assert by_artefacts.is_empty(), by_artefacts
     for row in compared(tmp_path / "s")["rows"]:
         assert all(cell["accesses_per_op"] <= NEGLIGIBLE for cell in row["cells"].values()), row
 

@@ -102,7 +102,9 @@ X86_64 = Architecture(
     # Four-level page tables, so that an address tells its class; no HPET, so that the clock is no device.
     machine=("-M", "q35,hpet=off", "-cpu", "max,la57=off"),
     accelerated_cpu="host",
-    boot=("console=ttyS0",),
+    # A time stamp counter that runs on while a CPU waits looks unstable to the kernel sooner or later.
+    # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
+    boot=("console=ttyS0", "tsc=reliable"),
     compiler="gcc",
     line_bytes=64,
     kernel_start=0xFF00000000000000,
