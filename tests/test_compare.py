@@ -440,8 +440,8 @@ def test_markdown(compared: comparison.Comparison) -> None:
     table = [line for line in comparison.markdown(compared).splitlines() if line.startswith("|")]
     assert {line.count("|") for line in table} == {table[0].count("|")} == {7}
     assert table[0] == "|  | shared line | sharing | old | new | touched by |"
-    assert table[2] == f"| * | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
-    assert table[3] == f"| * | {HEAP} |  | 2.000 2.000 2/2 | - | `iput` |"
+    assert table[2] == f"| \\* | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
+    assert table[3] == f"| \\* | {HEAP} |  | 2.000 2.000 2/2 | - | `iput` |"
 
 
 def test_csv_has_what_json_has(compared: comparison.Comparison) -> None:

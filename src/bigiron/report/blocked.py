@@ -10,6 +10,7 @@ import polars as pl
 
 from bigiron.analysis import blocked
 from bigiron.report import listing
+from bigiron.report.listing import code, plain
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 20  # places in text and Markdown
@@ -152,17 +153,15 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        columns = "".join(f" {name}, ms/op | times/op |" for name in point.variants)
-        lines = [
-            f"| waited in, {point.cpus} CPUs | state |{columns}",
-            "|---|---|" + "--:|--:|" * len(point.variants),
-        ]
+        rows = []
         for place, state in point.places[:_SHOWN]:
             figures = [_figures(waited, place, state, 20).split() for waited in point.variants.values()]
-            cells = "".join(f" {pair[0]} | {pair[-1]} |" for pair in figures)
-            lines.append(f"| `{place}` | {state} |{cells}")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+            cells = [cell for pair in figures for cell in (pair[0], pair[-1])]
+            rows.append([code(place), plain(state), *cells])
+        columns = [column for name in point.variants for column in (f"{name}, ms/op", "times/op")]
+        headings = [f"waited in, {point.cpus} CPUs", "state", *columns]
+        tables.append(listing.markdown(headings, rows, "ll" + "r" * len(columns)))
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:

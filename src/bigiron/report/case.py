@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from bigiron.cases import Case, Report
 from bigiron.cases.case import Claim
+from bigiron.report import listing
+from bigiron.report.listing import plain
 from bigiron.study.store import Study
 
 _WIDTH = 100
@@ -58,18 +60,18 @@ def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     lines = [
         f"# {case.name}",
         "",
-        case.description + ".",
+        plain(case.description) + ".",
         "",
-        f"{_verb(studies).capitalize()} with {_cpus(studies)} on {'; '.join(variants)}.",
+        plain(f"{_verb(studies).capitalize()} with {_cpus(studies)} on {'; '.join(variants)}."),
         "",
-        "| | published | here |",
-        "|---|---|---|",
-        *(f"| {figure.what} | {figure.published} | {figure.ours} |" for figure in report.figures),
-        "",
-        "| the published text says | | evidence |",
-        "|---|---|---|",
-        *(f"| {claim.says} | {_verdict(claim)} | {claim.evidence} |" for claim in report.claims),
-        "",
-        *(f"- {note}" for note in report.notes),
+        listing.markdown(
+            ["", "published", "here"],
+            [map(plain, (figure.what, figure.published, figure.ours)) for figure in report.figures],
+        ),
+        listing.markdown(
+            ["the published text says", "", "evidence"],
+            [map(plain, (claim.says, _verdict(claim), claim.evidence)) for claim in report.claims],
+        ),
+        *(f"- {plain(note)}" for note in report.notes),
     ]
     return "\n".join(lines) + "\n"

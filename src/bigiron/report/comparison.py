@@ -12,6 +12,7 @@ import polars as pl
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Line, Row
 from bigiron.report import listing
+from bigiron.report.listing import code, plain
 from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
@@ -271,21 +272,19 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _markdown_of(comparison: Comparison, point: Point) -> str:
-    columns = ["", "shared line", "sharing", *point.variants, "touched by"]
-    lines = [_heading(comparison, point), ""]
-    lines += ["| " + " | ".join(columns) + " |", "|---|---|---|" + "--:|" * len(point.variants) + "---|"]
+    rows = []
     shown, hidden = _shown(point)
     for group in shown:
         row = group.rows[0]
         mark = "*" if point.others and row.differs(point.base, point.others) else ""
         figures = [" ".join(group.figures(variant).split()) for variant in point.variants]
-        functions = ", ".join(f"`{function}`" for function in row.functions[:_MOST_FUNCTIONS])
-        lines.append(
-            "| " + " | ".join([mark, group.name, ", ".join(row.sharing), *figures, functions]) + " |"
-        )
+        functions = ", ".join(map(code, row.functions[:_MOST_FUNCTIONS]))
+        rows.append([*map(plain, (mark, group.name, ", ".join(row.sharing), *figures)), functions])
     totals = ["{:.3f} {:.3f}".format(*point.total(variant)) for variant in point.variants]
-    lines.append("| " + " | ".join(["", "all shared lines", "", *totals, ""]) + " |")
-    return "\n".join([*lines, "", *_notes(point, hidden)])
+    rows.append(["", "all shared lines", "", *totals, ""])
+    headings = ["", "shared line", "sharing", *point.variants, "touched by"]
+    table = listing.markdown(headings, rows, "lll" + "r" * len(point.variants) + "l")
+    return "\n".join([plain(_heading(comparison, point)), "", table, *map(plain, _notes(point, hidden))])
 
 
 def as_csv(comparison: Comparison) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 
 from bigiron.analysis import efficiency
 from bigiron.report import listing
+from bigiron.report.listing import plain
 from bigiron.study.store import Study
 
 _HEADINGS = {
@@ -105,18 +106,16 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        columns = "".join(f" {name}, mean % | least | most |" for name in point.variants)
-        lines = [
-            f"| {point.cpus} CPUs | source |{columns}",
-            "|---|---|" + "--:|--:|--:|" * len(point.variants),
-        ]
+        rows = []
         for source in _HEADINGS:
             for kind, name in point.whats(source):
                 figures = [_figures(s, source, kind, name, 25).split() for s in point.variants.values()]
-                cells = "".join(f" {' | '.join(three if len(three) == 3 else '-  ')} |" for three in figures)
-                lines.append(f"| {_title(kind, name)} | {source} |{cells}")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+                cells = [cell for three in figures for cell in (three if len(three) == 3 else ["-", "", ""])]
+                rows.append([plain(_title(kind, name)), plain(source), *cells])
+        columns = [column for name in point.variants for column in (f"{name}, mean %", "least", "most")]
+        headings = [f"{point.cpus} CPUs", "source", *columns]
+        tables.append(listing.markdown(headings, rows, "ll" + "r" * len(columns)))
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import polars as pl
 
 from bigiron.analysis import functions
 from bigiron.report import listing
+from bigiron.report.listing import code, plain
 from bigiron.study.store import CellRecord, Study
 
 _SHOWN = 40  # functions in text and Markdown
@@ -143,17 +144,15 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        lines = [
-            f"| function, {point.cpus} CPUs | variant | " + " | ".join(_COLUMNS) + " |",
-            "|---|---|" + "--:|" * len(_COLUMNS),
-        ]
+        rows = []
         for function in point.functions[:_SHOWN]:
             for variant, traced in point.variants.items():
                 figures = traced.figures(function)
                 numbers = _row(figures).split() if figures else [_why_not(traced, function)]
-                lines.append(f"| `{function}` | {variant} | " + " | ".join(numbers) + " |")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+                rows.append([code(function), *map(plain, (variant, *numbers))])
+        headings = [f"function, {point.cpus} CPUs", "variant", *_COLUMNS]
+        tables.append(listing.markdown(headings, rows, "ll" + "r" * len(_COLUMNS)))
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:

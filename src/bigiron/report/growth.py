@@ -12,6 +12,7 @@ from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
 from bigiron.report import listing, simulation
 from bigiron.report import work as work_report
+from bigiron.report.listing import code, plain
 from bigiron.study.store import CellRecord, Study
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
@@ -290,7 +291,7 @@ def _text_of(report: Report, table: Table) -> str:
     for note in notes_on(table):
         lines += ["", *textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
     for row in table.standing:
-        lines += textwrap.wrap(standing(row), _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(f"- {standing(row)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -339,7 +340,7 @@ def standing(row: Row) -> str:
     """A row that does not grow, in words."""
     said = f"constant, {formula(row.growth.best)}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
-    return f"- {row.series.name}{by}: {said}"
+    return f"{row.series.name}{by}: {said}"
 
 
 def told(row: Row) -> tuple[str, str, str]:
@@ -397,21 +398,16 @@ def markdown(report: Report) -> str:
 
 
 def _markdown_of(report: Report, table: Table) -> str:
-    lines = [_heading(report, table), ""]
-    lines.append(
-        f"| {table.counted.thing} | at {table.cpus[0]} - {table.cpus[-1]} CPUs | law | sure "
-        f"| predicted at {table.at} | touched by |"
-    )
-    lines.append("|---|--:|---|--:|--:|---|")
+    rows = []
     for row in (*table.growing, table.total):
-        functions = ", ".join(f"`{name}`" for name in _touched_by(row).split(", ") if name)
-        lines.append("| " + " | ".join([row.series.name, measured_range(row), *told(row), functions]) + " |")
-    for note in notes_on(table):
-        lines += ["", note]
-    if table.standing:
-        lines.append("")
-    lines += map(standing, table.standing)
-    return "\n".join(lines)
+        functions = ", ".join(code(name) for name in _touched_by(row).split(", ") if name)
+        rows.append([*map(plain, (row.series.name, measured_range(row), *told(row))), functions])
+    measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
+    headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}", "touched by"]
+    lines = [plain(_heading(report, table)), "", listing.markdown(headings, rows, "lrlrrl")]
+    lines += [f"{plain(note)}\n" for note in notes_on(table)]
+    lines += [f"- {plain(standing(row))}" for row in table.standing]
+    return "\n".join(lines).rstrip()
 
 
 def as_csv(report: Report) -> str:

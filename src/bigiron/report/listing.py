@@ -44,7 +44,7 @@ class Listing:
         return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
 
 
-def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> str:
+def markdown(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
     r"""A table as GitHub and most wikis render it. A cell is Markdown; `align` has `l` or `r` a column.
 
     >>> print(markdown(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")

@@ -11,6 +11,7 @@ import polars as pl
 
 from bigiron.analysis import locks
 from bigiron.report import listing
+from bigiron.report.listing import code, plain
 from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
@@ -212,16 +213,17 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _markdown_of(comparison: Comparison, point: Point) -> str:
-    columns = ["", "lock", "taken by", *point.variants, "taken in"]
-    lines = [_heading(comparison, point), "", "| " + " | ".join(columns) + " |"]
-    lines.append("|---|---|---|" + "--:|" * len(point.variants) + "---|")
+    rows = []
     shown, hidden = _shown(point)
     for row in shown:
         mark = "*" if row.differs(point.base, point.others) else ""
         figures = [" ".join(_figures(row, variant).split()) for variant in point.variants]
-        functions = ", ".join(f"`{function}`" for function in row.taken_in[:_MOST_FUNCTIONS])
-        lines.append("| " + " | ".join([mark, row.lock, f"`{row.taken_by}`", *figures, functions]) + " |")
-    return "\n".join([*lines, "", *_notes(point, hidden)]).rstrip()
+        functions = ", ".join(map(code, row.taken_in[:_MOST_FUNCTIONS]))
+        rows.append([plain(mark), plain(row.lock), code(row.taken_by), *map(plain, figures), functions])
+    headings = ["", "lock", "taken by", *point.variants, "taken in"]
+    table = listing.markdown(headings, rows, "lll" + "r" * len(point.variants) + "l")
+    notes = map(plain, _notes(point, hidden))
+    return "\n".join([plain(_heading(comparison, point)), "", table, *notes]).rstrip()
 
 
 def as_csv(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 import polars as pl
 
 from bigiron.report import listing
+from bigiron.report.listing import plain
 from bigiron.study.store import Study
 
 _WIDTH = 34  # of the first column
@@ -150,13 +151,13 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        heading = f"| {point.cpus} CPUs, {point.state} | " + " | ".join(point.variants) + " |"
-        lines = [heading, "|---|" + "--:|" * len(point.variants)]
-        for row, measure in enumerate(MEASURES):
-            figures = " | ".join(_figure(point, name, row) for name in point.variants)
-            lines.append(f"| {measure.title} | {figures} |")
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+        headings = [f"{point.cpus} CPUs, {point.state}", *point.variants]
+        rows = [
+            [plain(measure.title), *(plain(_figure(point, name, row)) for name in point.variants)]
+            for row, measure in enumerate(MEASURES)
+        ]
+        tables.append(listing.markdown(headings, rows, "l" + "r" * len(point.variants)))
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:

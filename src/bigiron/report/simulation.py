@@ -9,6 +9,7 @@ import polars as pl
 
 from bigiron.analysis.predicted import Predicted, number
 from bigiron.report import listing
+from bigiron.report.listing import plain
 from bigiron.study.store import CellRecord, Study
 
 _LINES = 5  # shown of each variant
@@ -145,10 +146,11 @@ def markdown(comparison: Comparison) -> str:
     tables = []
     for point in comparison.points:
         head, *rows = _cells(comparison, point)
-        lines = [_heading(comparison, point), "", "| " + " | ".join(head) + " |"]
-        lines.append("|---|" + "--:|" * len(comparison.variants))
-        tables.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
-    return "\n\n".join(tables) + "\n"
+        table = listing.markdown(
+            head, [map(plain, row) for row in rows], "l" + "r" * len(comparison.variants)
+        )
+        tables.append(f"{plain(_heading(comparison, point))}\n\n{table}")
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:

@@ -10,7 +10,7 @@ from bigiron.analysis.predicted import number
 from bigiron.analysis.repetitions import Repetitions, where
 from bigiron.analysis.verdict import Comparison, Verdict, outliers
 from bigiron.report import listing
-from bigiron.report.listing import Listing
+from bigiron.report.listing import Listing, plain
 from bigiron.study import metrics
 from bigiron.study.spec import looks
 from bigiron.study.store import Study
@@ -216,10 +216,10 @@ def markdown(verdicts: Verdicts) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
     for heading, (head, *rows) in tables(verdicts):
-        lines = [heading, "", "| " + " | ".join(head) + " |", "|--:|--:|---|--:|--:|--:|--:|--:|--:|---|"]
-        parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
-    notes = "\n".join(f"- {note}" for note in notes_on(verdicts))
-    return "\n\n".join([*parts, notes]) + "\n"
+        table = listing.markdown(head, [map(plain, row) for row in rows], "rrlrrrrrrl")
+        parts.append(f"{plain(heading)}\n\n{table}")
+    notes = "\n".join(f"- {plain(note)}" for note in notes_on(verdicts))
+    return "\n".join([*parts, notes]) + "\n"
 
 
 def as_csv(verdicts: Verdicts) -> str:

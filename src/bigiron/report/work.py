@@ -10,6 +10,7 @@ import polars as pl
 
 from bigiron.analysis import work
 from bigiron.report import listing
+from bigiron.report.listing import code, plain
 from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
@@ -148,15 +149,13 @@ def markdown(comparison: Comparison) -> str:
     """Tables as GitHub and most wikis render them."""
     tables = []
     for point in comparison.points:
-        columns = ["function", *(f"{variant} own" for variant in point.variants), "change"]
-        lines = ["| " + " | ".join(columns) + " |", "|---|" + "--:|" * (len(columns) - 1)]
+        rows = []
         for row in point.rows[:_SHOWN]:
             figures = [f"{row.own[v]:.3f}" if v in row.own else "-" for v in point.variants]
-            lines.append(
-                "| " + " | ".join([f"`{row.function}`", *figures, _change(row, point).strip()]) + " |"
-            )
-        tables.append("\n".join(lines))
-    return "\n\n".join(tables) + "\n"
+            rows.append([code(row.function), *figures, plain(_change(row, point).strip())])
+        headings = ["function", *(f"{variant} own" for variant in point.variants), "change"]
+        tables.append(listing.markdown(headings, rows, "l" + "r" * (len(headings) - 1)))
+    return "\n".join(tables)
 
 
 def as_csv(comparison: Comparison) -> str:
