@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "affinity.h"
 #include "clock.h"
 #include "job.h"
 #include "measure.h"
@@ -66,15 +66,16 @@ static void kill_descendants(void)
 
 static int use_cpus(unsigned long wanted)
 {
-	cpu_set_t allowed;
+	struct cpus allowed;
 
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+	if (allowed_cpus(&allowed))
 		return report_error("machine", "cannot tell which CPUs the command may use: %m");
-	if ((unsigned long)CPU_COUNT(&allowed) < wanted)
-		return report_error("machine", "%d CPUs came up, not %lu", CPU_COUNT(&allowed), wanted);
-	for (int cpu = CPU_SETSIZE - 1; wanted && (unsigned long)CPU_COUNT(&allowed) > wanted; cpu--)
-		CPU_CLR(cpu, &allowed);
-	if (sched_setaffinity(0, sizeof(allowed), &allowed))
+	if (count_cpus(&allowed) < wanted)
+		return report_error("machine", "%lu CPUs came up, not %lu", count_cpus(&allowed), wanted);
+	if (!wanted)
+		return 0;
+	first_cpus(wanted, &allowed);
+	if (allow_cpus(&allowed))
 		return report_error("machine", "cannot pin the command to %lu CPUs: %m", wanted);
 	return 0;
 }

@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include "efficiency.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <time.h>
 
+#include "affinity.h"
 #include "clock.h"
 #include "job.h"
 #include "report.h"
@@ -54,15 +54,13 @@ static void report_accounts(char *texts[NR_ACCOUNTS])
 /* What a CPU does is charged when it changes: go to each, so that all have an end. */
 static void visit_all_cpus(void)
 {
-	cpu_set_t before, one;
+	struct cpus before;
 
-	sched_getaffinity(0, sizeof(before), &before);
-	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++) {
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-	}
-	sched_setaffinity(0, sizeof(before), &before);
+	if (allowed_cpus(&before))
+		return;
+	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
+		pin(0, cpu);
+	allow_cpus(&before);
 }
 
 int efficiency(const struct job *job)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "affinity.h"
 #include "blocked.h"
 #include "clock.h"
 #include "efficiency.h"
@@ -256,12 +257,15 @@ static int measure_stretches(const struct job *job)
 int measure(const struct job *job)
 {
 	const struct sched_param above_the_tasks = { .sched_priority = 1 };
-	cpu_set_t usable; /* those online that this process may use */
+	struct cpus usable;
 	int failed;
 
-	if (sched_getaffinity(0, sizeof(usable), &usable) ||
-	    (job->cpus && (unsigned long)CPU_COUNT(&usable) != job->cpus)) {
-		report_error("machine", "%d CPUs came up, not %lu", CPU_COUNT(&usable), job->cpus);
+	if (allowed_cpus(&usable)) {
+		report_error("machine", "cannot tell which CPUs there are: %m");
+		return MEASURE_REPORTED;
+	}
+	if (job->cpus && count_cpus(&usable) != job->cpus) {
+		report_error("machine", "%lu CPUs came up, not %lu", count_cpus(&usable), job->cpus);
 		return MEASURE_REPORTED;
 	}
 	if (blocked_prepare(job) || start_tasks(job))

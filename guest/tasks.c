@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "affinity.h"
 #include "hotplug.h"
 #include "job.h"
 #include "report.h"
@@ -79,12 +79,9 @@ unsigned long operations_of_a_round(void)
 static void *task_main(void *arg)
 {
 	struct task *task = arg;
-	cpu_set_t set;
 
 	thread_ids[task->nr] = gettid();
-	CPU_ZERO(&set);
-	CPU_SET(task->cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
+	if (pin(0, task->cpu)) {
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
@@ -127,18 +124,6 @@ static int start_task(struct task *task)
 	_exit(STATUS_RETURNED);
 }
 
-/* The nth CPU that this process may use, counted round. */
-static int nth_cpu(unsigned long n, const cpu_set_t *allowed)
-{
-	int cpu = -1;
-
-	n %= CPU_COUNT(allowed);
-	do {
-		cpu++;
-	} while (!CPU_ISSET(cpu, allowed) || n--);
-	return cpu;
-}
-
 static void *share(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -148,14 +133,14 @@ static void *share(size_t bytes)
 
 int start_tasks(const struct job *job)
 {
-	cpu_set_t allowed;
+	struct cpus allowed;
 
 	in_threads = job->threads;
 	tasks = calloc(job->tasks, sizeof(*tasks));
 	slots = share(job->tasks * TASK_SLOT_BYTES);
 	thread_ids = share(job->tasks * sizeof(*thread_ids));
 	if (!tasks || !slots || !thread_ids || pipe2(gate, O_CLOEXEC) ||
-	    sched_getaffinity(0, sizeof(allowed), &allowed))
+	    allowed_cpus(&allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
 	nr_tasks = job->tasks;
 	cpus_to_cycle = job->cpus_to_cycle;
@@ -180,25 +165,16 @@ void release_tasks(const struct job *job)
 			report_error("machine", "cannot release task %lu: %m", i);
 }
 
-static void pin(const struct task *task, int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(thread_ids[task->nr], sizeof(set), &set);
-}
-
 void gather_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++)
-		pin(&tasks[i], tasks[0].cpu);
+		pin(thread_ids[i], tasks[0].cpu);
 }
 
 void spread_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++)
-		pin(&tasks[i], tasks[i].cpu);
+		pin(thread_ids[i], tasks[i].cpu);
 }
 
 void stop_tasks(const struct job *job)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, measured, started, wait_until
+from conftest import (
+    SAFETY_NET_S,
+    WORKLOADS,
+    Answer,
+    bigiron,
+    compared,
+    machines_of,
+    measured,
+    started,
+    wait_until,
+)
 
 import bigiron as library
 from bigiron.children import dying_with
@@ -113,6 +123,22 @@ def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
     )  # fmt: skip
     told = "".join(f"{content}; " for content in files.values())
     assert answer.complaint == f"debian/6.12, 8 CPUs: the workload ended by itself with status 0: {told}"
+
+
+def test_cpus_whose_numbers_have_nine_bits(tmp_path: Path) -> None:
+    # x86 numbers them by socket, core and thread: this is the smallest machine that has a number above 254.
+    options = ("--topology", "sockets=5,cores=5,threads=5", "--memory", "4000")
+    measured("getppid1", "--kernel", "debian/6.1", *options, "-o", tmp_path / "s")
+    (record,) = library.open_study(tmp_path / "s").records()
+    assert record.measured and record.cpus == 125
+
+
+def test_a_kernel_for_more_cpus_than_glibc_expects(tmp_path: Path) -> None:
+    # Its sets of CPUs are longer than a cpu_set_t.
+    for_many = ("--kernel", "debian/6.1", "--cpus", "2", "--boot", "possible_cpus=1100")
+    measured("open1", *for_many, "--probe", "conflicts", "-o", tmp_path / "s")
+    heaviest = compared(tmp_path / "s")["rows"][0]["cells"]["debian/6.1"]
+    assert heaviest["writes_per_op"] == pytest.approx(6, abs=0.01) and heaviest["writers"] == 2
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])

@@ -30,6 +30,7 @@ class Architecture:
     qemu: str
     machine: tuple[str, ...]  # QEMU's options for the machine and the CPU
     accelerated_cpu: str  # the CPU model under KVM
+    remapping: tuple[str, ...]  # QEMU's options where interrupts must reach more than 255 CPUs
     boot: tuple[str, ...]  # kernel parameters that it needs
     compiler: str
     line_bytes: int
@@ -102,6 +103,8 @@ X86_64 = Architecture(
     # Four-level page tables, so that an address tells its class; no HPET, so that the clock is no device.
     machine=("-M", "q35,hpet=off", "-cpu", "max,la57=off"),
     accelerated_cpu="host",
+    # Intel VT-d, 5.1.5: an interrupt of a device has eight bits for the CPU, unless it is remapped.
+    remapping=("-device", "intel-iommu,intremap=on,eim=on"),
     # A time stamp counter that runs on while a CPU waits looks unstable to the kernel sooner or later.
     # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
     boot=("console=ttyS0", "tsc=reliable"),
@@ -139,6 +142,7 @@ PPC64LE = Architecture(
     # Without SLOF, which takes seconds to find what to boot.
     machine=("-M", "pseries,x-vof=on", "-cpu", "POWER9"),
     accelerated_cpu="host",
+    remapping=(),
     # With page tables, which can be read from outside, also where a kernel's configuration prefers a hash.
     boot=("console=hvc0", "disable_radix=no"),
     compiler="powerpc64le-linux-gnu-gcc",

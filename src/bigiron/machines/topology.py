@@ -25,6 +25,15 @@ class Topology:
         """
         return self.sockets * self.cores * self.threads
 
+    @property
+    def apic_id_bits(self) -> int:
+        """How long the numbers are that x86 knows CPUs by: socket, core and thread have their own bits of them.
+
+        >>> Topology(cores=8).apic_id_bits, Topology(sockets=5, cores=5, threads=5).apic_id_bits
+        (3, 9)
+        """
+        return sum((number - 1).bit_length() for number in (self.sockets, self.cores, self.threads))
+
 
 @dataclass(frozen=True)
 class Shape:

@@ -67,6 +67,11 @@ class VirtualMachine:
         return " ".join([*self.architecture.boot, ours, self.boot]).strip()
 
     @property
+    def remapping(self) -> tuple[str, ...]:
+        """QEMU's options that it takes for interrupts to reach every CPU."""
+        return self.architecture.remapping if self.topology.apic_id_bits > 8 else ()
+
+    @property
     def accelerator(self) -> str:
         """One thread runs all CPUs, unless there is a core for each.
 
@@ -74,7 +79,8 @@ class VirtualMachine:
         for as long as the host takes, and PAUSE would not let the lock's holder go on.
         """
         if self.kvm:
-            return "kvm"
+            # QEMU can remap only what its own controllers send.
+            return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
         return "tcg,thread=multi" if enough and not self.plugin else "tcg,thread=single"
 
@@ -219,6 +225,7 @@ def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -
     command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm)]
     command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
                 f"threads={topology.threads}"]  # fmt: skip
+    command += vm.remapping
     for name, fd in (("console", console_fd), ("agent", agent_fd)):
         command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
     if vm.plugin:
