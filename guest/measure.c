@@ -220,8 +220,7 @@ static int record(const struct job *job)
 		return 0;
 	report_stage("recording");
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
-	/* The recorder takes the stack of the first system call after this mark for the agent's, and leaves it out. */
-	getppid();
+	recorder_show_agent();
 	if (do_operations(job, "recording"))
 		return 1;
 	recorder_mark(MARK_DISARM, NULL, 0);

@@ -7,6 +7,7 @@
 #define RECORDER_H
 
 #include <stdint.h>
+#include <sys/syscall.h>
 
 #define RECORDER_MAGIC 0x6269676972306eul /* "bigir0n" */
 
@@ -14,6 +15,7 @@ enum recorder_mark {
 	MARK_SYMBOLS = 1, /* memory: a part of /proc/kallsyms */
 	MARK_ARM = 2,	  /* memory: struct recorder_arm */
 	MARK_DISARM = 3,
+	MARK_AGENT = 4,	  /* the next instructions are a system call: the agent's, as are all others on its stack */
 };
 
 /*
@@ -53,6 +55,38 @@ static inline void recorder_mark(enum recorder_mark mark, const void *memory, ui
 	asm volatile("xori 0,0,0" : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
 #else
 	(void)mark, (void)memory, (void)length;
+#endif
+}
+
+/*
+ * Show the recorder the agent's kernel stack, whose accesses are no workload's. The mark and the system call are
+ * translated as one block: nothing can interrupt the agent in between, and nobody else can make the call in its place.
+ */
+static inline void recorder_show_agent(void)
+{
+#if defined(__x86_64__)
+	uint64_t number = RECORDER_MAGIC;
+
+	asm volatile(".p2align 4\n\t"
+		     ".byte 0x66, 0x87, 0xc9\n\t"
+		     "movl %[getppid], %%eax\n\t"
+		     "syscall"
+		     : "+a"(number)
+		     : "D"((uint64_t)MARK_AGENT), "S"(0ul), "d"(0ul), [getppid] "i"(SYS_getppid)
+		     : "rcx", "r11", "memory");
+#elif defined(__powerpc64__)
+	register uint64_t magic asm("r3") = RECORDER_MAGIC;
+	register uint64_t what asm("r4") = MARK_AGENT;
+	register uint64_t where asm("r5") = 0;
+	register uint64_t size asm("r6") = 0;
+
+	asm volatile(".p2align 4\n\t"
+		     "xori 0,0,0\n\t"
+		     "li 0,%[getppid]\n\t"
+		     "sc"
+		     : "+r"(magic), "+r"(what), "+r"(where), "+r"(size)
+		     : [getppid] "i"(SYS_getppid)
+		     : "r0", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
 #endif
 }
 

@@ -49,7 +49,6 @@ struct stack {
 	uint8_t nesting;
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */
-	bool harness; /* the agent's */
 	bool preempted; /* is in the scheduler because its time is up */
 	uint64_t delayed; /* handles delayed interrupts, until a return with the stack pointer there; 0: does not */
 	struct lock_holder locks; /* for which others sleep */
@@ -65,7 +64,7 @@ struct cpu {
 	bool entering;		 /* came from user mode, and has not called a function yet */
 	bool apart;		 /* is on a stack for emergencies, until the interrupt's return */
 	bool switching;		 /* is about to change to another task's stack */
-	bool entering_harness;	 /* the next task to enter the kernel is the agent */
+	bool entering_agent;	 /* the task that enters the kernel now is the agent */
 	struct site *string[2];	 /* what loads and stores for the string instruction that runs and is recorded, or NULL */
 	struct line_table lines;
 	struct work_table work;
@@ -109,6 +108,7 @@ static GByteArray *buffer;
 static const char *out_folder;
 static FILE *symbols;
 static uint64_t *per_cpu_offsets; /* where each CPU's variables lie; NULL: unknown */
+static uint64_t agent_stack;
 static bool armed;
 static bool knows_kernel; /* has read what it needs of the kernel's symbols and memory */
 static struct sites *sites;
@@ -177,7 +177,7 @@ static enum context context_of(const struct stack *stack)
 {
 	if (stack->interrupts || stack->preempted || stack->delayed)
 		return CONTEXT_INTERRUPT;
-	if (stack->harness)
+	if (stack->base == agent_stack)
 		return CONTEXT_HARNESS;
 	if (stack->user)
 		return CONTEXT_OPERATION;
@@ -234,8 +234,9 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	}
 	if (entering) {
 		cpu->stack->user = true;
-		cpu->stack->harness |= cpu->entering_harness;
-		cpu->entering = cpu->entering_harness = false;
+		if (cpu->entering_agent)
+			agent_stack = base;
+		cpu->entering = cpu->entering_agent = false;
 	}
 	cpu->context = context_of(cpu->stack);
 }
@@ -253,7 +254,7 @@ static void enter_user_mode(struct cpu *cpu)
 	cpu->stack->taking.nr = 0;
 	locks_forget(&cpu->lock_table, &cpu->stack->locks);
 	locks_forget(&cpu->lock_table, &cpu->locks);
-	cpu->context = cpu->stack->harness ? CONTEXT_HARNESS : CONTEXT_OPERATION;
+	cpu->context = cpu->stack->base == agent_stack ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
 static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -1376,7 +1377,7 @@ static void mark_arm(uint64_t address, size_t length)
 		lines_init(&cpus[i].lines, TABLES_BYTES / nr_cpus);
 		cpus[i].stack = &cpus[i].stacks[0];
 	}
-	this_cpu()->entering_harness = true;
+	agent_stack = ~0ull;
 	retranslate(true);
 }
 
@@ -1393,6 +1394,9 @@ static void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 		mark_symbols(memory, length);
 	} else if (mark == MARK_ARM) {
 		mark_arm(memory, length);
+	} else if (mark == MARK_AGENT && armed) {
+		enter_user_mode(this_cpu());
+		this_cpu()->entering_agent = true;
 	} else if (mark == MARK_DISARM && armed) {
 		write_results();
 		retranslate(false);

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("unhurried", deadline=None)  # an example may take long on a busy machine
-settings.load_profile("unhurried")
+# An example may take long on a busy machine. The same examples each time: whether a change is to blame for a
+# failure must not be chance. `--hypothesis-profile=wide` looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("wide", deadline=None, max_examples=2000)
+settings.load_profile("repeatable")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")

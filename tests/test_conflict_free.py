@@ -59,6 +59,15 @@ def test_a_reference_count_is_written_as_often_as_the_source_says(tmp_path: Path
         assert (count["writers"], count["readers"]) == (2, 2)
 
 
+def test_whoever_runs_in_the_agents_place_is_counted(tmp_path: Path) -> None:
+    # The agent has 20 ms of each second, and spends them before it has said who it is.
+    rarely = ("--set", "/proc/sys/kernel/sched_rt_runtime_us=20000")
+    measured("open1", "--kernel", "debian/6.1", "--cpus", "2", *rarely, "-o", tmp_path / "s")
+    count = max(compared(tmp_path / "s")["rows"], key=heaviest)["cells"]["debian/6.1"]
+    assert count["writes_per_op"] == pytest.approx(6, abs=0.01)
+    assert (count["writers"], count["readers"]) == (2, 2)
+
+
 def heaviest(row: dict[str, Any]) -> float:
     return max(cell["accesses_per_op"] for cell in row["cells"].values())
 

@@ -2,6 +2,9 @@
 
 import polars as pl
 
+UNITS = {"cycles": "cycles", "cpu-clock": "nanoseconds"}
+"""What the cost is, by the event that took the samples."""
+
 
 def stacks(table: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
     """Cost and samples per operation by `context` and `path`: the program's functions, then the kernel's.

@@ -27,7 +27,7 @@ class Topology:
 
     @property
     def apic_id_bits(self) -> int:
-        """How long the numbers are that x86 knows CPUs by: socket, core and thread have their own bits of them.
+        """How long the numbers are by which x86 knows CPUs: socket, core and thread each have bits of them.
 
         >>> Topology(cores=8).apic_id_bits, Topology(sockets=5, cores=5, threads=5).apic_id_bits
         (3, 9)

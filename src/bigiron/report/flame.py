@@ -53,8 +53,7 @@ def flame_of(study: Study, probe: str, base: str, contexts: Contexts) -> Flame:
     (cpus, tasks), measured = list(study.measured(probe).items())[-1]
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in weighed else next(iter(weighed))
-    what = stacks.PROBES[probe].what
-    return Flame(probe, what, cpus, tasks, tuple(weighed), base, _tree(weighed))
+    return Flame(probe, stacks.what(study, probe), cpus, tasks, tuple(weighed), base, _tree(weighed))
 
 
 def _tree(weighed: Mapping[str, Sequence[Weights]]) -> Frame:

@@ -52,7 +52,8 @@ def compare_study(
         weighed = stacks.by_repetition(study, probe, contexts, measured)
         first = base if base in weighed else next(iter(weighed))
         points.append(Point(cpus, tasks, list(weighed), first, figures_of(weighed, by, first)))
-    return Comparison(study.name, study.spec.workload, probe, by, stacks.PROBES[probe].what, contexts, points)
+    what = stacks.what(study, probe)
+    return Comparison(study.name, study.spec.workload, probe, by, what, contexts, points)
 
 
 def figures_of(weighed: Mapping[str, Sequence[Weights]], by: By, base: str) -> list[Figure]:

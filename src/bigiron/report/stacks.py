@@ -29,9 +29,16 @@ PROBES = {
         conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
     ),
     "work": Probe(work.stacks, "kernel instructions", ("instructions",), ("path",)),
-    "oncpu": Probe(oncpu.stacks, "cycles (or nanoseconds) on the CPU", ("cost", "samples"), ("task", "path")),
+    "oncpu": Probe(oncpu.stacks, "{unit} on the CPU", ("cost", "samples"), ("task", "path")),
     "blocked": Probe(blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")),
 }
+
+
+def what(study: Study, probe: str) -> str:
+    """What a study's stacks weigh: `oncpu` counts cycles, or nanoseconds where a CPU does not count them."""
+    events = (record.facts.get(probe, {}).get("event", "") for record in study.records() if record.measured)
+    units = dict.fromkeys(oncpu.UNITS.get(event, "") for event in events)
+    return PROBES[probe].what.format(unit=" or ".join(filter(None, units)) or "cost")
 
 
 @dataclass(frozen=True)

@@ -272,9 +272,9 @@ def _of_stacks(
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in measured else next(iter(measured))
     figures = profiles.ranked(profiles.functions(weighed), base, weighed)
-    what, unit = stacks.PROBES[probe].what, stacks.PROBES[probe].weights[0]
+    unit = stacks.PROBES[probe].weights[0]
     rows = tuple(Row(figure.name, (figure,)) for figure in figures[:_MOST])
-    title = f"{probe.capitalize()}: {what} per operation"
+    title = f"{probe.capitalize()}: {stacks.what(study, probe)} per operation"
     return Table(
         probe, title, "function, with what it called", (unit,), cpus, tasks, tuple(measured), base, rows,
         hidden=len(figures) - len(rows), notes=_notes(study, probe),
