@@ -11,9 +11,10 @@ struct cpus {
 	unsigned long bits[MOST_CPUS / 8 / sizeof(long)];
 };
 
-/* Both return 0, or -1 with errno. */
-int allowed_cpus(struct cpus *cpus); /* those online that this process may use */
+/* Those online that this process may use, and the only ones that it uses from now on. Both return 0, or -1 with errno. */
+int allowed_cpus(struct cpus *cpus);
 int allow_cpus(const struct cpus *cpus);
+
 unsigned long count_cpus(const struct cpus *cpus);
 int nth_cpu(unsigned long n, const struct cpus *cpus); /* counted round */
 void first_cpus(unsigned long n, struct cpus *cpus); /* drop the others */

@@ -11,6 +11,12 @@
 
 #define RECORDER_MAGIC 0x6269676972306eul /* "bigir0n" */
 
+#if defined(__x86_64__)
+#define RECORDER_MARK ".byte 0x66, 0x87, 0xc9" /* xchg %cx,%cx */
+#elif defined(__powerpc64__)
+#define RECORDER_MARK "xori 0,0,0"
+#endif
+
 enum recorder_mark {
 	MARK_SYMBOLS = 1, /* memory: a part of /proc/kallsyms */
 	MARK_ARM = 2,	  /* memory: struct recorder_arm */
@@ -41,8 +47,7 @@ enum recorder_what {
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)
 {
 #if defined(__x86_64__)
-	/* 66 87 c9: xchg %cx,%cx */
-	asm volatile(".byte 0x66, 0x87, 0xc9"
+	asm volatile(RECORDER_MARK
 		     :
 		     : "a"(RECORDER_MAGIC), "D"((uint64_t)mark), "S"(memory), "d"(length)
 		     : "memory");
@@ -52,7 +57,7 @@ static inline void recorder_mark(enum recorder_mark mark, const void *memory, ui
 	register const void *where asm("r5") = memory;
 	register uint64_t size asm("r6") = length;
 
-	asm volatile("xori 0,0,0" : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
+	asm volatile(RECORDER_MARK : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
 #else
 	(void)mark, (void)memory, (void)length;
 #endif
@@ -68,7 +73,7 @@ static inline void recorder_show_agent(void)
 	uint64_t number = RECORDER_MAGIC;
 
 	asm volatile(".p2align 4\n\t"
-		     ".byte 0x66, 0x87, 0xc9\n\t"
+		     RECORDER_MARK "\n\t"
 		     "movl %[getppid], %%eax\n\t"
 		     "syscall"
 		     : "+a"(number)
@@ -81,7 +86,7 @@ static inline void recorder_show_agent(void)
 	register uint64_t size asm("r6") = 0;
 
 	asm volatile(".p2align 4\n\t"
-		     "xori 0,0,0\n\t"
+		     RECORDER_MARK "\n\t"
 		     "li 0,%[getppid]\n\t"
 		     "sc"
 		     : "+r"(magic), "+r"(what), "+r"(where), "+r"(size)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from bigiron.analysis.profiles import Weights
@@ -53,7 +54,8 @@ def flame_of(study: Study, probe: str, base: str, contexts: Contexts) -> Flame:
     (cpus, tasks), measured = list(study.measured(probe).items())[-1]
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in weighed else next(iter(weighed))
-    return Flame(probe, stacks.what(study, probe), cpus, tasks, tuple(weighed), base, _tree(weighed))
+    what = stacks.what(probe, chain(*measured.values()))
+    return Flame(probe, what, cpus, tasks, tuple(weighed), base, _tree(weighed))
 
 
 def _tree(weighed: Mapping[str, Sequence[Weights]]) -> Frame:

@@ -5,6 +5,7 @@ import io
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from bigiron.analysis import profiles
@@ -12,7 +13,7 @@ from bigiron.analysis.profiles import Figure, Weights
 from bigiron.errors import UserError
 from bigiron.report import listing, lkp, stacks
 from bigiron.report.variants import Variants
-from bigiron.study.store import Study
+from bigiron.study.store import CellRecord, Study
 
 By = Literal["function", "chain"]
 _SHOWN = {"function": 40, "chain": 15}  # in text and Markdown
@@ -47,12 +48,14 @@ def compare_study(
     if probe not in stacks.PROBES:
         raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
     base = study.base(base)
-    points = []
+    points: list[Point] = []
+    records: list[CellRecord] = []
     for (cpus, tasks), measured in study.measured(probe).items():
+        records += chain(*measured.values())
         weighed = stacks.by_repetition(study, probe, contexts, measured)
         first = base if base in weighed else next(iter(weighed))
         points.append(Point(cpus, tasks, list(weighed), first, figures_of(weighed, by, first)))
-    what = stacks.what(study, probe)
+    what = stacks.what(probe, records)
     return Comparison(study.name, study.spec.workload, probe, by, what, contexts, points)
 
 

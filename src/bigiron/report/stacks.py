@@ -1,6 +1,6 @@
 """What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -34,9 +34,9 @@ PROBES = {
 }
 
 
-def what(study: Study, probe: str) -> str:
-    """What a study's stacks weigh: `oncpu` counts cycles, or nanoseconds where a CPU does not count them."""
-    events = (record.facts.get(probe, {}).get("event", "") for record in study.records() if record.measured)
+def what(probe: str, records: Iterable[CellRecord]) -> str:
+    """What the cells' stacks weigh: `oncpu` counts cycles, or nanoseconds where a CPU does not count them."""
+    events = (record.facts.get(probe, {}).get("event", "") for record in records)
     units = dict.fromkeys(oncpu.UNITS.get(event, "") for event in events)
     return PROBES[probe].what.format(unit=" or ".join(filter(None, units)) or "cost")
 

@@ -5,6 +5,7 @@ One entry in `KINDS` a probe: how the table of one cell becomes rows of figures.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -274,7 +275,7 @@ def _of_stacks(
     figures = profiles.ranked(profiles.functions(weighed), base, weighed)
     unit = stacks.PROBES[probe].weights[0]
     rows = tuple(Row(figure.name, (figure,)) for figure in figures[:_MOST])
-    title = f"{probe.capitalize()}: {stacks.what(study, probe)} per operation"
+    title = f"{probe.capitalize()}: {stacks.what(probe, chain(*measured.values()))} per operation"
     return Table(
         probe, title, "function, with what it called", (unit,), cpus, tasks, tuple(measured), base, rows,
         hidden=len(figures) - len(rows), notes=_notes(study, probe),
