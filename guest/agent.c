@@ -60,7 +60,7 @@ static int run_in_child(const struct job *job)
 /* A real machine has CPUs taken from it if it may, and is left as it was. */
 static int spare_machine(const struct job *job)
 {
-	if (workload_has_rounds() && !job->allow_hotplug)
+	if (workload_is_bounded() && !job->allow_hotplug)
 		return report_error("workload", "it takes CPUs of this machine offline: say --allow-hotplug if it may");
 	return guard_begin(job);
 }

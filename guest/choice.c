@@ -76,7 +76,7 @@ static struct stack *stack_of(long task)
 	return &stacks[nr_stacks++];
 }
 
-static void took(struct candidate *function, double us)
+static void add_time(struct candidate *function, double us)
 {
 	if (function)
 		function->us += us;
@@ -98,9 +98,9 @@ static void called(struct stack *stack, const char *text, double us, int returne
 		stack->depth++;
 		return;
 	}
-	took(function, us);
+	add_time(function, us);
 	if (stack->depth)
-		took(stack->root, -us);
+		add_time(stack->root, -us);
 }
 
 static void returned(struct stack *stack, double us)
@@ -108,10 +108,10 @@ static void returned(struct stack *stack, double us)
 	if (!stack->depth)
 		return; /* it was called before the trace began */
 	if (--stack->depth) {
-		took(stack->callee, us);
-		took(stack->root, -us);
+		add_time(stack->callee, us);
+		add_time(stack->root, -us);
 	} else {
-		took(stack->root, us);
+		add_time(stack->root, us);
 	}
 }
 

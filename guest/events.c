@@ -22,8 +22,8 @@
 #define SWITCHED_ON "counting is switched on"
 
 /* KiB of each CPU. Tasks that go on for ever fill any: then the first switches are kept. */
-#define BUFFER_OF_ROUNDS "4096"
-#define BUFFER_OF_STRETCHES "1024"
+#define BOUNDED_BUFFER_KIB "4096"
+#define UNBOUNDED_BUFFER_KIB "1024"
 
 /* A switch from one task to another; or, with cpu -1, the moment at which counting was switched on. */
 struct event {
@@ -67,7 +67,7 @@ static int begin(void)
 	tracing_write("options/overwrite", "0");
 	tracing_write("options/markers", "1");
 	tracing_write("trace_clock", "mono");
-	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
+	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	tracing_write("trace", "");
 	if (tracing_write(SWITCH "trigger", "stacktrace") || tracing_write(SWITCH "enable", "1"))

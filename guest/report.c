@@ -203,13 +203,13 @@ void report_blocked(const struct blocked_row *row)
 	}
 }
 
-void report_counted(const struct blocked_facts *facts)
+void report_blocked_summary(const struct blocked_summary *summary)
 {
-	WITH_PAYLOAD("counted", out) {
-		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", facts->way);
-		json_string(out, facts->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+	WITH_PAYLOAD("blocked_summary", out) {
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", summary->way);
+		json_string(out, summary->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }
@@ -223,13 +223,13 @@ void report_share(const struct share *share)
 	}
 }
 
-void report_shared(const struct share_facts *facts)
+void report_efficiency_summary(const struct efficiency_summary *summary)
 {
-	WITH_PAYLOAD("shared", out) {
+	WITH_PAYLOAD("efficiency_summary", out) {
 		fprintf(out, "{\"why_not_bpf\":");
-		json_string(out, facts->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+		json_string(out, summary->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }
@@ -248,12 +248,12 @@ void report_oncpu(const struct oncpu_row *row)
 	}
 }
 
-void report_sampled(const struct oncpu_facts *facts)
+void report_oncpu_summary(const struct oncpu_summary *summary)
 {
-	WITH_PAYLOAD("sampled", out) {
-		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", facts->event,
-			facts->period, facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+	WITH_PAYLOAD("oncpu_summary", out) {
+		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", summary->event,
+			summary->period, summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }

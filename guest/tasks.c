@@ -49,7 +49,7 @@ void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(1); /* it died before the kernel was told */
+		_exit(1); /* it died before the kernel knew */
 }
 
 static void wait_for_release(void)
@@ -66,7 +66,7 @@ void begin_round(unsigned long long *iterations)
 	++*iterations;
 }
 
-int workload_has_rounds(void)
+int workload_is_bounded(void)
 {
 	return &testcase_operations != NULL;
 }
@@ -85,7 +85,7 @@ static void *task_main(void *arg)
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
-	if (!workload_has_rounds())
+	if (!workload_is_bounded())
 		wait_for_release();
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);

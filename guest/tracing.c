@@ -19,8 +19,8 @@
 #define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
 
 /* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
-#define BUFFER_OF_ROUNDS "4096"
-#define BUFFER_OF_STRETCHES "64"
+#define BOUNDED_BUFFER_KIB "4096"
+#define UNBOUNDED_BUFFER_KIB "64"
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];
@@ -134,7 +134,7 @@ int functions_begin(const struct job *job)
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
-	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
+	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	if (start_tracer())
 		return 1;

@@ -69,7 +69,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 
 
 def test_no_helper_outlives_its_task(harness: Path, tmp_path: Path) -> None:
-    """Nor one whose task is killed before it can ask to die with it: it would hold the output open for ever."""
+    """Nor one whose task is killed before it can ask to die with it: it would hold the output open."""
     program, source = tmp_path / "helpers", tmp_path / "helpers.c"
     source.write_text(HELPERS_ALL_THE_TIME)
     subprocess.run([*CC, "-static", source, harness, "-o", program], check=True)

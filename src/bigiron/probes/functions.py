@@ -37,15 +37,15 @@ def _job(ask: Ask) -> list[str]:
 
 
 def _collect(raw: Raw) -> Table:
-    said = [message.content for message in raw.messages if message.type == "functions"]
+    summaries = [message.content for message in raw.messages if message.type == "functions"]
     traces = [
         message.content["lines"]
         for message in raw.messages
         if message.type == "file" and str(message.content["path"]).endswith("/trace")
     ]
-    if not said or not traces:
+    if not summaries or not traces:
         raise MachineError("the agent reported no trace of functions")
-    facts = said[-1]
+    facts = summaries[-1]
     rows = [
         (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
         for call in calls(traces[-1])

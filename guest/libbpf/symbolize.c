@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
-#include "names.h"
+#include "symbolize.h"
 
 #include <fcntl.h>
 #include <gelf.h>
@@ -15,45 +15,45 @@
 #define MAX_OBJECTS 256
 
 /* An address of a call, and the symbol at or before it. */
-struct wanted {
+struct lookup {
 	uint64_t address;
 	uint64_t symbol;
 	char *name;
 };
 
-static struct wanted *wanted;
-static size_t nr_wanted, room;
+static struct lookup *lookups;
+static size_t nr_lookups, room;
 
-void names_want_kernel(const uint64_t *addresses, int number)
+void symbolize_add_kernel(const uint64_t *addresses, int number)
 {
 	for (int i = 0; i < number; i++) {
-		if (nr_wanted == room) {
+		if (nr_lookups == room) {
 			room = room ? 2 * room : 256;
-			wanted = realloc(wanted, room * sizeof(*wanted));
-			if (!wanted)
+			lookups = realloc(lookups, room * sizeof(*lookups));
+			if (!lookups)
 				abort();
 		}
 		/* A call may be its function's last instruction: then it returns into the next one. */
-		wanted[nr_wanted++] = (struct wanted){ .address = addresses[i] - 1 };
+		lookups[nr_lookups++] = (struct lookup){ .address = addresses[i] - 1 };
 	}
 }
 
 static int compare(const void *one, const void *other)
 {
-	const struct wanted *a = one, *b = other;
+	const struct lookup *a = one, *b = other;
 
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-/* The first wanted address at or after a symbol; those that follow it take its name too if no later symbol has one. */
+/* The first address at or after a symbol; those that follow it take its name too if no later symbol has one. */
 static size_t first_at_or_after(uint64_t symbol)
 {
-	size_t low = 0, high = nr_wanted;
+	size_t low = 0, high = nr_lookups;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (wanted[middle].address < symbol)
+		if (lookups[middle].address < symbol)
 			low = middle + 1;
 		else
 			high = middle;
@@ -61,18 +61,18 @@ static size_t first_at_or_after(uint64_t symbol)
 	return low;
 }
 
-static void offer(uint64_t symbol, const char *name)
+static void consider(uint64_t symbol, const char *name)
 {
 	size_t first = first_at_or_after(symbol);
 
-	if (first == nr_wanted || wanted[first].symbol >= symbol)
+	if (first == nr_lookups || lookups[first].symbol >= symbol)
 		return;
-	free(wanted[first].name);
-	wanted[first].symbol = symbol;
-	wanted[first].name = strdup(name);
+	free(lookups[first].name);
+	lookups[first].symbol = symbol;
+	lookups[first].name = strdup(name);
 }
 
-int names_find_kernel(void)
+int symbolize_resolve_kernel(void)
 {
 	FILE *symbols = fopen("/proc/kallsyms", "re");
 	char line[512], name[256], kind;
@@ -80,24 +80,24 @@ int names_find_kernel(void)
 
 	if (!symbols)
 		return -1;
-	qsort(wanted, nr_wanted, sizeof(*wanted), compare);
+	qsort(lookups, nr_lookups, sizeof(*lookups), compare);
 	while (fgets(line, sizeof(line), symbols))
 		if (sscanf(line, "%llx %c %255s", &symbol, &kind, name) == 3 && strchr("tTwW", kind))
-			offer(symbol, name);
+			consider(symbol, name);
 	fclose(symbols);
-	for (size_t i = 1; i < nr_wanted; i++)
-		if (!wanted[i].name || wanted[i].symbol < wanted[i - 1].symbol) {
-			free(wanted[i].name);
-			wanted[i].symbol = wanted[i - 1].symbol;
-			wanted[i].name = wanted[i - 1].name ? strdup(wanted[i - 1].name) : NULL;
+	for (size_t i = 1; i < nr_lookups; i++)
+		if (!lookups[i].name || lookups[i].symbol < lookups[i - 1].symbol) {
+			free(lookups[i].name);
+			lookups[i].symbol = lookups[i - 1].symbol;
+			lookups[i].name = lookups[i - 1].name ? strdup(lookups[i - 1].name) : NULL;
 		}
 	return 0;
 }
 
 static const char *kernel_name(uint64_t address)
 {
-	const struct wanted key = { .address = address - 1 };
-	const struct wanted *found = bsearch(&key, wanted, nr_wanted, sizeof(*wanted), compare);
+	const struct lookup key = { .address = address - 1 };
+	const struct lookup *found = bsearch(&key, lookups, nr_lookups, sizeof(*lookups), compare);
 
 	return found && found->name ? found->name : "[unknown]";
 }
@@ -115,7 +115,7 @@ static char *join(const char *const *names, int number)
 	return path;
 }
 
-char *names_kernel_path(const uint64_t *addresses, int number)
+char *symbolize_kernel_path(const uint64_t *addresses, int number)
 {
 	const char *names[MOST_FRAMES];
 
@@ -148,7 +148,7 @@ static uint32_t process;
 static struct {
 	uint64_t address;
 	const char *name;
-} known[1024];
+} cached[1024];
 
 /* What is linked statically is in the full table; of a stripped library the dynamic one is left. */
 static void find_symbols(struct object *object)
@@ -208,7 +208,7 @@ static void open_process(uint32_t tgid)
 		return;
 	process = tgid;
 	nr_parts = 0;
-	memset(known, 0, sizeof(known));
+	memset(cached, 0, sizeof(cached));
 	snprintf(path, sizeof(path), "/proc/%u/maps", tgid);
 	maps = fopen(path, "re");
 	while (maps && nr_parts < MAX_OBJECTS && fgets(line, sizeof(line), maps)) {
@@ -252,7 +252,7 @@ static const char *symbol_at(const struct object *object, uint64_t address)
 	return NULL;
 }
 
-static const char *look_for(uint64_t address)
+static const char *lookup_user(uint64_t address)
 {
 	const char *name = NULL;
 	uint64_t found;
@@ -265,16 +265,16 @@ static const char *look_for(uint64_t address)
 
 static const char *user_name(uint64_t address)
 {
-	size_t place = address % (sizeof(known) / sizeof(*known));
+	size_t place = address % (sizeof(cached) / sizeof(*cached));
 
-	if (!known[place].name || known[place].address != address) {
-		known[place].address = address;
-		known[place].name = look_for(address);
+	if (!cached[place].name || cached[place].address != address) {
+		cached[place].address = address;
+		cached[place].name = lookup_user(address);
 	}
-	return known[place].name;
+	return cached[place].name;
 }
 
-char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number)
+char *symbolize_user_path(uint32_t tgid, const uint64_t *addresses, int number)
 {
 	const char *names[MOST_FRAMES];
 
