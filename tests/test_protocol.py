@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import compiled, workloads
+from bigiron.errors import MachineError
 from bigiron.machines.initramfs import Entry, archive, initramfs
 from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.outcome import Outcome
 
 
 def frame(type: str, content: object) -> bytes:
@@ -138,6 +140,48 @@ def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> No
     said = run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
     (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
     assert error.content["text"].startswith(complaint)
+
+
+def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
+    """Longer than any one message may be, and a line that is longer than that too."""
+    whole, too_long = tmp_path / "whole", tmp_path / "too_long"
+    lines = [f"line {number} of \x01many" for number in range(600_000)]
+    whole.write_text("\n".join(lines))
+    too_long.write_text("short\n" + "x" * (16 << 20) + "\nthe last\n")
+    (tmp_path / "job").write_text(f"read {whole}\nread {too_long}\n")
+    messages, damaged = decoded(
+        run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout
+    )
+    outcome = Outcome(damaged=damaged)
+    for message in messages:
+        outcome.hear(message, 1.0)
+    files = {
+        message.content["path"]: message.content for message in outcome.messages if message.type == "file"
+    }
+    assert files[str(whole)] == {"path": str(whole), "lines": lines, "more": False}
+    assert files[str(too_long)]["lines"] == ["the last"]
+    assert outcome.ended
+    assert outcome.lost == {"messages of the agent, which were longer than 16 MiB": 1}
+
+
+def test_without_memory_it_ends_and_says_what_it_left_out(tmp_path: Path) -> None:
+    program, guest = tmp_path / "no_memory", Path(__file__).parent.parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "no_memory.c", guest / "report.c"]
+    subprocess.run(["gcc", "-iquote", guest, *sources, "-o", program], check=True)
+    said = subprocess.run(
+        [program], stdin=subprocess.DEVNULL, capture_output=True, timeout=SAFETY_NET_S, check=True
+    )
+    messages, damaged = decoded(said.stdout)
+    assert [message.type for message in messages] == ["lost", "lost", "lost", "end"]
+    assert messages[-1].content == {"failed": True}
+    outcome = Outcome(messages, damaged=damaged)
+    assert outcome.lost == {"messages of the agent, for which it had no memory": 3}
+
+
+def test_what_was_damaged_on_the_way_is_told() -> None:
+    assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
+    with pytest.raises(MachineError, match="does not say what was lost"):
+        _ = Outcome([Message("lost", {"what": "samples"})]).lost
 
 
 # The initramfs

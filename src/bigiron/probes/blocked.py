@@ -52,7 +52,8 @@ def _collect(raw: Raw) -> Table:
         if message.type == "blocked"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    return Table(frame.sort("total_ns", descending=True), summaries[-1])
+    lost = {"times off the CPU, for which there was no room": summaries[-1]["lost"]}
+    return Table(frame.sort("total_ns", descending=True), summaries[-1], lost)
 
 
 def _context(path: str, state: str) -> str:

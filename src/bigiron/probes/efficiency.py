@@ -51,7 +51,8 @@ def _collect(raw: Raw) -> Table:
         *(_by_ticks(*files["/proc/stat"]) if files["/proc/stat"] else []),
         *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1])
+    lost = {"stretches of the CPUs' time, for which there was no room": summaries[-1]["lost"]}
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
 
 
 _Row: TypeAlias = tuple[int, str, str, str, int, int | None]

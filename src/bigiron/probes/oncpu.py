@@ -62,7 +62,8 @@ def _collect(raw: Raw) -> Table:
         if message.type == "oncpu"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1])
+    lost = {"samples or their stacks, for which there was no room": summaries[-1]["lost"]}
+    return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
 def _context(kind: str, path: str) -> str:

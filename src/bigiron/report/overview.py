@@ -7,7 +7,7 @@ import msgspec
 
 from bigiron.report.listing import Listing, as_json
 from bigiron.study.spec import Spec
-from bigiron.study.store import Study
+from bigiron.study.store import Study, losses
 from bigiron.visible import visible
 
 _COLUMNS = {
@@ -29,7 +29,8 @@ def text(study: Study) -> str:
         f"study       {study.folder}",
         *(_simulated(spec) if spec.machine == "simulated" else _asked(spec)),
     ]
-    return "\n".join(lines) + "\n\n" + _cells(study).text()
+    lost = "\n".join(losses(study.records()))
+    return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
 
 
 def _asked(spec: Spec) -> list[str]:

@@ -171,6 +171,7 @@ def _measure(
         try:
             outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
+            record.lost = outcome.lost
             raw = probes.Raw(
                 outcome.messages,
                 Path(results),
