@@ -65,7 +65,8 @@ MARK = "     init-1   [000] ..... 0.000001: tracing_mark_write: counting is swit
     ("trace", "absences"),
     [
         ([], []),
-        # The largest number is that of the second task of the first event.
+        # The largest number is only ever next, where prev is the largest so far.
+        ([switch(1, "a-60", "S", "b-75000"), switch(9, "c-5", "S", "a-60")], ["60,a,S,8,"]),
         ([switch(1, "a-60", "S", "b-75000"), switch(9, "b-75000", "S", "a-60")], ["60,a,S,8,"]),
         ([switch(1, "a-4194303", "D", "b-5"), switch(2, "b-5", "D", "a-4194303")], ["4194303,a,D,1,"]),
         # Not a number that a task can have.
