@@ -36,6 +36,8 @@ void report_efficiency_summary(const struct efficiency_summary *summary);
 
 /* Where linked with libbpf. Both return 0, or 1 after reporting the error; begin() -1 where this kernel cannot. */
 int shares_begin(const struct job *job, char why_not[256]) __attribute__((weak));
+/* What counts is the time between the two, by clock_ns(); `until` is 0 as long as it goes on. */
+void shares_count(uint64_t since, uint64_t until) __attribute__((weak));
 /* Adds what found no room to `lost`. */
 int shares_end(uint64_t *lost) __attribute__((weak));
 

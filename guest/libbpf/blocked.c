@@ -18,6 +18,7 @@
 static struct bpf_object *object;
 static struct bpf_program *program;
 static struct bpf_link *attached;
+static struct blocked_count *counting;
 
 static int fd_of(const char *map)
 {
@@ -66,7 +67,7 @@ static int open_object(const char *path)
 	return bpf_program__set_autoload(bpf_object__find_program_by_name(object, typed ? "untyped" : "typed"), 0);
 }
 
-static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
+static int prepare(const struct job *job, struct blocked_count **shared, char why_not[256])
 {
 	bpf_capture_errors();
 	if (open_object(job->blocked) || set_filter(job) || make_room(job))
@@ -75,9 +76,10 @@ static int prepare(const struct job *job, struct blocked_count **counting, char 
 		snprintf(why_not, 256, "%s", bpf_error());
 		return -1;
 	}
-	*counting = mmap(NULL, sizeof(**counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
-	if (*counting == MAP_FAILED)
+	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
+	if (counting == MAP_FAILED)
 		return report_error("machine", "cannot share memory with the BPF program: %m");
+	*shared = counting;
 	return 0;
 }
 
@@ -143,6 +145,7 @@ static int end(void)
 	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
 	for_each_row(report);
+	report_lost(LOST_USER_STACKS, counting->lost_user_stacks);
 	return 0;
 }
 

@@ -36,8 +36,12 @@ static int attach(const char *program, const char *category, const char *event)
 	char path[256];
 
 	snprintf(path, sizeof(path), TRACING_FOLDER "events/%s/%s", category, event);
-	if (access(path, F_OK) || nr_links == MAX_LINKS)
+	if (access(path, F_OK))
 		return 0;
+	if (nr_links == MAX_LINKS) {
+		report_lost("tracepoints of interrupts, for which there was no room", 1);
+		return 0;
+	}
 	links[nr_links] =
 		bpf_program__attach_tracepoint(bpf_object__find_program_by_name(object, program), category, event);
 	return links[nr_links++] ? 0 : -1;
@@ -109,8 +113,13 @@ int shares_begin(const struct job *job, char why_not[256])
 		snprintf(why_not, 256, "the kernel has no tracepoints in %sevents", TRACING_FOLDER);
 		return -1;
 	}
-	counting->since = clock_ns();
 	return 0;
+}
+
+void shares_count(uint64_t since, uint64_t until)
+{
+	counting->until = until;
+	counting->since = since;
 }
 
 static void report(const struct share_key *key, const struct share_value *value)

@@ -197,6 +197,7 @@ int oncpu(const struct job *job)
 	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
 	for_each_sample(report);
+	report_lost(LOST_USER_STACKS, sampling->lost_user_stacks);
 	report_oncpu_summary(&summary);
 	return report_dead_task(job);
 }

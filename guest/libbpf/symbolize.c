@@ -12,8 +12,6 @@
 
 #include "../../bpf/stacks_maps.h"
 
-#define MAX_OBJECTS 256
-
 /* An address of a call, and the symbol at or before it. */
 struct lookup {
 	uint64_t address;
@@ -22,17 +20,23 @@ struct lookup {
 };
 
 static struct lookup *lookups;
-static size_t nr_lookups, room;
+static size_t nr_lookups;
+
+/* An array with room for one element more than the `number` that it has, all of them added by this. */
+static void *with_room(void *array, size_t number, size_t size)
+{
+	if (number & (number - 1)) /* it was doubled when it had a power of two */
+		return array;
+	array = realloc(array, (number ? 2 * number : 1) * size);
+	if (!array)
+		abort();
+	return array;
+}
 
 void symbolize_add_kernel(const uint64_t *addresses, int number)
 {
 	for (int i = 0; i < number; i++) {
-		if (nr_lookups == room) {
-			room = room ? 2 * room : 256;
-			lookups = realloc(lookups, room * sizeof(*lookups));
-			if (!lookups)
-				abort();
-		}
+		lookups = with_room(lookups, nr_lookups, sizeof(*lookups));
 		/* A call may be its function's last instruction: then it returns into the next one. */
 		lookups[nr_lookups++] = (struct lookup){ .address = addresses[i] - 1 };
 	}
@@ -133,15 +137,15 @@ struct object {
 	GElf_Shdr header;
 };
 
-static struct object *objects[MAX_OBJECTS];
-static int nr_objects;
+static struct object **objects;
+static size_t nr_objects;
 
 /* The executable parts of a process's memory that come from files. All tasks of a workload have the same. */
 static struct part {
 	uint64_t start, end, offset;
 	struct object *object;
-} parts[MAX_OBJECTS];
-static int nr_parts;
+} *parts;
+static size_t nr_parts;
 static uint32_t process;
 
 /* Names that were looked for in it lately: most stacks go through the same few functions. */
@@ -177,11 +181,11 @@ static struct object *open_object(const char *link)
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &file) || nr_objects == MAX_OBJECTS) {
+	if (fstat(fd, &file)) {
 		close(fd);
 		return NULL;
 	}
-	for (int i = 0; i < nr_objects; i++) {
+	for (size_t i = 0; i < nr_objects; i++) {
 		if (objects[i]->device == file.st_dev && objects[i]->inode == file.st_ino) {
 			close(fd);
 			return objects[i];
@@ -194,6 +198,7 @@ static struct object *open_object(const char *link)
 	*object = (struct object){ .device = file.st_dev, .inode = file.st_ino };
 	object->elf = elf_begin(fd, ELF_C_READ, NULL);
 	find_symbols(object);
+	objects = with_room(objects, nr_objects, sizeof(*objects));
 	return objects[nr_objects++] = object;
 }
 
@@ -211,11 +216,12 @@ static void open_process(uint32_t tgid)
 	memset(cached, 0, sizeof(cached));
 	snprintf(path, sizeof(path), "/proc/%u/maps", tgid);
 	maps = fopen(path, "re");
-	while (maps && nr_parts < MAX_OBJECTS && fgets(line, sizeof(line), maps)) {
+	while (maps && fgets(line, sizeof(line), maps)) {
 		if (sscanf(line, "%llx-%llx %4s %llx %*s %lu", &start, &end, access, &offset, &inode) != 5 ||
 		    access[2] != 'x' || !inode)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", tgid, start, end);
+		parts = with_room(parts, nr_parts, sizeof(*parts));
 		parts[nr_parts++] = (struct part){ start, end, offset, open_object(path) };
 	}
 	if (maps)
@@ -257,7 +263,7 @@ static const char *lookup_user(uint64_t address)
 	const char *name = NULL;
 	uint64_t found;
 
-	for (int i = 0; i < nr_parts && !name; i++)
+	for (size_t i = 0; i < nr_parts && !name; i++)
 		if (address - parts[i].start < parts[i].end - parts[i].start && !in_object(&parts[i], address, &found))
 			name = symbol_at(parts[i].object, found);
 	return name ? name : "[unknown]";
