@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAFETY_NET_S
+from conftest import SAFETY_NET_S, WORKLOADS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,6 +182,34 @@ def test_what_was_damaged_on_the_way_is_told() -> None:
     assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
     with pytest.raises(MachineError, match="does not say what was lost"):
         _ = Outcome([Message("lost", {"what": "samples"})]).lost
+
+
+# Tasks
+
+
+def test_threads_have_ended_when_the_workload_cleans_up(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mode thread\ntasks 2\nwarmup 10\npatience_s 60\n")
+    agent = compiled.agent(workloads.from_file(WORKLOADS / "companions.c"), "gcc")
+    messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
+    ends = [message.content for message in messages if message.type in ("error", "end")]
+    assert ends == [{"failed": False}]
+
+
+def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mode process\ntasks 1\nwarmup 10\npatience_s 60\n")
+    agent = compiled.agent(workloads.from_file(WORKLOADS / "no_companion.c"), "gcc")
+    messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
+    errors = [message.content for message in messages if message.type == "error"]
+    assert errors[0]["kind"] == "machine"
+    assert errors[0]["text"] == "cannot start a task's companion: Resource temporarily unavailable"
+
+
+def test_nobody_is_moved_before_all_tasks_are_there(tmp_path: Path) -> None:
+    program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "late_tasks.c", guest / "tasks.c", guest / "report.c"]
+    subprocess.run(["gcc", "-pthread", "-iquote", guest, *sources, "-o", program], check=True)
+    done = subprocess.run([program], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
 
 
 # The initramfs
