@@ -1,9 +1,14 @@
 """The agent's parsers alone, with the compiler's sanitizers: known answers, and what a fuzzer found."""
 
+import doctest
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import bigiron
+
+from bigiron.machines import limits
 
 AGENT = Path(__file__).with_name("agent")
 GUEST = Path(__file__).parent.parent / "guest"
@@ -173,6 +178,44 @@ PLAIN = "tasks 2, threads 0, record 0, operations 0, patience 60 s"
 def test_jobs(job: bytes, answer: list[str], programs: dict[str, Path], tmp_path: Path) -> None:
     found = rows(programs["job"], job, tmp_path)
     assert [line for line in found if line != "program "] == [line for line in answer if line != "program "]
+
+
+def test_the_controller_has_the_same_limits() -> None:
+    found = dict(re.findall(r"^#define (MAX_\w+) (\d+)", (GUEST / "job.h").read_text(), re.MULTILINE))
+    assert {name: int(most) for name, most in found.items() if name != "MAX_READS"} == {
+        name: most for name, most in vars(limits).items() if name.startswith("MAX_")
+    }
+    assert doctest.testmod(limits).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--set", "/sys/x=" + 2000 * "é"],
+         "variant debian/6.1: settings: one is 4007 bytes long, and 4000 is the most"),
+        ([f"--set=/sys/{number}=1" for number in range(65)],
+         "variant debian/6.1: settings: these are 65, and 64 is the most"),
+        (["--set", "/sys/x=a\nb"], "variant debian/6.1: settings: '/sys/x=a\\nb' is no single line"),
+        (["--probe", "functions", "--functions", ",".join(f"f{number}" for number in range(257))],
+         "functions: these are 257, and 256 is the most"),
+    ],
+)  # fmt: skip
+def test_what_the_agent_would_refuse_is_refused_before(
+    options: list[str], complaint: str, tmp_path: Path
+) -> None:
+    answer = bigiron("run", "open1", "--kernel", "debian/6.1", *options, "-o", tmp_path / "s")
+    assert (answer.status, answer.complaint) == (2, complaint)
+
+
+def test_a_command_s_words_are_counted_in_bytes(tmp_path: Path) -> None:
+    def complaint(command: str) -> str:
+        options = ("--machine", "host", "--metric", "(.)", "-o", tmp_path / "s")
+        return bigiron("run", "--command", command, *options).complaint
+
+    assert (
+        complaint("echo " + 2001 * "é") == "the command's words: one is 4002 bytes long, and 4000 is the most"
+    )
+    assert complaint("echo " + 256 * " x") == "the command's words: these are 257, and 256 is the most"
 
 
 @pytest.mark.parametrize(("key", "most"), [("set", 64), ("word", 256), ("function", 256), ("read", 16)])
