@@ -45,10 +45,17 @@ class Outcome:
         if message.type != "file":
             return False
         last = next((other for other in reversed(self.messages) if other.type == "file"), None)
-        if not last or not last.content.get("more") or last.content["path"] != message.content["path"]:
+        if (
+            not last
+            or not last.content.get("more")
+            or last.content.get("path") != message.content.get("path")
+        ):
             return False
-        last.content["lines"] += message.content["lines"]
-        last.content["more"] = message.content["more"]
+        lines, rest = last.content.get("lines"), message.content.get("lines")
+        if not isinstance(lines, list) or not isinstance(rest, list):
+            return False
+        lines += rest
+        last.content["more"] = message.content.get("more")
         return True
 
     @property

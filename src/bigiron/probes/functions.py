@@ -59,7 +59,7 @@ def _collect(raw: Raw) -> Table:
             # Each call is two events; what the tracer takes for both was measured in the same boot.
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
-        {"events of the kernel's tracer, for which it had no room": facts["lost_events"]},
+        {"events of the kernel's tracer, which keeps the first of each CPU": facts["lost_events"]},
     )
 
 
