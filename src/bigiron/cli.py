@@ -13,16 +13,15 @@ import typer
 from typer.exceptions import TyperException
 
 import bigiron
-from bigiron import cases, kernels, metrics, workloads
+from bigiron import cases, kernels, readers, workloads
 from bigiron.analysis import conflicts
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.errors import MachineError, UserError
-from bigiron.machines import files, measured
 from bigiron.machines import topology as topologies
 from bigiron.report import case as case_report
 from bigiron.report import (
-    compared,
     comparison,
+    dispatch,
     folded,
     gate,
     listing,
@@ -38,7 +37,8 @@ from bigiron.report import growth as growth_report
 from bigiron.report import knee as knee_report
 from bigiron.report.listing import Listing
 from bigiron.report.progress import ProgressBar
-from bigiron.study import deciding, imported, simulated, store
+from bigiron.simulator import machine_files, machine_measure
+from bigiron.study import imported, sequential, simulated, store
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
@@ -297,7 +297,10 @@ def machine_list(
 ) -> None:
     """List the machines that the simulator knows."""
     columns = {"machine": "machine", "cpus": "CPUs", "nodes": "nodes", "description": "what it is"}
-    rows = [(machine.name, machine.cpus, machine.nodes, machine.description) for machine in files.builtin()]
+    rows = [
+        (machine.name, machine.cpus, machine.nodes, machine.description)
+        for machine in machine_files.builtin()
+    ]
     _print(Listing(columns, rows), format)
 
 
@@ -307,8 +310,8 @@ def machine_show(name: Annotated[str, typer.Argument(help="a machine, or a file"
 
     Example: `bigiron machine show altix-512`
     """
-    files.load(name)
-    print(files.text(name), end="")
+    machine_files.load(name)
+    print(machine_files.text(name), end="")
 
 
 @machine_app.command("measure")
@@ -321,9 +324,11 @@ def machine_measure(
 
     Example: `bigiron machine measure -o here.toml`
     """
-    toml = measured.measure(measured.Host.here(), output.stem, lambda step: print(step, file=sys.stderr))
+    toml = machine_measure.measure(
+        machine_measure.Host.here(), output.stem, lambda step: print(step, file=sys.stderr)
+    )
     output.write_text(toml, encoding="utf-8")
-    machine = files.load(str(output))
+    machine = machine_files.load(str(output))
     nodes = "1 node" if machine.nodes == 1 else f"{machine.nodes} nodes"
     print(f"{output}: {machine.cpus} CPUs on {nodes}; see `bigiron machine show {output}`")
 
@@ -484,7 +489,7 @@ def run(
 @app.command("import")
 def import_(
     format: Annotated[
-        str, typer.Argument(help=", ".join(f"{one.name} ({one.description})" for one in metrics.formats()))
+        str, typer.Argument(help=", ".join(f"{one.name} ({one.description})" for one in readers.formats()))
     ],
     path: Annotated[Path, typer.Argument(help="the file or folder with the figures")],
     output: Annotated[Path, typer.Option("-o", "--output", help="the study's folder; made, or added to")],
@@ -506,7 +511,7 @@ def import_(
 
     Example: `bigiron import will-it-scale old/open1.csv --variant old -o s`
     """
-    source = imported.read(metrics.find(format), path)
+    source = imported.read(readers.find(format), path)
     study, added = imported.add(source, output, variant=variant, workload=workload, cpus=cpus, tasks=tasks)
     cells = "1 cell" if len(added) == 1 else f"{len(added)} cells"
     print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {study.folder}`")
@@ -602,7 +607,7 @@ def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, liv
         spec, workload = specs.resolve(spec)
         programs = runner.prepare(spec, workload)
     if max_time_s:
-        deciding.refuse_undecidable(spec)
+        sequential.refuse_undecidable(spec)
     study = store.create(output, spec, workload)
     missing = runner.missing(study)
     if not missing and not max_time_s:
@@ -612,7 +617,7 @@ def _run(spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, liv
     try:
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
             if max_time_s and programs:
-                records, undecided = deciding.run(study, programs, jobs, progress, until)
+                records, undecided = sequential.run(study, programs, jobs, progress, until)
             else:
                 records = runner.run(study, programs, jobs, progress)
     except KeyboardInterrupt:
@@ -674,10 +679,10 @@ def compare(
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     opened = store.open_study(study)
-    how = compared.How(
+    how = dispatch.CompareOptions(
         format.value, base, _contexts(context), paths, by.value if by else None, tolerance, metric
     )
-    print(compared.compare(opened, (probe or _recorded(opened.spec)).value, how), end="")
+    print(dispatch.compare(opened, (probe or _recorded(opened.spec)).value, how), end="")
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
 
 _DIRECTIONS = ("read", "write", "trim")
 

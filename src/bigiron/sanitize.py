@@ -10,7 +10,7 @@ _STEERING = re.compile(r"[^\S\n\t ]|[^\s -~]")  # all that might not be printabl
 _STEERING_IN_TABLES = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
-def visible(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""A text with all that is not printable written out, but for line ends and tabs.
 
     >>> visible("a\x1b[31mb\u202ec, größer\n")
@@ -28,10 +28,10 @@ def everywhere(document: Any, but: Collection[str] = ()) -> Any:
     """A document as JSON and TOML have it, every text in it made visible but the values of some names."""
     match document:
         case str():
-            return visible(document)
+            return sanitize(document)
         case dict():
             return {
-                visible(name): value if name in but else everywhere(value, but)
+                sanitize(name): value if name in but else everywhere(value, but)
                 for name, value in document.items()
             }
         case list():

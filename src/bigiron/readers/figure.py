@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from bigiron.errors import UserError
-from bigiron.metrics.folder import Folder
+from bigiron.readers.folder import Folder
 
 Better = Literal["more", "less"]
 

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Reading, count, label, lines, number
+from bigiron.readers.figure import Figure, Format, Reading, count, label, lines, number
 
 _INSTANCES = re.compile(r".*dispatching hogs: (.*)")
 # Name, bogo ops, real, user and system time, bogo ops/s of the real and of the CPU time.

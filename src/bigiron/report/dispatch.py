@@ -20,7 +20,7 @@ from bigiron.study.store import Study
 
 
 @dataclass(frozen=True)
-class How:
+class CompareOptions:
     """How to compare, and how to print it."""
 
     format: str  # text, markdown, csv or json
@@ -37,7 +37,7 @@ class How:
         return self.format == "text"
 
 
-def compare(study: Study, probe: str, how: How) -> str:
+def compare(study: Study, probe: str, how: CompareOptions) -> str:
     """The variants of a study side by side, from what a probe recorded."""
     if how.by:
         return _profile(study, probe, how, how.by)
@@ -46,51 +46,51 @@ def compare(study: Study, probe: str, how: How) -> str:
     return _COMPARED[probe](study, how)
 
 
-def _profile(study: Study, probe: str, how: How, by: profile.By) -> str:
+def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> str:
     return profile.FORMATS[how.format](profile.compare_study(study, probe, by, how.base, how.contexts))
 
 
-def _conflicts(study: Study, how: How) -> str:
+def _conflicts(study: Study, how: CompareOptions) -> str:
     found = comparison.compare_study(study, how.base, how.contexts, how.paths)
     return comparison.FORMATS[how.format](found)
 
 
-def _locks(study: Study, how: How) -> str:
+def _locks(study: Study, how: CompareOptions) -> str:
     return locks.FORMATS[how.format](locks.compare_study(study, how.base, how.contexts))
 
 
-def _work(study: Study, how: How) -> str:
+def _work(study: Study, how: CompareOptions) -> str:
     return work.FORMATS[how.format](work.compare_study(study, how.base, how.contexts))
 
 
-def _functions(study: Study, how: How) -> str:
+def _functions(study: Study, how: CompareOptions) -> str:
     found = functions.compare_study(study)
     return functions.text(found, True) if how.is_text and how.paths else functions.FORMATS[how.format](found)
 
 
-def _blocked(study: Study, how: How) -> str:
+def _blocked(study: Study, how: CompareOptions) -> str:
     found = blocked.compare_study(study, how.contexts)
     return blocked.text(found, how.paths) if how.is_text else blocked.FORMATS[how.format](found)
 
 
-def _oncpu(study: Study, how: How) -> str:
+def _oncpu(study: Study, how: CompareOptions) -> str:
     return _profile(study, "oncpu", how, "function")
 
 
-def _operations(study: Study, how: How) -> str:
+def _operations(study: Study, how: CompareOptions) -> str:
     return operations.FORMATS[how.format](operations.compare_study(study, how.base))
 
 
-def _efficiency(study: Study, how: How) -> str:
+def _efficiency(study: Study, how: CompareOptions) -> str:
     return efficiency.FORMATS[how.format](efficiency.compare_study(study))
 
 
-def _throughput(study: Study, how: How) -> str:
+def _throughput(study: Study, how: CompareOptions) -> str:
     found = verdict.compare_study(study, how.base, how.tolerance, how.metric)
     return verdict.FORMATS[how.format](found)
 
 
-_Compared: TypeAlias = Callable[[Study, How], str]
+_Compared: TypeAlias = Callable[[Study, CompareOptions], str]
 _COMPARED: dict[str, _Compared] = {
     "conflicts": _conflicts,
     "locks": _locks,

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Reading, count, lines, number
+from bigiron.readers.figure import Figure, Format, Reading, count, lines, number
 
 _TASKS = re.compile(r"Running in .* mode with \d+ groups? using .*\(== (\d+) tasks\)")
 _TIME = re.compile(r"Time: *(\S+)")

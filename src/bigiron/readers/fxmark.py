@@ -3,7 +3,7 @@
 import re
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Figure, Format, Reading, count, label, lines, number
+from bigiron.readers.figure import Figure, Format, Reading, count, label, lines, number
 
 _SETTING = re.compile(r"### +(\w+) *= *(.*)")
 

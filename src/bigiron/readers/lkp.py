@@ -5,8 +5,8 @@ import re
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, label, number
-from bigiron.metrics.folder import Folder
+from bigiron.readers.figure import Better, Figure, Format, Reading, count, label, number
+from bigiron.readers.folder import Folder
 
 _SETTING = re.compile(r"^\s*(\w+): *(\S.*?) *$", re.MULTILINE)
 _TASKS = ("nr_task", "nr_threads")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from bigiron.kernels.mm.structs import Structs, UnreadableError
+from bigiron.introspect.mm.structs import Structs, UnreadableError
 
 _LARGEST_OBJECT = 1 << 22
 

@@ -7,7 +7,7 @@ import polars as pl
 
 
 @dataclass(frozen=True)
-class Predicted:
+class SeedRange:
     """A figure that was simulated with several seeds.
 
     >>> str(Predicted((12.1, 12.5)))
@@ -35,12 +35,12 @@ class Predicted:
         return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
 
 
-def predicted(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> Predicted:
+def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> SeedRange:
     """A figure of one variant, of the rows of a study's table `simulation`."""
     chosen = rows.filter(figure=figure, variant=variant)
     if tasks is not None:
         chosen = chosen.filter(tasks=tasks)
-    return Predicted(tuple(chosen.sort("repetition")["value"]))
+    return SeedRange(tuple(chosen.sort("repetition")["value"]))
 
 
 def number(value: float) -> str:

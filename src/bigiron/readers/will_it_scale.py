@@ -1,7 +1,7 @@
 """will-it-scale's CSV, as its runtest.py prints it."""
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Figure, Format, Reading, count, lines, number
+from bigiron.readers.figure import Figure, Format, Reading, count, lines, number
 
 _MODES = ("processes", "threads")
 _COLUMNS = ["tasks", "processes", "processes_idle", "threads", "threads_idle", "linear"]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 
-from bigiron.kernels import known
-from bigiron.kernels.mm.percpu import PerCpu
-from bigiron.kernels.mm.slab import Object
-from bigiron.kernels.mm.structs import PAGE, WORD, Structs
+from bigiron.introspect import kernel_knowledge
+from bigiron.introspect.mm.percpu import PerCpu
+from bigiron.introspect.mm.slab import Object
+from bigiron.introspect.mm.structs import PAGE, WORD, Structs
 
 _MOST_OBJECTS = 6_000
 _MOST_POINTERS = 1_000_000  # in all of them together
@@ -32,7 +32,7 @@ class Struct:
     label: str  # "struct mm_struct", "vm_committed_as"
 
 
-class Pointed:
+class PointerWalk:
     """What typed pointers lead to.
 
     `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0;
@@ -108,7 +108,7 @@ class Pointed:
         size = btf.size(type)
         if not btf.is_struct(type) or not btf.name(type) or not size:
             return False
-        if btf.name(type) in known.CUT_SHORT:
+        if btf.name(type) in kernel_knowledge.CUT_SHORT:
             return size >= found.cache.object_size
         if not found.cache.is_kmalloc:
             return size == found.cache.object_size

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from bigiron.errors import UserError
-from bigiron.metrics import (
+from bigiron.readers import (
     fio,
     fxmark,
     hackbench,
@@ -15,7 +15,7 @@ from bigiron.metrics import (
     sysbench,
     will_it_scale,
 )
-from bigiron.metrics.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
+from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
 
 __all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bigiron.cache import cache_folder
+from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.workloads import Workload
 

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from bigiron.kernels.mm.structs import WORD, Structs, UnreadableError
+from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
 
 _MOST_LISTS = 256
 _ALL = (1 << 64) - 1

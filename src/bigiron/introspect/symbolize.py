@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
-from bigiron.kernels import known
-from bigiron.kernels.allocated import Allocated, Allocation
-from bigiron.kernels.btf import Btf, BtfError
-from bigiron.kernels.mm.pages import Page, Pages, Use
-from bigiron.kernels.mm.percpu import PerCpu
-from bigiron.kernels.mm.slab import Object, Slabs
-from bigiron.kernels.mm.structs import WORD, Memory, Structs, UnreadableError
-from bigiron.kernels.mm.vmalloc import Areas
-from bigiron.kernels.pointed import Pointed, Struct
-from bigiron.kernels.symbols import SymbolTable
+from bigiron.introspect import kernel_knowledge
+from bigiron.introspect.allocation_log import Allocation, AllocationLog
+from bigiron.introspect.btf import Btf, BtfError
+from bigiron.introspect.mm.pages import Page, Pages, Use
+from bigiron.introspect.mm.percpu import PerCpu
+from bigiron.introspect.mm.slab import Object, Slabs
+from bigiron.introspect.mm.structs import WORD, Memory, Structs, UnreadableError
+from bigiron.introspect.mm.vmalloc import Areas
+from bigiron.introspect.pointer_walk import PointerWalk, Struct
+from bigiron.introspect.symbols import SymbolTable
 
 _DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
@@ -40,7 +40,7 @@ _FILE_KINDS = {
 
 
 @dataclass(frozen=True)
-class Named:
+class Symbolized:
     """What lies at an address.
 
     ```
@@ -51,7 +51,7 @@ class Named:
     name: str
     types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
 
-    def of_cpu(self, cpu: int) -> "Named":
+    def of_cpu(self, cpu: int) -> "Symbolized":
         """The same, of memory that each CPU has."""
         return replace(self, name=f"{self.name} of CPU {cpu}")
 
@@ -99,8 +99,8 @@ class Objects:
         )
         self._per_cpu = PerCpu(self._structs, offsets, address_map.page_bytes)
         self._areas = Areas(self._structs)
-        self._allocated = Allocated(allocations)
-        self._pointed = Pointed(
+        self._allocated = AllocationLog(allocations)
+        self._pointed = PointerWalk(
             self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
         )
         self._details: dict[str, Callable[[int], str]] = {
@@ -122,7 +122,7 @@ class Objects:
             ),
         }
 
-    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Named]:
+    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Symbolized]:
         """For each address and how many bytes from there were accessed: what lies there."""
         wanted = set(accesses)
         addresses = {address for address, _ in wanted}
@@ -143,7 +143,7 @@ class Objects:
         """How many bytes a value of that type has; 1 where the kernel does not tell."""
         return self._btf.size(self._btf.find(type)) or 1
 
-    def _name(self, address: int, length: int) -> Named:
+    def _name(self, address: int, length: int) -> Symbolized:
         if variable := self._symbols.lookup_per_cpu(address, self._offsets):
             symbol, offset, cpu = variable
             return self._variable(symbol, offset, length).of_cpu(cpu)
@@ -157,9 +157,9 @@ class Objects:
         }.get(kind)
         try:
             found = namer(address, length) if namer else None
-            return found or Named(kind)
+            return found or Symbolized(kind)
         except (UnreadableError, BtfError) as error:
-            return Named(f"{kind}: {error}")
+            return Symbolized(f"{kind}: {error}")
 
     def _class_of(self, address: int) -> str:
         """As the address tells, but that a kernel's image may lie among the memory that it manages."""
@@ -169,15 +169,15 @@ class Objects:
     def _image(self) -> range:
         return range(self._symbols.address("_stext") or 0, self._symbols.address("_end") or 0)
 
-    def _symbol(self, address: int, length: int) -> Named | None:
+    def _symbol(self, address: int, length: int) -> Symbolized | None:
         symbol, offset = self._symbols.lookup(address)
         return self._variable(symbol, offset, length) if symbol else None
 
-    def _variable(self, symbol: str, offset: int, length: int) -> Named:
-        type = self._btf.variable(symbol) or self._btf.find(known.VARIABLES.get(symbol, ""))
+    def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
+        type = self._btf.variable(symbol) or self._btf.find(kernel_knowledge.VARIABLES.get(symbol, ""))
         return self._part(symbol, type, offset, length)
 
-    def _in_page(self, address: int, length: int) -> Named:
+    def _in_page(self, address: int, length: int) -> Symbolized:
         for node in self._nodes:
             if node.address <= address < node.address + node.size:
                 return self._field(node.address, node.type, address, length)
@@ -190,25 +190,25 @@ class Objects:
             return freed
         if page.use is Use.CACHE:
             host = self._value("address_space", page.mapping, "host")
-            return Named(f"page cache+{address % self._map.page_bytes:#x} ({self._file(host)})")
+            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({self._file(host)})")
         if holder := self._holders.get(page.start):
-            return Named(f"*{holder}+{address - page.start:#x}")
+            return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
-        return Named(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}")
+        return Symbolized(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}")
 
-    def _slab_object(self, page: Page, address: int, length: int) -> Named:
+    def _slab_object(self, page: Page, address: int, length: int) -> Symbolized:
         cache = self._slabs.cache_of(page.head)
         if cache is None:
-            return Named("page or slab object: slab of an unknown cache")
+            return Symbolized("page or slab object: slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
         if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
-            return Named(f"{cache.name}: between its objects")
+            return Symbolized(f"{cache.name}: between its objects")
         if holder := self._holders.get(found.start):
-            return Named(f"*{holder}+{offset:#x}")
-        return Named(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
+            return Symbolized(f"*{holder}+{offset:#x}")
+        return Symbolized(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
 
     def _allocated_in(self, object: Object) -> str:
         """Who allocated an object of no type, as far as that says more than the cache's name."""
@@ -216,7 +216,7 @@ class Objects:
             return f", allocated in {seen.site}"
         return ", allocated before the recording" if object.cache.is_kmalloc else ""
 
-    def _freed(self, address: int, length: int) -> Named | None:
+    def _freed(self, address: int, length: int) -> Symbolized | None:
         """What was there before its page was freed; None where that was not seen."""
         seen = self._allocated.before(address)
         if seen is None:
@@ -225,24 +225,24 @@ class Objects:
         if offset >= (cache.object_size if cache else seen.asked):
             return None
         if cache is None:
-            return Named(f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})")
+            return Symbolized(f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})")
         if not cache.is_kmalloc and (type := self._own_type(Object(cache, seen.address))):
             return self._field(seen.address, type, address, length, freed=True)
         size = cache.object_size
-        return Named(f"{cache.name}+{offset:#x} ({size} bytes, freed, allocated in {seen.site})")
+        return Symbolized(f"{cache.name}+{offset:#x} ({size} bytes, freed, allocated in {seen.site})")
 
-    def _in_vmalloc(self, address: int, length: int) -> Named | None:
+    def _in_vmalloc(self, address: int, length: int) -> Symbolized | None:
         if copy := self._per_cpu_copy(address, length):
             return copy
         area = self._areas.at(address)
         if area is None:
             return None
         if holder := self._holders.get(area.start):
-            return Named(f"*{holder}+{address - area.start:#x}")
+            return Symbolized(f"*{holder}+{address - area.start:#x}")
         caller, _ = self._symbols.lookup(area.caller)
-        return Named(f"vmalloc memory of {caller}+{address - area.start:#x}") if caller else None
+        return Symbolized(f"vmalloc memory of {caller}+{address - area.start:#x}") if caller else None
 
-    def _page_struct(self, address: int, length: int) -> Named:
+    def _page_struct(self, address: int, length: int) -> Symbolized:
         page = self._pages.of_struct(address)
         size = self._pages.struct_size
         type, detail = "page", page.use.value
@@ -259,7 +259,7 @@ class Objects:
             type, start = "page", address - (address - page.head) % size
         return self._part(f"struct {type}", self._structs.type(type), address - start, length, f" ({detail})")
 
-    def _per_cpu_copy(self, address: int, length: int) -> Named | None:
+    def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
         found = self._per_cpu.locate(address)
         if not found:
             return None
@@ -267,19 +267,21 @@ class Objects:
         place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
         struct = self._per_cpu_structs[place] if place >= 0 else None
         if struct is None or pointer >= struct.address + max(struct.size, 1):
-            return Named("per-CPU memory").of_cpu(cpu)
+            return Symbolized("per-CPU memory").of_cpu(cpu)
         if not self._btf.is_struct(struct.type):
-            return Named(struct.label).of_cpu(cpu)
+            return Symbolized(struct.label).of_cpu(cpu)
         return self._field(struct.address, struct.type, pointer, length).of_cpu(cpu)
 
-    def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Named:
+    def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Symbolized:
         """The field of a struct, or of a struct in it that has a name of its own.
 
         Of what is `freed` nothing but its type is known.
         """
         for _ in range(_DEEPEST):
-            inner = self._btf.place(type, address - start, length, known.ATOMS | known.EMBEDDED)
-            if not inner.path or self._btf.name(inner.type) not in known.EMBEDDED:
+            inner = self._btf.place(
+                type, address - start, length, kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED
+            )
+            if not inner.path or self._btf.name(inner.type) not in kernel_knowledge.EMBEDDED:
                 break
             start, type = start + inner.start, inner.type
         name = self._btf.name(type)
@@ -296,17 +298,17 @@ class Objects:
             return ""
         return f" ({text})" if text else ""
 
-    def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Named:
+    def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
-        place = self._btf.place(type, offset, length, known.ATOMS)
+        place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
         if not place.path and length <= 2 * WORD:
-            place = self._btf.place(type, offset, 1, known.ATOMS)
+            place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
         if not place.path:
-            return Named(f"{whole}+{offset:#x}{detail}")
+            return Symbolized(f"{whole}+{offset:#x}{detail}")
         types = [self._btf.name(type) for type in (*place.within, place.type)]
         if self._btf.is_pointer(place.type):
             types[-1] = "*"
-        return Named(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
+        return Symbolized(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
 
     def _own_type(self, found: Object) -> int:
         """The type of an object that its cache tells; 0 where it has none, or several."""
@@ -314,9 +316,9 @@ class Objects:
         if cache.is_kmalloc or cache.name == "kmem_cache_node":
             part = self._slabs.part_at(found.start)
             return self._btf.find(part[0]) if part else self._btf.find(cache.name)
-        if cache.merged and cache.name not in known.MERGED:
+        if cache.merged and cache.name not in kernel_knowledge.MERGED:
             return 0
-        return self._btf.find(known.CACHES.get(cache.name, cache.name))
+        return self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
 
     def _slab_object_at(self, address: int) -> Object | None:
         if self._class_of(address) != "page or slab object":
@@ -331,9 +333,9 @@ class Objects:
     def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
         """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""
         name = self._btf.name(struct.type)
-        if name not in known.PRIVATE:
+        if name not in kernel_knowledge.PRIVATE:
             return
-        member, types = known.PRIVATE[name]
+        member, types = kernel_knowledge.PRIVATE[name]
         try:
             if name == "file":
                 teller, offset = self._symbols.lookup(self._value(name, struct.address, "f_op"))
@@ -350,7 +352,7 @@ class Objects:
 
         These come last, as some were freed, and what they pointed to may be something else by now.
         """
-        for table, follow in ((known.VARIABLES, False), (known.POINTERS, True)):
+        for table, follow in ((kernel_knowledge.VARIABLES, False), (kernel_knowledge.POINTERS, True)):
             for symbol, name in table.items():
                 at, type = self._symbols.address(symbol), self._btf.find(name)
                 for place in self._copies(at, follow) if at and type else ():

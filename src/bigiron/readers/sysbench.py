@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Pattern, Reading, count, figures_in, lines
+from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, lines
 
 _THREADS = re.compile(r"Number of threads: (\S+)")
 _FIGURES: tuple[Pattern, ...] = (

@@ -17,7 +17,7 @@ class Allocation:
     site: str  # where the kernel called the allocator: "alloc_pipe_info+0x5c"
 
 
-class Allocated:
+class AllocationLog:
     """What was allocated, found by address."""
 
     def __init__(self, allocations: Iterable[Allocation]) -> None:

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.metrics.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
 
 _TASKS = re.compile(r"(.+)-(\d+)")
 _MODULE = re.compile(r"Extract(?:Shellpack)?(.*)")

@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.metrics.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
+from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
 
 _BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
 _FUNCTION = re.compile(r"# function '(.+?)'")

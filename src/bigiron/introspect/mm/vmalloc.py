@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from bigiron.kernels.mm.structs import Structs, UnreadableError
+from bigiron.introspect.mm.structs import Structs, UnreadableError
 
 _MOST_NODES = 1024
 

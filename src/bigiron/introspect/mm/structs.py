@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Protocol
 
-from bigiron.kernels.btf import Btf, Place
-from bigiron.kernels.symbols import SymbolTable
+from bigiron.introspect.btf import Btf, Place
+from bigiron.introspect.symbols import SymbolTable
 
 WORD = 8  # bytes
 PAGE = 4096

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 
-from bigiron.kernels.mm.structs import Structs, UnreadableError
+from bigiron.introspect.mm.structs import Structs, UnreadableError
 
 _TYPE_BASE, _TYPE_MASK = 0xF0000000, 0xF0007F80
 """Up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
