@@ -10,7 +10,7 @@ import polars as pl
 class SeedRange:
     """A figure that was simulated with several seeds.
 
-    >>> str(Predicted((12.1, 12.5)))
+    >>> str(SeedRange((12.1, 12.5)))
     '12.3 (12.1 to 12.5)'
     """
 
