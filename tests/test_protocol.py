@@ -13,7 +13,7 @@ from conftest import SAFETY_NET_S, WORKLOADS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 from bigiron.errors import MachineError
 from bigiron.machines.initramfs import Entry, archive, initramfs
 from bigiron.machines.messages import Decoder, Message
@@ -120,7 +120,7 @@ def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text(SAYS_SOMETHING_AND_EXITS)
     (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 5\n")
-    said = run_here(compiled.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
+    said = run_here(compile.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
     messages, damaged = decoded(said.stdout)
     assert damaged == 0
     assert [message.type for message in messages] == ["hello", "error", "end"]
@@ -137,7 +137,7 @@ def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
 )
 def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> None:
     (tmp_path / "job").write_text(job)
-    said = run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
+    said = run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
     (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
     assert error.content["text"].startswith(complaint)
 
@@ -150,7 +150,7 @@ def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
     too_long.write_text("short\n" + "x" * (16 << 20) + "\nthe last\n")
     (tmp_path / "job").write_text(f"read {whole}\nread {too_long}\n")
     messages, damaged = decoded(
-        run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout
+        run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout
     )
     outcome = Outcome(damaged=damaged)
     for message in messages:
@@ -189,7 +189,7 @@ def test_what_was_damaged_on_the_way_is_told() -> None:
 
 def test_threads_have_ended_when_the_workload_cleans_up(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("mode thread\ntasks 2\nwarmup 10\npatience_s 60\n")
-    agent = compiled.agent(workloads.from_file(WORKLOADS / "companions.c"), "gcc")
+    agent = compile.agent(workloads.from_file(WORKLOADS / "companions.c"), "gcc")
     messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
     ends = [message.content for message in messages if message.type in ("error", "end")]
     assert ends == [{"failed": False}]
@@ -197,7 +197,7 @@ def test_threads_have_ended_when_the_workload_cleans_up(tmp_path: Path) -> None:
 
 def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("mode process\ntasks 1\nwarmup 10\npatience_s 60\n")
-    agent = compiled.agent(workloads.from_file(WORKLOADS / "no_companion.c"), "gcc")
+    agent = compile.agent(workloads.from_file(WORKLOADS / "no_companion.c"), "gcc")
     messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
     errors = [message.content for message in messages if message.type == "error"]
     assert errors[0]["kind"] == "machine"
@@ -206,7 +206,8 @@ def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
 
 def test_nobody_is_moved_before_all_tasks_are_there(tmp_path: Path) -> None:
     program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
-    sources = [Path(__file__).with_name("agent") / "late_tasks.c", guest / "tasks.c", guest / "report.c"]
+    sources = [Path(__file__).with_name("agent") / "late_tasks.c"]
+    sources += [guest / name for name in ("tasks.c", "turns.c", "report.c")]
     subprocess.run(["gcc", "-pthread", "-iquote", guest, *sources, "-o", program], check=True)
     done = subprocess.run([program], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
     assert (done.returncode, done.stdout) == (0, b"")

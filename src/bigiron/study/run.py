@@ -16,11 +16,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeAlias
 
-from bigiron import compiled, kernels, libbpf, probes
+from bigiron import compile, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines import real, topology, vm
 from bigiron.machines.architecture import architecture
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
 from bigiron.study import simulated, store
@@ -72,7 +72,7 @@ def _measures_time(spec: Spec) -> bool:
 
 
 def default_jobs(spec: Spec) -> int:
-    """How many machines run side by side: one a core, as far as half the memory goes.
+    """How many machines run side by side: one a core, as far as what they touch fits into half the memory.
 
     Where time is measured, they run alone: machines would take each other's time.
     """
@@ -80,8 +80,9 @@ def default_jobs(spec: Spec) -> int:
         return len(os.sched_getaffinity(0))
     if _measures_time(spec) or spec.on_real_machine:
         return 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
-    return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
+    cpus = max(spec.cpus)
+    fit = vm.host_mib() // 2 // vm.touched_mib(_memory_mib(spec, cpus), cpus)
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class Programs:
     agent: Path
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
 
 
 def prepare(spec: Spec, workload: Workload | None) -> Programs:
@@ -101,11 +103,13 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs:
         for cpus in spec.cpus:
             vm.check_memory(_memory_mib(spec, cpus), cpus)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
-    agent = compiled.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    # What is done in rounds is done by one task, most of it in the kernel.
+    turns = spec.machine == "vm" and spec.turn == "operation" and bool(workload and not workload.has_rounds)
     return Programs(
-        agent,
-        compiled.recorder() if probes.needs_recorder(spec.probes) else None,
-        tuple(compiled.bpf(name) for name in programs),
+        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
+        compile.recorder() if probes.needs_recorder(spec.probes) else None,
+        tuple(compile.bpf(name) for name in programs),
+        turns,
     )
 
 
@@ -169,15 +173,16 @@ def _measure(
         record = _new_record(spec, cell, machine)
         tables: dict[str, probes.Table] = {}
         try:
+            _refuse_another_machine(study, record)
             outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
             record.lost = outcome.lost
-            raw = probes.Raw(
+            raw = probes.RawOutput(
                 outcome.messages,
                 Path(results),
                 architecture(spec.arch),
                 programs.agent,
-                _ask(spec, cell),
+                _request(spec, cell),
                 ram,
             )
             tables = {probe.name: probe.collect(raw) for probe in chosen}
@@ -229,11 +234,12 @@ def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: Gue
         files=programs.bpf,
         # The recorder needs QEMU's own emulation.
         kvm=programs.recorder is None and vm.kvm_works()[0],
+        turns=programs.turns,
     )
 
 
-def _ask(spec: Spec, cell: Cell) -> probes.Ask:
-    return probes.Ask(
+def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
+    return probes.CellRequest(
         cell.cpus,
         cell.tasks,
         spec.operations,
@@ -255,7 +261,7 @@ def _ask(spec: Spec, cell: Cell) -> probes.Ask:
 
 def _job(spec: Spec, cell: Cell) -> str:
     """The agent's job (docs/protocol.md)."""
-    ask = _ask(spec, cell)
+    request = _request(spec, cell)
     lines = [
         f"mode {spec.mode}",
         *([f"cpus {cell.cpus}"] if spec.machine == "vm" or spec.command else []),  # that must be there
@@ -265,7 +271,7 @@ def _job(spec: Spec, cell: Cell) -> str:
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
-        *(line for name in spec.probes for line in probes.probe(name).job(ask)),
+        *(line for name in spec.probes for line in probes.probe(name).job(request)),
     ]
     return "\n".join(dict.fromkeys(lines)) + "\n"  # two probes may ask for the same
 
@@ -291,7 +297,22 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
         "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         **on,
     }
-    return store.begun(cell, spec.machine, environment)
+    return store.new_record(cell, spec.machine, environment)
+
+
+def _refuse_another_machine(study: Study, record: CellRecord) -> None:
+    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    if record.machine != "vm":
+        return
+    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    other = next((cell for cell in known if cell and cell.measured), record)
+    for what in ("turn", "memory_mib"):
+        was, now = other.environment.get(what, "unknown"), record.environment[what]
+        if was != now:
+            raise UserError(
+                f"the study's other cells have {what} {was} and this one {now}: "
+                "counts of the two are not compared; give another -o"
+            )
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:
@@ -326,6 +347,7 @@ def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, obje
         "memory_mib": machine.memory_mib,
         "qemu": require_qemu(machine.architecture.qemu),
         "accelerator": machine.accelerator,
+        "turn": machine.turn,
     }
 
 

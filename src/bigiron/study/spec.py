@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from bigiron import kernels, metrics, probes, visible, workloads
+from bigiron import kernels, probes, readers, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
@@ -112,6 +112,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether it takes stacks in user space too."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
+    turn: Literal["operation", "time"] = "operation"
+    """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
+    the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -141,7 +144,7 @@ def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
         document = msgspec.toml.decode(path.read_bytes())
-        spec = msgspec.convert(visible.everywhere(document, _AS_THEY_ARE), Spec)
+        spec = msgspec.convert(sanitize.everywhere(document, _AS_THEY_ARE), Spec)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -228,7 +231,7 @@ def _resolve_command(spec: Spec) -> Spec:
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     if not spec.metric:
         raise UserError("no metric: say with --metric what to read in what the command prints")
-    metrics.reader(spec.metric, spec.unit, spec.less_is_better)
+    readers.reader(spec.metric, spec.unit, spec.less_is_better)
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
