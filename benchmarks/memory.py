@@ -10,10 +10,11 @@ import tempfile
 import threading
 from pathlib import Path
 
-from bigiron import compiled, kernels, workloads
+from bigiron.machines.memory import GuestRam
+
+from bigiron import compile, kernels, workloads
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.topology import Topology
 
 POINTS = ("1:1024", "1:4096", "8:1024", "8:2048", "8:8192", "8:32768", "64:9216", "64:65536")
@@ -38,12 +39,12 @@ def main() -> None:
             machine = vm.VirtualMachine(
                 architecture=X86_64,
                 kernel=kernels.find(kernel, "x86_64").image,
-                agent=compiled.agent(workloads.find("getppid1"), "gcc"),
+                agent=compile.agent(workloads.find("getppid1"), "gcc"),
                 job=f"cpus {cpus}\ntasks {cpus}\nwarmup 100\npatience_s 600\n",
                 topology=Topology(cores=cpus),
                 memory_mib=mib,
                 deadline_s=1800,
-                plugin=compiled.recorder(),
+                plugin=compile.recorder(),
                 results=Path(results),
                 ram=ram,
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bigiron import compiled, libbpf
+from bigiron import compile, libbpf
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
 from bigiron.machines.architecture import X86_64
@@ -175,7 +175,7 @@ def _bpf_programs() -> Check:
     name = "BPF compiler, libbpf"
     try:
         linked = libbpf.flags(X86_64)
-        program = compiled.bpf("blocked")
+        program = compile.bpf("blocked")
     except UserError as error:
         packages = " ".join(("clang", *libbpf.PACKAGES))
         advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
