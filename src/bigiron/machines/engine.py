@@ -26,6 +26,7 @@ class Programs:
     agent: Path
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
 
 
 @dataclass(frozen=True)

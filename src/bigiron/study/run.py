@@ -89,11 +89,13 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
         return None
     target = architecture(spec.arch)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
-    agent = compile.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    # What is done in rounds is done by one task, most of it in the kernel.
+    turns = spec.engine.emulated and spec.turn == "operation" and bool(workload and not workload.has_rounds)
     return Programs(
-        agent,
+        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
+        turns,
     )
 
 
@@ -154,6 +156,7 @@ def measure_cell(
     try:
         job = _job(spec, cell, programs)
         record.environment |= _environment(spec, cell, job)
+        _refuse_another_machine(study, record)
         collected = engine.run(job, collect, stop, on_stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
     except StoppedError:
@@ -265,6 +268,21 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         }
     return asked | spec.engine.environment(job)
+
+
+def _refuse_another_machine(study: Study, record: CellRecord) -> None:
+    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    if not study.spec.engine.emulated:
+        return
+    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    other = next((cell for cell in known if cell and cell.measured), record)
+    for what in ("turn", "memory_mib"):
+        was, now = other.environment.get(what, "unknown"), record.environment[what]
+        if was != now:
+            raise UserError(
+                f"the study's other cells have {what} {was} and this one {now}: "
+                "counts of the two are not compared; give another -o"
+            )
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:
