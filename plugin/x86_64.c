@@ -122,6 +122,16 @@ static struct fill_form fill(const uint8_t *bytes, size_t size)
 	return form;
 }
 
+/* rep stos has no operands: its opcode comes last, and before it one of 16 REX prefixes, or rep itself. */
+static bool may_be_fill(const uint8_t *bytes, size_t size)
+{
+	const uint8_t *end = bytes + size;
+
+	if (size < 3 || (end[-1] & 0xfe) != 0xaa)
+		return false;
+	return (end[-2] & 0xfe) == 0xf2 || (end[-3] & 0xfe) == 0xf2;
+}
+
 /* movb $0, memory: queued_spin_unlock(), queued_write_unlock(); lock xadd and sub: queued_read_unlock() */
 static bool may_unlock(const uint8_t *bytes, size_t size)
 {
@@ -144,7 +154,7 @@ static bool starts_with(const char *text, const char *prefix)
 static enum entry_kind entry_kind(const char *symbol)
 {
 	if (!strcmp(symbol, "__switch_to_asm"))
-		return ENTRY_SWITCH;
+		return ENTRY_CONTEXT_SWITCH;
 	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||
 	    starts_with(symbol, "asm_spurious_"))
 		return ENTRY_INTERRUPT;
@@ -188,6 +198,7 @@ const struct arch arch_x86_64 = {
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill = fill,
+	.may_be_fill = may_be_fill,
 	.may_unlock = may_unlock,
 	.entry_kind = entry_kind,
 	.entry_offset = entry_offset,

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from bigiron import compile, workloads
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
 CC = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def built(name: str, part: str, folder: Path, *options: str) -> Path:
-    """A test program of this folder, linked with the part of the recorder that it tests."""
-    sources = [TOP / "tests" / f"{name}_test.c", TOP / "plugin" / f"{part}.c"]
-    subprocess.run([*CC, *options, "-fsanitize=undefined", *sources, "-o", folder / name], check=True)
+def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
+    """A test program of this folder, linked with the parts of the recorder that it tests."""
+    sources = [TOP / "tests" / f"{name}_test.c", *(TOP / "plugin" / f"{part}.c" for part in parts)]
+    subprocess.run([*CC, *options, *SANITIZERS, *sources, "-o", folder / name], check=True)
     return folder / name
 
 
@@ -33,12 +34,12 @@ def built(name: str, part: str, folder: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def x86_64(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("arch", "x86_64", tmp_path_factory.mktemp("x86_64"), "-DARCH=arch_x86_64")
+    return built("arch", ["x86_64"], tmp_path_factory.mktemp("x86_64"), "-DARCH=arch_x86_64")
 
 
 @pytest.fixture(scope="module")
 def ppc64le(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("arch", "ppc64le", tmp_path_factory.mktemp("ppc64le"), "-DARCH=arch_ppc64le")
+    return built("arch", ["ppc64le"], tmp_path_factory.mktemp("ppc64le"), "-DARCH=arch_ppc64le")
 
 
 def answers(program: Path, what: str, lines: Iterable[str]) -> list[str]:
@@ -404,9 +405,9 @@ def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp
         ("decrementer_common_virt", "none"),
         ("exc_virt_0x4c00_system_call", "none"),
         ("exc_virt_0x3000_system_call_vectored", "none"),
-        ("soft_nmi_common", "apart"),
-        ("replay_soft_interrupts", "delayed"),
-        ("ftrace_caller", "tracer"),
+        ("soft_nmi_common", "emergency stack"),
+        ("replay_soft_interrupts", "irq replay"),
+        ("ftrace_caller", "ftrace"),
         ("_switch", "switch"),
         ("__switch_to", "none"),
     ],
@@ -420,7 +421,7 @@ def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: P
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("lines", "lines", tmp_path_factory.mktemp("lines"))
+    return built("lines", ["lines", "hash"], tmp_path_factory.mktemp("lines"))
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,9 @@ def _collect(raw: RawOutput) -> Table:
         sums.sort(keys),
         {
             "operations": recording.operations,
-            "lost_acquisitions": recording.lost_acquisitions,
+            "lost_acquisitions": recording.lost["acquisitions"],
             "unreleased": recording.unreleased,
+            "lost": recording.lost_beside("held_locks", "lock_functions", "allocations"),
         },
     )
 

@@ -20,15 +20,28 @@ class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
     operations: list[int]  # recorded, of each task
-    lost: int  # accesses for which no table had room
     entries: int  # of interrupts that were found: 0 means that contexts are not told apart
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
     instructions: dict[str, int]  # by context
-    lost_instructions: int
-    lost_acquisitions: int  # of locks
     unreleased: int  # locks whose release was not seen
+    lost: dict[str, int]  # what a table had no room for, by name: of all, what probes count, and _ALWAYS
+
+    def lost_beside(self, *names: str) -> dict[str, int]:
+        """What was lost of these, and of what every probe needs: the fact `lost` (docs/schema.md)."""
+        return {name: self.lost[name] for name in (*names, *_ALWAYS)}
+
+
+_ALWAYS = (
+    "calls",
+    "chains",
+    "stacks",
+    "nested_interrupts",
+    "symbols",
+    "functions",
+    "entry_points",
+)
 
 
 def read_recording(results: Path) -> Recording:

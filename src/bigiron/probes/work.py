@@ -39,7 +39,8 @@ def _collect(raw: RawOutput) -> Table:
         {
             "operations": recording.operations,
             "instructions": recording.instructions,
-            "lost_instructions": recording.lost_instructions,
+            "lost_instructions": recording.lost["instructions"],
+            "lost": recording.lost_beside(),
         },
     )
 
