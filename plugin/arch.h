@@ -27,7 +27,7 @@ enum entry_kind {
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
 	ENTRY_EMERGENCY_STACK, /* goes on with an interrupt or an exception, on a stack that is no task's */
-	ENTRY_IRQ_REPLAY,      /* a function that handles interrupts which came while they were soft-masked */
+	ENTRY_DEFERRED,	       /* a function that does what an interrupt could not, or left to be done later */
 	ENTRY_FTRACE,	       /* is called at the start of a function, and does not return to its call */
 	ENTRY_CONTEXT_SWITCH,  /* to another task's stack */
 	ENTRY_PREEMPTED,       /* a task must give up its CPU */
@@ -36,6 +36,9 @@ enum entry_kind {
 	ENTRY_ALLOC_BULK,      /* one that puts pointers to new objects where its fourth argument says */
 	NR_ENTRY_KINDS,
 };
+
+/* What the scheduler's tick has a task do on its way back to user mode, wherever that comes from. */
+#define TICK_WORK "task_mm_cid_work", "task_numa_work"
 
 #define ENTRY_BYTES 8
 

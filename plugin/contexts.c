@@ -15,7 +15,7 @@ static uint64_t agent_stack = NO_STACK;
 
 static enum context context_of(const struct stack *stack)
 {
-	if (stack->interrupts || stack->preempted || stack->replay)
+	if (stack->interrupts || stack->preempted || stack->deferred)
 		return CONTEXT_INTERRUPT;
 	if (stack->base == agent_stack)
 		return CONTEXT_HARNESS;
@@ -96,7 +96,7 @@ static void enter_user_mode(struct cpu *cpu)
 	cpu->in_user = true;
 	stack->interrupts = stack->nesting = 0;
 	stack->preempted = false;
-	stack->replay = 0;
+	stack->deferred = 0;
 	chain_reset(&stack->calls);
 	fill_ended(&stack->fills[0]);
 	lock_calls_forget_task(cpu, stack);
@@ -166,12 +166,12 @@ static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
 	this_cpu()->emergency_stack = true;
 }
 
-static void on_irq_replay(unsigned int nr UNUSED, void *pc UNUSED)
+static void on_deferred(unsigned int nr UNUSED, void *pc UNUSED)
 {
 	struct cpu *cpu = find_interrupted();
 
-	if (!cpu->stack->replay)
-		cpu->stack->replay = chain_sp(&cpu->stack->calls);
+	if (!cpu->stack->deferred)
+		cpu->stack->deferred = chain_sp(&cpu->stack->calls);
 	cpu->context = context_of(cpu->stack);
 }
 
@@ -241,11 +241,11 @@ static void on_call_insn(unsigned int nr UNUSED, void *userdata)
 	call((uint64_t)userdata, guest_read_register(guest.registers.stack));
 }
 
-static void end_replay(struct cpu *cpu, uint64_t sp)
+static void end_deferred(struct cpu *cpu, uint64_t sp)
 {
-	if (sp < cpu->stack->replay)
+	if (sp < cpu->stack->deferred)
 		return;
-	cpu->stack->replay = 0;
+	cpu->stack->deferred = 0;
 	cpu->context = context_of(cpu->stack);
 }
 
@@ -259,8 +259,8 @@ static void return_at(uint64_t sp)
 	on_stack_at(cpu, sp, false);
 	if (cpu->stack->acquiring.nr)
 		lock_calls_returned(cpu, sp);
-	if (cpu->stack->replay)
-		end_replay(cpu, sp);
+	if (cpu->stack->deferred)
+		end_deferred(cpu, sp);
 	chain_return(&cpu->stack->calls, sp);
 	if (cpu->stack->calls.nr_allocations)
 		allocators_returned(cpu, sp);
@@ -309,7 +309,7 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 		[ENTRY_EXCEPTION] = on_exception,
 		[ENTRY_INTERRUPT] = on_interrupt,
 		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
-		[ENTRY_IRQ_REPLAY] = on_irq_replay,
+		[ENTRY_DEFERRED] = on_deferred,
 		[ENTRY_CONTEXT_SWITCH] = on_switch,
 		[ENTRY_PREEMPTED] = on_preempted,
 		[ENTRY_RESUMED] = on_resumed,

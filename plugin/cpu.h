@@ -29,7 +29,7 @@ struct stack {
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */
 	bool preempted; /* is in the scheduler because its time is up */
-	uint64_t replay; /* replays delayed interrupts, until a return with the stack pointer there; 0: does not */
+	uint64_t deferred; /* does what interrupts left to do, until a return with the stack pointer there; 0: does not */
 	/* lock_calls.c */
 	struct lock_owner locks; /* for which others sleep */
 	struct lock_list acquiring;

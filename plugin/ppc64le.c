@@ -167,8 +167,8 @@ static enum entry_kind entry_kind(const char *symbol)
 	static const char *const system_calls[] = { "system_call", "system_call_vectored" };
 	static const char *const ftrace[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
 	/* arch/powerpc/kernel/irq_64.c: interrupts are soft-masked, and those that came are replayed later. */
-	static const char *const replays[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
-					       "irq_exit" };
+	static const char *const deferred[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
+						"irq_exit", TICK_WORK };
 	size_t length = strlen(symbol);
 	const char *vector;
 
@@ -176,8 +176,8 @@ static enum entry_kind entry_kind(const char *symbol)
 		return ENTRY_CONTEXT_SWITCH;
 	if (IS_ONE_OF(symbol, length, ftrace))
 		return ENTRY_FTRACE;
-	if (IS_ONE_OF(symbol, length, replays))
-		return ENTRY_IRQ_REPLAY;
+	if (IS_ONE_OF(symbol, length, deferred))
+		return ENTRY_DEFERRED;
 	/* Looks for a CPU that hangs while interrupts are not wanted. */
 	if (!strcmp(symbol, "soft_nmi_common"))
 		return ENTRY_EMERGENCY_STACK;

@@ -27,7 +27,7 @@ static const char *const entry_kinds[] = {
 	[ENTRY_INTERRUPT] = "interrupt",
 	[ENTRY_CONTEXT_SWITCH] = "switch",
 	[ENTRY_EMERGENCY_STACK] = "emergency stack",
-	[ENTRY_IRQ_REPLAY] = "irq replay",
+	[ENTRY_DEFERRED] = "deferred",
 	[ENTRY_FTRACE] = "ftrace",
 };
 

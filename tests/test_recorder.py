@@ -406,7 +406,7 @@ def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp
         ("exc_virt_0x4c00_system_call", "none"),
         ("exc_virt_0x3000_system_call_vectored", "none"),
         ("soft_nmi_common", "emergency stack"),
-        ("replay_soft_interrupts", "irq replay"),
+        ("replay_soft_interrupts", "deferred"),
         ("ftrace_caller", "ftrace"),
         ("_switch", "switch"),
         ("__switch_to", "none"),
