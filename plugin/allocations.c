@@ -11,15 +11,13 @@ struct object {
 	chain_id chain;
 };
 
-static struct hash_table objects;
+static const struct hash_type object_type = { sizeof(struct object), 1 };
+static struct hash_table objects = { .max_bytes = TABLE_BYTES };
 
 void allocations_add(uint64_t address, const struct allocation *allocation)
 {
-	struct object *object;
+	struct object *object = hash_add(&objects, &object_type, &address, 1);
 
-	if (!objects.entry_bytes)
-		objects = hash_table(sizeof(struct object), 1, TABLE_BYTES);
-	object = hash_add(&objects, &address, 1);
 	if (object)
 		*object = (struct object){ address, allocation->asked, allocation->chain };
 }
@@ -34,7 +32,7 @@ int allocations_write(FILE *out)
 	const struct object *object;
 
 	fprintf(out, "address,chain,asked\n");
-	hash_for_each(object, &objects)
+	hash_for_each(object, &objects, &object_type)
 		fprintf(out, "%#lx,%u,%#lx\n", object->address, object->chain, object->asked);
 	return ferror(out) ? -1 : 0;
 }

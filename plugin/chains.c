@@ -7,7 +7,6 @@
 
 #define FIRST_CHAINS 4096
 #define MAX_CHAINS (1u << 22)
-#define CHILD_KEY_WORDS 2
 #define CHILDREN_BYTES (512ull << 20)
 
 /* A chain: its parent's and one call more. */
@@ -20,8 +19,10 @@ struct chain {
 /* How a chain is found. */
 struct child {
 	uint64_t pc, parent; /* the key */
-	chain_id id;
+	chain_id id; /* 0: it has none yet */
 };
+
+static const struct hash_type child_type = { sizeof(struct child), 2 };
 
 /* All chains by their numbers; and by parent and pc. */
 static struct {
@@ -29,7 +30,7 @@ static struct {
 	uint32_t nr, room;
 	struct hash_table children; /* of struct child */
 	struct chains_lost lost;
-} tree;
+} tree = { .children = { .max_bytes = CHILDREN_BYTES } };
 
 static bool grow(void)
 {
@@ -40,35 +41,30 @@ static bool grow(void)
 		return false;
 	tree.chains = chains;
 	tree.room = room;
-	if (!tree.nr) {
+	if (!tree.nr)
 		tree.chains[tree.nr++] = (struct chain){ 0 };
-		tree.children = hash_table(sizeof(struct child), CHILD_KEY_WORDS, CHILDREN_BYTES);
-	}
 	return true;
 }
 
 /* The chain that goes on from `parent` with a call at `pc`; the parent itself where there is no room for more. */
 static chain_id child(chain_id parent, uint64_t pc)
 {
-	const uint64_t key[CHILD_KEY_WORDS] = { pc, parent };
-	struct child *found;
-	chain_id last;
+	const uint64_t key[] = { pc, parent };
+	bool has_room = tree.nr < tree.room || grow();
+	struct child *found = NULL;
+	chain_id last = tree.nr ? tree.chains[parent].last_child : 0;
 
-	if (!tree.nr && !grow()) {
+	if (last && tree.chains[last].pc == pc)
+		return last;
+	if (has_room)
+		found = hash_add(&tree.children, &child_type, key, 1);
+	else
+		found = hash_find(&tree.children, &child_type, key);
+	if (!found) {
 		tree.lost.chains++;
 		return parent;
 	}
-	last = tree.chains[parent].last_child;
-	if (last && tree.chains[last].pc == pc)
-		return last;
-	found = hash_find(&tree.children, key);
-	if (!found) {
-		if (tree.nr < tree.room || grow())
-			found = hash_add(&tree.children, key, 0);
-		if (!found) {
-			tree.lost.chains++;
-			return parent;
-		}
+	if (!found->id) {
 		tree.chains[tree.nr] = (struct chain){ .pc = pc, .parent = parent };
 		found->id = tree.nr++;
 	}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "lines.h"
 
-#define LINE_KEY_WORDS 3
 #define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
 #define TOTALS_BYTES (256ull << 20)
 
@@ -11,6 +10,9 @@ struct line_total {
 	uint32_t by;   /* the first table that has it, counted from 1 */
 	bool shared, written;
 };
+
+static const struct hash_type count_type = { sizeof(struct line_count), 3 };
+static const struct hash_type total_type = { sizeof(struct line_total), 1 };
 
 /* Of all lines, or of one part of several that hold about as many each. */
 struct line_totals {
@@ -30,16 +32,16 @@ static enum context count_context(const struct line_count *count)
 
 void lines_init(struct line_table *table, uint64_t max_bytes)
 {
-	hash_free(&table->counts);
+	hash_free(&table->counts, &count_type);
 	*table = (struct line_table){
-		.counts = hash_table(sizeof(struct line_count), LINE_KEY_WORDS, max_bytes),
+		.counts = { .max_bytes = max_bytes },
 	};
 }
 
 static void add(struct line_table *table, const struct line_count *count)
 {
 	uint32_t accesses = count->reads + count->writes;
-	struct line_count *entry = hash_add(&table->counts, count, accesses);
+	struct line_count *entry = hash_add(&table->counts, &count_type, count, accesses);
 
 	table->accesses[count_context(count)] += accesses;
 	if (!entry)
@@ -56,7 +58,7 @@ void lines_add(struct line_table *table, const struct line_count *count)
 	if (pending->line)
 		add(table, pending);
 	*pending = *count;
-	hash_prefetch(&table->counts, count);
+	hash_prefetch(&table->counts, &count_type, count);
 }
 
 void lines_flush(struct line_table *table)
@@ -75,7 +77,9 @@ static uint64_t whole_line(const struct line_totals *totals, const struct line_c
 
 static bool is_in_part(const struct line_totals *totals, const struct line_count *count)
 {
-	return (hash(whole_line(totals, count)) >> 32) % totals->nr_parts == totals->part;
+	uint64_t line = whole_line(totals, count);
+
+	return totals->nr_parts == 1 || (hash(&line, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
 static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
@@ -83,13 +87,13 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts) {
+		hash_for_each(count, &tables[t]->counts, &count_type) {
 			uint64_t line = whole_line(totals, count);
 			struct line_total *total;
 
 			if (!is_in_part(totals, count))
 				continue;
-			total = hash_add(&totals->table, &line, 1);
+			total = hash_add(&totals->table, &total_type, &line, 1);
 			if (!total)
 				return false;
 			if (!total->by)
@@ -113,13 +117,13 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts) {
+		hash_for_each(count, &tables[t]->counts, &count_type) {
 			uint64_t line = whole_line(totals, count);
 			const struct line_total *total;
 
 			if (!is_in_part(totals, count))
 				continue;
-			total = hash_find(&totals->table, &line);
+			total = hash_find(&totals->table, &total_type, &line);
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
 			else if (total->shared && total->written)
@@ -144,13 +148,13 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 			.part = part,
 			.nr_parts = nr_parts,
 			.line_bytes = line_bytes,
-			.table = hash_table(sizeof(struct line_total), 1, TOTALS_BYTES),
+			.table = { .max_bytes = TOTALS_BYTES },
 		};
 
 		whole = add_totals(&totals, tables, nr_tables);
 		if (whole)
 			write_part(out, &totals, tables, nr_tables, is_stack, stack_accesses);
-		hash_free(&totals.table);
+		hash_free(&totals.table, &total_type);
 	}
 	return whole && !ferror(out) ? 0 : -1;
 }

@@ -32,6 +32,7 @@ struct line_table {
 	uint64_t accesses[NR_CONTEXTS];
 };
 
+/* Empty, and of at most so much memory. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
 static inline uint64_t lines_key(uint64_t address, enum context context)

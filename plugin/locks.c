@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#define LOCK_KEY_WORDS 3
 #define TABLE_BYTES (64ull << 20)
 
 struct lock_count {
@@ -12,6 +11,8 @@ struct lock_count {
 	uint64_t by;   /* the address of the struct lock_function */
 	uint64_t acquisitions, instructions, longest;
 };
+
+static const struct hash_type count_type = { sizeof(struct lock_count), 3 };
 
 /* include/linux/spinlock_api_smp.h, rwlock_api_smp.h, mutex.h, rwsem.h */
 static const struct lock_function lock_functions[] = {
@@ -69,9 +70,9 @@ const struct lock_function *lock_function(const char *symbol)
 
 void locks_init(struct lock_table *table)
 {
-	hash_free(&table->counts);
+	hash_free(&table->counts, &count_type);
 	*table = (struct lock_table){
-		.counts = hash_table(sizeof(struct lock_count), LOCK_KEY_WORDS, TABLE_BYTES),
+		.counts = { .max_bytes = TABLE_BYTES },
 	};
 }
 
@@ -129,12 +130,12 @@ void locks_hold(struct lock_table *table, struct lock_owner *owner, struct held_
 
 static void count_acquisition(struct lock_table *table, const struct held_lock *lock, uint64_t instructions)
 {
-	const uint64_t key[LOCK_KEY_WORDS] = {
+	const uint64_t key[] = {
 		lock->lock,
 		(uint64_t)lock->chain << 2 | lock->context,
 		(uint64_t)lock->by,
 	};
-	struct lock_count *count = hash_add(&table->counts, key, 1);
+	struct lock_count *count = hash_add(&table->counts, &count_type, key, 1);
 
 	if (!count)
 		return;
@@ -173,7 +174,7 @@ int locks_write(FILE *out, struct lock_table *const *tables, unsigned int nr_tab
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct lock_count *count;
 
-		hash_for_each(count, &tables[t]->counts) {
+		hash_for_each(count, &tables[t]->counts, &count_type) {
 			const struct lock_function *by = (const struct lock_function *)count->by;
 
 			fprintf(out, "%u,%s,%lu,%#lx,%s,%lu,%lu,%lu\n", t, context_name(count->path & 3),

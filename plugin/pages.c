@@ -15,16 +15,14 @@ struct page {
 	bool moved;
 };
 
-static struct hash_table pages;
+static const struct hash_type page_type = { sizeof(struct page), 1 };
+static struct hash_table pages = { .max_bytes = TABLE_BYTES };
 
 void pages_note(uint64_t physical, uint64_t virtual)
 {
 	uint64_t key = (physical & PAGE_MASK) | USED;
-	struct page *page;
+	struct page *page = hash_add(&pages, &page_type, &key, 1);
 
-	if (!pages.entry_bytes)
-		pages = hash_table(sizeof(struct page), 1, TABLE_BYTES);
-	page = hash_add(&pages, &key, 1);
 	if (!page)
 		return;
 	virtual = (virtual & PAGE_MASK) | USED;
@@ -43,7 +41,7 @@ int pages_write(FILE *out)
 	const struct page *page;
 
 	fprintf(out, "physical,virtual,moved\n");
-	hash_for_each(page, &pages)
+	hash_for_each(page, &pages, &page_type)
 		fprintf(out, "%#lx,%#lx,%d\n", page->physical & PAGE_MASK, page->virtual & PAGE_MASK, page->moved);
 	return ferror(out) ? -1 : 0;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "work.h"
 
-#define WORK_KEY_WORDS 2
 #define TABLE_BYTES (64ull << 20)
 
 struct work_count {
@@ -10,19 +9,21 @@ struct work_count {
 	uint64_t instructions;
 };
 
+static const struct hash_type count_type = { sizeof(struct work_count), 2 };
+
 void work_init(struct work_table *table)
 {
-	hash_free(&table->counts);
+	hash_free(&table->counts, &count_type);
 	*table = (struct work_table){
-		.counts = hash_table(sizeof(struct work_count), WORK_KEY_WORDS, TABLE_BYTES),
+		.counts = { .max_bytes = TABLE_BYTES },
 	};
 }
 
 void work_add(struct work_table *table, const struct work *work, uint32_t times)
 {
-	const uint64_t key[WORK_KEY_WORDS] = { work->function, (uint64_t)work->chain << 2 | work->context };
+	const uint64_t key[] = { work->function, (uint64_t)work->chain << 2 | work->context };
 	uint64_t instructions = (uint64_t)work->instructions * times;
-	struct work_count *count = hash_add(&table->counts, key, instructions);
+	struct work_count *count = hash_add(&table->counts, &count_type, key, instructions);
 
 	table->instructions[work->context] += instructions;
 	if (count)
@@ -35,7 +36,7 @@ int work_write(FILE *out, struct work_table *const *tables, unsigned int nr_tabl
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct work_count *count;
 
-		hash_for_each(count, &tables[t]->counts)
+		hash_for_each(count, &tables[t]->counts, &count_type)
 			fprintf(out, "%u,%s,%lu,%#lx,%lu\n", t, context_name(count->path & 3), count->path >> 2,
 				count->function, count->instructions);
 	}

@@ -148,6 +148,7 @@ static void obey(const char *line)
 
 int main(void)
 {
+	static const struct hash_type type = { sizeof(struct line_count), 3 };
 	const struct line_count *count;
 	char line[256];
 
@@ -157,9 +158,9 @@ int main(void)
 	accesses_free();
 	for_each_cpu(cpu) {
 		lines_flush(&cpu->lines);
-		hash_for_each(count, &cpu->lines.counts)
+		hash_for_each(count, &cpu->lines.counts, &type)
 			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->writes);
-		hash_free(&cpu->lines.counts);
+		hash_free(&cpu->lines.counts, &type);
 	}
 	return 0;
 }

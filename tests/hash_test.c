@@ -19,16 +19,17 @@
 #define MAX_WORDS 3
 
 static struct hash_table table;
+static struct hash_type type;
 
 /* An entry's sum comes after its key. */
 static uint64_t *sum(void *entry)
 {
-	return (uint64_t *)entry + table.key_words;
+	return (uint64_t *)entry + type.key_words;
 }
 
 static void add(const uint64_t key[MAX_WORDS], uint64_t weight)
 {
-	uint64_t *entry = hash_add(&table, key, weight);
+	uint64_t *entry = hash_add(&table, &type, key, weight);
 
 	if (entry)
 		*sum(entry) += weight;
@@ -38,8 +39,8 @@ static void find(const uint64_t key[MAX_WORDS])
 {
 	uint64_t *entry;
 
-	hash_prefetch(&table, key);
-	entry = hash_find(&table, key);
+	hash_prefetch(&table, &type, key);
+	entry = hash_find(&table, &type, key);
 	if (entry)
 		printf("%" PRIu64 "\n", *sum(entry));
 	else
@@ -52,8 +53,9 @@ static void obey(const char *line)
 	unsigned int words;
 
 	if (sscanf(line, "table %u %" SCNu64, &words, &number) == 2) {
-		hash_free(&table);
-		table = hash_table((words + 1) * sizeof(uint64_t), words, number);
+		hash_free(&table, &type);
+		type = (struct hash_type){ (words + 1) * sizeof(uint64_t), words };
+		table = (struct hash_table){ .max_bytes = number };
 	} else if (sscanf(line, "add %" SCNu64 "%" SCNx64 "%" SCNx64 "%" SCNx64, &number, &key[0], &key[1],
 			  &key[2]) > 1) {
 		add(key, number);
@@ -75,13 +77,13 @@ int main(void)
 
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
-	hash_for_each(entry, &table) {
-		for (unsigned int word = 0; word < table.key_words; word++)
+	hash_for_each(entry, &table, &type) {
+		for (unsigned int word = 0; word < type.key_words; word++)
 			printf("%" PRIx64 " ", entry[word]);
 		printf("%" PRIu64 "\n", *sum(entry));
 	}
 	fprintf(stderr, "{\"used\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", table.used,
-		table.lost, table.capacity * table.entry_bytes);
-	hash_free(&table);
+		table.lost, table.capacity * type.entry_bytes);
+	hash_free(&table, &type);
 	return 0;
 }
