@@ -16,7 +16,7 @@ from typing import Literal
 from bigiron import compiled, libbpf
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
-from bigiron.machines.architecture import X86_64
+from bigiron.machines.architecture import PPC64LE, X86_64, Architecture
 from bigiron.machines.qemu import find_qemu, how_to_get
 
 State = Literal["ok", "missing", "limited"]
@@ -47,28 +47,34 @@ class Check:
 def examine() -> list[Check]:
     """Look for everything that bigiron uses; what the main job needs comes first. Takes a few seconds."""
     return [
-        _qemu("x86_64", "qemu-system-x86_64"),
+        _qemu(X86_64),
         _plugins(),
         _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"),
-        _compiler("static C library", "gcc", "libc6-dev", "the C library for static linking", "-static"),
+        _static_library(X86_64),
         _memory(),
         _cpus(),
         _apt(),
         _keyring(),
         _kvm(),
-        _qemu("ppc64le", "qemu-system-ppc64"),
-        _compiler(
-            "cross compiler for ppc64le",
-            "powerpc64le-linux-gnu-gcc",
-            "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross",
-            "powerpc64le-linux-gnu-gcc and its C library for static linking",
-            "-static",
-        ),
-        _kernel_builds(),
+        _qemu(PPC64LE),
+        _static_library(PPC64LE),
+        _kernel_builds(X86_64),
+        _kernel_builds(PPC64LE),
         _bpf_programs(),
         _bpf(),
         _perf(),
     ]
+
+
+def lacking(target: Architecture, *, builds_kernels: bool) -> list[Check]:
+    """What is not here of that which virtual machines of an architecture need.
+
+    `_plugins` is not asked, as only QEMU for x86_64 tells; a QEMU without them is `limited` by itself.
+    """
+    checks = [_qemu(target), _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"), _static_library(target)]
+    if builds_kernels:
+        checks.append(_kernel_builds(target))
+    return [check for check in checks if check.state != "ok"]
 
 
 def can_run(checks: list[Check]) -> bool:
@@ -81,13 +87,25 @@ def can_run(checks: list[Check]) -> bool:
     return {check.name for check in checks if check.state == "ok"}.issuperset(needed)
 
 
-def _qemu(arch: str, binary: str) -> Check:
-    name, qemu = f"QEMU for {arch}", find_qemu(binary)
+def _qemu(target: Architecture) -> Check:
+    name, binary = f"QEMU for {target.name}", target.qemu
+    qemu = find_qemu(binary)
     if qemu is None:
         return Check(name, "missing", f"no {binary} on PATH", how_to_get(binary))
     if qemu.fault:
         return Check(name, "limited", f"{qemu.path} {qemu.fault}", how_to_get(binary))
     return Check(name, "ok", f"{qemu.version}, {qemu.path}")
+
+
+def _static_library(target: Architecture) -> Check:
+    """Of the compiler that makes the guest agent; a cross compiler is looked for in the same row."""
+    if target is X86_64:
+        return _compiler(
+            "static C library", target.compiler, "libc6-dev", "the C library for static linking", "-static"
+        )
+    packages = "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross"
+    words = f"{target.compiler} and its C library for static linking"
+    return _compiler(f"cross compiler for {target.name}", target.compiler, packages, words, "-static")
 
 
 def _plugins() -> Check:
@@ -158,13 +176,13 @@ def _kvm() -> Check:
     return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
 
 
-def _kernel_builds() -> Check:
-    name = "kernels from source"
+def _kernel_builds(target: Architecture) -> Check:
+    name = "kernels from source" + ("" if target is X86_64 else f" for {target.name}")
     try:
-        compiler = builder.check_tools("x86_64")
+        compiler = builder.check_tools(target.name)
     except UserError as error:
-        advice = _install("make flex bison bc dwarves", "make, flex, bison, bc and pahole")
-        return Check(name, "missing", str(error).partition(":")[0], advice)
+        what, _, advice = str(error).partition(": ")
+        return Check(name, "missing", what, advice)
     keeps = (
         "ccache keeps what was compiled" if shutil.which("ccache") else "no ccache: a new folder starts anew"
     )
