@@ -6,13 +6,16 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 C_SOURCES = $(wildcard guest/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench
+.PHONY: help setup setup-ppc64le demo test check lint fresh docs bench
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing; afterwards the command is .venv/bin/bigiron
 	@./setup.sh
+
+setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron case hotplug-rcu)
+	@./setup.sh ppc64le
 
 demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in a few minutes
 	$(BIGIRON) kernel fetch debian/6.1
@@ -30,11 +33,14 @@ lint: setup ## ruff, mypy, clippy, and the C compiler's warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
-	bash -n setup.sh .ci/run
+	for script in setup.sh .ci/run tools/*.sh; do bash -n $$script || exit; done
 	cargo fmt --manifest-path sim/Cargo.toml --check
 	cargo clippy --manifest-path sim/Cargo.toml --all-targets --features python -- --deny warnings
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
 	clang -target bpfel -Wall -Wextra -Werror -idirafter /usr/include/$$(gcc -print-multiarch) -fsyntax-only bpf/*.bpf.c
+
+fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
+	@tools/fresh.sh all $(RELEASE)
 
 bench: setup ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -60,21 +61,26 @@ def examine() -> list[Check]:
         _static_library(PPC64LE),
         _kernel_builds(X86_64),
         _kernel_builds(PPC64LE),
-        _bpf_programs(),
+        _bpf_programs(X86_64),
         _bpf(),
         _perf(),
     ]
 
 
-def lacking(target: Architecture, *, builds_kernels: bool) -> list[Check]:
-    """What is not here of that which virtual machines of an architecture need.
-
-    `_plugins` is not asked, as only QEMU for x86_64 tells; a QEMU without them is `limited` by itself.
-    """
-    checks = [_qemu(target), _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"), _static_library(target)]
-    if builds_kernels:
-        checks.append(_kernel_builds(target))
+def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
+    """What is not here of that which virtual machines of an architecture need."""
+    cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc", "a C compiler called gcc")]
+    builds = [_kernel_builds(target)] if builds_kernels else []
+    bpf = [_bpf_programs(target)] if loads_bpf else []
+    checks = [_qemu(target), *cross, _static_library(target), *builds, *bpf]
     return [check for check in checks if check.state != "ok"]
+
+
+def how_to_get_all(target: Architecture, lacks: Sequence[Check]) -> str:
+    """The command that installs what is lacking: in a checkout its own, which knows where each comes from."""
+    if (Path(__file__).parents[2] / "setup.sh").exists():
+        return "make setup" if target is X86_64 else f"make setup-{target.name}"
+    return "; ".join(dict.fromkeys(check.advice for check in lacks))
 
 
 def can_run(checks: list[Check]) -> bool:
@@ -189,15 +195,16 @@ def _kernel_builds(target: Architecture) -> Check:
     return Check(name, "ok", f"{compiler}; {keeps}")
 
 
-def _bpf_programs() -> Check:
+def _bpf_programs(target: Architecture) -> Check:
+    """Libraries for another architecture than this machine's are fetched when they are needed."""
     name = "BPF compiler, libbpf"
     try:
-        linked = libbpf.flags(X86_64)
+        linked = libbpf.flags(target) if target is X86_64 else ()
         program = compiled.bpf("blocked")
     except UserError as error:
         packages = " ".join(("clang", *libbpf.PACKAGES))
         advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
-        return Check(name, "missing", str(error), advice)
+        return Check(name, "missing", str(error).partition(": apt-get ")[0], advice)
     return Check(name, "ok", f"clang made {program.name}; {' '.join(linked)}")
 
 
