@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bigiron import compiled, libbpf, workloads
+from bigiron import compile, libbpf, workloads
 from bigiron.errors import UserError
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.messages import Decoder, Message
@@ -46,7 +46,7 @@ class Cost:
 def agent(name: str, workload: Path | str, folder: Path) -> Path:
     """The guest agent as a plain program, under a name of its own."""
     found = workloads.find(workload) if isinstance(workload, str) else workloads.from_file(workload)
-    return Path(shutil.copy(compiled.agent(found, "gcc", libbpf.flags(X86_64)), folder / name))
+    return Path(shutil.copy(compile.agent(found, "gcc", libbpf.flags(X86_64)), folder / name))
 
 
 def job(folder: Path, *lines: str, tasks: int = 1) -> Path:
@@ -149,7 +149,7 @@ def main() -> None:
         folder = Path(temporary)
         loaded = agent("load", "context_switch1", folder)
         watcher = agent("watcher", HERE / "workloads" / "tick.c", folder)
-        blocked = ["warmup 0", "operations 600", f"blocked {compiled.bpf('blocked')}"]
+        blocked = ["warmup 0", "operations 600", f"blocked {compile.bpf('blocked')}"]
         tracers: dict[str, list[str | Path]] = {
             "nothing": ["sleep", "600"],
             "blocked": [watcher, job(folder, *blocked)],
@@ -197,7 +197,7 @@ def statistics() -> Iterator[None]:
 def agree(watcher: Path, offcputime: str, naps: Path, folder: Path) -> None:
     """Both look at the same load from its beginning to its end."""
     # Ours ends by itself, after the load.
-    ours = job(folder, "warmup 0", "operations 8", f"blocked {compiled.bpf('blocked')}")
+    ours = job(folder, "warmup 0", "operations 8", f"blocked {compile.bpf('blocked')}")
     quiet = job(
         folder, "warmup 2000", "stay", tasks=4
     )  # offcputime leaves out tasks that have ended when it prints

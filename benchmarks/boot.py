@@ -32,14 +32,14 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bigiron import compiled, workloads
-from bigiron.cache import cache_folder
-from bigiron.children import dying_with
+from bigiron import compile, workloads
+from bigiron.cache_dir import cache_folder
 from bigiron.kernels import debian
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.topology import Topology
+from bigiron.parent_death import dying_with
 
 SERIES = "6.1"
 CPUS = 8
@@ -151,7 +151,7 @@ def boot_bigiron(kernel: Path) -> Boot:
     machine = vm.VirtualMachine(
         architecture=X86_64,
         kernel=kernel,
-        agent=compiled.agent(workloads.find("getppid1"), X86_64.compiler),
+        agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
         job=f"cpus {CPUS}\n",
         topology=Topology(cores=CPUS),
         memory_mib=vm.memory_mib(CPUS),

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
-from bigiron import compiled, kernels, workloads
+from bigiron import compile, kernels, workloads
 from bigiron.errors import MachineError
 from bigiron.kernels import Kernel
 from bigiron.machines import vm
@@ -25,7 +25,7 @@ def boot(kernel: Kernel) -> float | None:
     machine = vm.VirtualMachine(
         architecture=X86_64,
         kernel=kernel.image,
-        agent=compiled.agent(workloads.find("getppid1"), X86_64.compiler),
+        agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
         job=f"cpus {CPUS}\n",
         topology=Topology(cores=CPUS),
         memory_mib=vm.memory_mib(CPUS),

@@ -25,7 +25,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 from bigiron.analysis.ratio import ratio_of_means
 from bigiron.machines.messages import Decoder
 
@@ -69,7 +69,7 @@ def compare(checkout: Path, pairs: int, folder: Path) -> Table:
             ["make", "-s", "-C", checkout, f"{testcase}_processes"], check=True, capture_output=True
         )
         binary = checkout / f"{testcase}_processes"
-        agent = compiled.agent(workloads.from_file(checkout / f"tests/{testcase}.c"), "gcc")
+        agent = compile.agent(workloads.from_file(checkout / f"tests/{testcase}.c"), "gcc")
         for tasks in TASKS:
             rates: dict[str, list[float]] = {"theirs": [], "ours": []}
             for _pair in range(pairs):

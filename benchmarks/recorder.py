@@ -27,7 +27,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bigiron import compiled, kernels, workloads
+from bigiron import compile, kernels, workloads
 from bigiron.machines import vm
 from bigiron.machines.architecture import architecture
 from bigiron.machines.qemu import require_qemu
@@ -77,7 +77,7 @@ def measure(job: Job) -> Cost:
         machine = vm.VirtualMachine(
             architecture=replace(TARGET, qemu=job.qemu),
             kernel=kernels.find(KERNEL, TARGET.name).image,
-            agent=compiled.agent(workloads.find(job.workload), TARGET.compiler),
+            agent=compile.agent(workloads.find(job.workload), TARGET.compiler),
             job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nsymbols\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
@@ -85,7 +85,7 @@ def measure(job: Job) -> Cost:
             topology=Topology(cores=job.cpus),
             memory_mib=vm.memory_mib(job.cpus),
             deadline_s=500,
-            plugin=compiled.recorder() if job.probes else None,
+            plugin=compile.recorder() if job.probes else None,
             results=Path(results),
         )
         vm.run(machine, threading.Event(), on_stage)

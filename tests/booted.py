@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bigiron import compiled, kernels, workloads
-from bigiron.kernels.allocated import Allocation
-from bigiron.kernels.btf import Btf
-from bigiron.kernels.objects import Objects
-from bigiron.kernels.symbols import SymbolTable
+from bigiron import compile, kernels, workloads
+from bigiron.introspect.allocation_log import Allocation
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.symbolize import Objects
+from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
-from bigiron.machines.memory import GuestRam, KernelMemory
 from bigiron.machines.topology import Topology
 from bigiron.probes.recording import Chains, read_allocations, read_recording
 
@@ -69,12 +69,12 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
         machine = vm.VirtualMachine(
             architecture=X86_64,
             kernel=kernels.find(kernel, "x86_64").image,
-            agent=compiled.agent(workloads.find("unlink1"), X86_64.compiler),
+            agent=compile.agent(workloads.find("unlink1"), X86_64.compiler),
             job=JOB,
             topology=Topology(sockets=nodes, nodes=nodes, cores=2 // nodes),
             memory_mib=memory_mib,
             deadline_s=120,
-            plugin=compiled.recorder(),
+            plugin=compile.recorder(),
             results=Path(results),
             ram=ram,
         )

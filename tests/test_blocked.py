@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured
 
-from bigiron import compiled, kernels, libbpf, probes, workloads
+from bigiron import compile, kernels, libbpf, probes, workloads
 from bigiron.analysis import blocked
 from bigiron.errors import UserError
 from bigiron.machines import vm
@@ -60,21 +60,23 @@ def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
     machine = vm.VirtualMachine(
         architecture=X86_64,
         kernel=kernels.find(kernel).image,
-        agent=compiled.agent(SLEEPS, "gcc", libbpf.flags(X86_64) if with_bpf else ()),
+        agent=compile.agent(SLEEPS, "gcc", libbpf.flags(X86_64) if with_bpf else ()),
         job="\n".join(
             ["mode process", "cpus 2", "tasks 1", "patience_s 100", "blocked /blocked.bpf.o", *job, ""]
         ),
         topology=Topology(cores=2),
         memory_mib=vm.memory_mib(2),
         deadline_s=200,
-        files=(compiled.bpf("blocked"),),
+        files=(compile.bpf("blocked"),),
     )
     return vm.run(machine, threading.Event(), lambda _stage: None)
 
 
 def table_of(outcome: vm.Outcome) -> probes.Table:
-    ask = probes.Ask(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process", scope="kernel")
-    return probes.probe("blocked").collect(probes.Raw(outcome.messages, Path(), X86_64, Path(), ask))
+    request = probes.CellRequest(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process", scope="kernel")
+    return probes.probe("blocked").collect(
+        probes.RawOutput(outcome.messages, Path(), X86_64, Path(), request)
+    )
 
 
 def sleeps_in(table: probes.Table) -> pl.DataFrame:

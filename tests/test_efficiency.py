@@ -8,7 +8,7 @@ import pytest
 from conftest import bigiron, compared, measured
 
 import bigiron as library
-from bigiron import compiled, kernels, probes, workloads
+from bigiron import compile, kernels, probes, workloads
 from bigiron.analysis import efficiency
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
@@ -86,15 +86,15 @@ def test_without_bpf_the_kernel_s_own_accounts_are_left() -> None:
     machine = vm.VirtualMachine(
         architecture=X86_64,
         kernel=kernels.find("debian/6.1").image,
-        agent=compiled.agent(workloads.find("spin"), "gcc"),
+        agent=compile.agent(workloads.find("spin"), "gcc"),
         job="mode process\ncpus 2\ntasks 2\npatience_s 100\nefficiency /none\nefficiency_ms 500\n",
         topology=Topology(cores=2),
         memory_mib=vm.memory_mib(2),
         deadline_s=200,
     )
     messages = vm.run(machine, threading.Event(), lambda _stage: None).messages
-    ask = probes.Ask(cpus=2, tasks=2, operations=1, mode="process", scope="kernel")
-    table = probes.probe("efficiency").collect(probes.Raw(messages, Path(), X86_64, Path(), ask))
+    request = probes.CellRequest(cpus=2, tasks=2, operations=1, mode="process", scope="kernel")
+    table = probes.probe("efficiency").collect(probes.RawOutput(messages, Path(), X86_64, Path(), request))
     assert table.facts["why_not_bpf"] == "the agent was made without it"
     assert set(table.rows["source"]) == {"/proc/stat", "/proc/schedstat"}
     assert table.rows.filter(kind="user")["nanoseconds"].min() > 0

@@ -17,7 +17,7 @@ from conftest import WORKLOADS, bigiron, measured
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bigiron.analysis import alike, growth
+from bigiron.analysis import growth, merge_lines
 from bigiron.analysis.compare import Line
 from bigiron.analysis.growth import Law, Series, fit
 
@@ -221,7 +221,7 @@ def line(object: str, accesses: float, **shares: float) -> Line:
 
 def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
     shares = [line(f"runqueues.clock of CPU {cpu}", 1.75, scan=0.9, own=0.1) for cpu in range(8)]
-    (together,) = alike.added_up(shares)
+    (together,) = merge_lines.added_up(shares)
     assert (together.object, together.accesses_per_op) == ("runqueues.clock of CPU", 14)
     assert together.weights == pytest.approx({"scan": 12.6, "own": 1.4})
 
@@ -229,13 +229,13 @@ def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
 def test_a_sum_is_no_share_of_itself() -> None:
     lines = [line("kmalloc-192+0x28 (192 bytes)", 19.0, add_up=0.9, lock=0.1)]
     lines += [line("kmalloc-64+0x0 (64 bytes)", 1.75, add_up=0.9, own=0.1) for _ in range(8)]
-    assert [found.accesses_per_op for found in alike.added_up(lines)] == [19, 14]
+    assert [found.accesses_per_op for found in merge_lines.added_up(lines)] == [19, 14]
 
 
 def test_small_lines_are_told_apart_less_finely() -> None:
     small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
     large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
-    assert (len(alike.added_up(small)), len(alike.added_up(large))) == (1, 2)
+    assert (len(merge_lines.added_up(small)), len(merge_lines.added_up(large))) == (1, 2)
 
 
 # A real kernel

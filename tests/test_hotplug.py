@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bigiron as package
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 from bigiron.machines.messages import Decoder
 from bigiron.probes.graph import calls
 
@@ -231,7 +231,7 @@ def test_what_only_the_machine_can_tell(tmp_path: Path, arguments: list[str], co
 
 def test_a_real_machine_must_be_allowed_to_lose_cpus(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("mode process\ntasks 1\nwatch\n")
-    agent = compiled.agent(workloads.find("hotplug-offline"), "gcc")
+    agent = compile.agent(workloads.find("hotplug-offline"), "gcc")
     said = subprocess.run([agent, tmp_path / "job"], stdout=subprocess.PIPE, timeout=60, check=False)
     messages = list(Decoder().feed(said.stdout))
     assert [message.type for message in messages] == ["hello", "error", "end"]

@@ -10,9 +10,9 @@ from conftest import Answer, bigiron
 from test_metrics import FIGURES
 
 import bigiron as library
-from bigiron import metrics
+from bigiron import readers
 from bigiron.errors import UserError
-from bigiron.metrics import Figure, Reading
+from bigiron.readers import Figure, Reading
 from bigiron.study.imported import Source, add, read
 
 OLD, NEW = (FIGURES / f"will-it-scale/{name}/open1.csv" for name in ("old", "new"))
@@ -28,7 +28,7 @@ def imported(
     tasks: int | None = None,
 ) -> int:
     """The number of new cells."""
-    source = read(metrics.find(format), path)
+    source = read(readers.find(format), path)
     return len(add(source, study, variant=variant, workload=workload, cpus=cpus, tasks=tasks)[1])
 
 
@@ -131,7 +131,7 @@ def test_what_does_not_belong_together(tmp_path: Path) -> None:
 
 
 def test_another_unit_of_the_same_metric(tmp_path: Path) -> None:
-    hackbench = metrics.find("hackbench")
+    hackbench = readers.find("hackbench")
 
     def add_in(unit: str, sha256: str) -> None:
         reading = Reading([Figure("time", unit, "less", 1, tasks=4)])

@@ -12,10 +12,10 @@ import pytest
 from conftest import Answer, bigiron, measured
 
 from bigiron import kernels
-from bigiron.cache import cache_folder
+from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
-from bigiron.kernels.configuration import Wish
+from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.source import Source
 
 BUILD_S = 1800  # a safety net
@@ -296,7 +296,7 @@ def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     (tmp_path / ".config").write_text("CONFIG_PREEMPT_LAZY=y\n")
     ours = next(wish for wish in configuration.wishes("x86_64", []) if wish.option == "PREEMPT_VOLUNTARY")
     configuration.check([ours], tmp_path / ".config", tmp_path)
-    for theirs in Wish(ours.option, "y", tmp_path / "f"), Wish("SPOON", "y", ours.fragment):
+    for theirs in ConfigOption(ours.option, "y", tmp_path / "f"), ConfigOption("SPOON", "y", ours.fragment):
         with pytest.raises(UserError, match=rf"drops CONFIG_{theirs.option}=y \({theirs.fragment.name}\)"):
             configuration.check([theirs], tmp_path / ".config", tmp_path)
 

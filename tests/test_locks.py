@@ -17,13 +17,13 @@ from conftest import measured
 from test_study import documented
 
 import bigiron
-from bigiron import compiled, kernels, workloads
+from bigiron import compile, kernels, workloads
 from bigiron.analysis import locks, work
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.topology import Topology
-from bigiron.probes import Ask, Raw, probe
+from bigiron.probes import CellRequest, RawOutput, probe
 from bigiron.probes.locks import SCHEMA
 
 TRACING = "/sys/kernel/tracing"
@@ -204,19 +204,23 @@ def traced(
         machine = vm.VirtualMachine(
             architecture=X86_64,
             kernel=kernels.find(request.param).image,
-            agent=compiled.agent(workloads.find("unlink1"), "gcc"),
+            agent=compile.agent(workloads.find("unlink1"), "gcc"),
             job="\n".join(job) + "\n",
             topology=Topology(cores=1),
             memory_mib=vm.memory_mib(1),
             deadline_s=120,
             boot=f"ftrace_filter={','.join(TRACED)}",
-            plugin=compiled.recorder(),
+            plugin=compile.recorder(),
             results=results,
             ram=ram,
         )
         outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-        ask = Ask(1, 1, OPERATIONS, "process", "kernel")
-        table = probe("locks").collect(Raw(outcome.messages, results, X86_64, machine.agent, ask, ram)).rows
+        request = CellRequest(1, 1, OPERATIONS, "process", "kernel")
+        table = (
+            probe("locks")
+            .collect(RawOutput(outcome.messages, results, X86_64, machine.agent, request, ram))
+            .rows
+        )
     ours: Counter[tuple[str, str]] = Counter()
     for function, path, acquisitions in (
         table.filter(pl.col("context") == "operation").select("function", "path", "acquisitions").iter_rows()

@@ -21,8 +21,8 @@ from conftest import (
 )
 
 import bigiron as library
-from bigiron.children import dying_with
 from bigiron.machines import vm
+from bigiron.parent_death import dying_with
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure
 

@@ -9,29 +9,29 @@ from conftest import bigiron
 
 from bigiron import _sim
 from bigiron.errors import UserError
-from bigiron.machines import files, measured
-from bigiron.machines.measured import Host
+from bigiron.simulator import machine_files, machine_measure
+from bigiron.simulator.machine_measure import Host
 
 
 def test_every_machine_is_listed_and_shown() -> None:
     listed = bigiron("machine", "list", "--format", "csv").out
     for name, text in _sim.machines():
-        machine = files.load(name)
+        machine = machine_files.load(name)
         assert f"{name},{machine.cpus},{machine.nodes},{machine.description}" in listed.replace('"', "")
-        assert files.text(name) == text
-    assert bigiron("machine", "show", "altix-512").out == files.text("altix-512")
+        assert machine_files.text(name) == text
+    assert bigiron("machine", "show", "altix-512").out == machine_files.text("altix-512")
 
 
 def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text(files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
+    wrong.write_text(machine_files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
     shown = bigiron("machine", "show", str(wrong))
     assert shown.status == 2
     assert shown.err == f"bigiron: {wrong}: level group: transfer_ns is -107: a latency is zero or more\n"
     missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
     assert (missing.status, missing.err.count("\n")) == (2, 1)
     with pytest.raises(UserError, match="no machine 'cray'"):
-        files.load("cray")
+        machine_files.load("cray")
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU only")
@@ -39,7 +39,7 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     here = tmp_path / "here.toml"
     done = bigiron("machine", "measure", "-o", str(here))
     assert done.status == 0, done.err
-    machine = files.load(str(here))
+    machine = machine_files.load(str(here))
     assert machine.cpus == len(os.sched_getaffinity(0))
     assert all(source for _what, _value, source in machine.sources)
     assert 0 < machine.transfer_ns(0, 0) < machine.transfer_ns(0, 1)
@@ -59,7 +59,7 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: took[host.parting(a, b)])
     monkeypatch.setattr(_sim, "memory_ns", lambda a, b: 90.0 if a == b else 90 + took[host.parting(a, b)])
     monkeypatch.setattr(_sim, "wakeup_ns", lambda _a, _b: 2000.0)
-    text = measured.measure(host, "large", lambda _step: None)
+    text = machine_measure.measure(host, "large", lambda _step: None)
     machine = _sim.Machine.from_toml(text)
     assert machine.levels == [("socket", 2), ("node", 4), ("core", 7), ("thread", 14)]
     assert (machine.cpus, machine.nodes) == (14, 4)

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron import metrics
+from bigiron import readers
 from bigiron.errors import UserError
-from bigiron.metrics import Figure
-from bigiron.metrics.folder import Folder
+from bigiron.readers import Figure
+from bigiron.readers.folder import Folder
 
 FIGURES = Path(__file__).with_name("figures")
 CSV = "tasks,processes,processes_idle,threads,threads_idle,linear\n"
 
 
 def read(format: str, file: str) -> list[Figure]:
-    read_text = metrics.find(format).read_text
+    read_text = readers.find(format).read_text
     assert read_text
     return read_text((FIGURES / file).read_text()).figures
 
 
-def read_lkp(folder: Path) -> metrics.Reading:
-    read_folder = metrics.find("lkp").read_folder
+def read_lkp(folder: Path) -> readers.Reading:
+    read_folder = readers.find("lkp").read_folder
     assert read_folder
     return read_folder(Folder(folder))
 
@@ -188,7 +188,7 @@ def test_an_lkp_result_folder() -> None:
     ],
 )
 def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
-    read_text = metrics.find(format).read_text
+    read_text = readers.find(format).read_text
     assert read_text
     with pytest.raises(UserError, match=complaint):
         read_text(text)
@@ -196,7 +196,7 @@ def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
 
 @given(text=st.text() | st.text(alphabet="tasks,proc012.-naif\n#: ").map(lambda text: CSV + text))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    for format in metrics.formats():
+    for format in readers.formats():
         if format.read_text:
             try:
                 figures = format.read_text(text).figures
@@ -208,7 +208,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_a_program_of_will_it_scale_that_failed() -> None:
     """Its runtest.py prints -1 in place of what it did not get."""
-    read_text = metrics.find("will-it-scale").read_text
+    read_text = readers.find("will-it-scale").read_text
     assert read_text
     assert read_text(CSV + "1,500,0.00,-1,0.00,500\n").figures == [
         Figure("processes", "operations/s", "more", 500, 1)
@@ -233,7 +233,7 @@ def test_links_out_of_a_folder(tmp_path: Path) -> None:
 
 def test_two_units_of_one_metric() -> None:
     with pytest.raises(UserError, match=r"metric time in 's' \(less is better\) and in 'ms'"):
-        metrics.table([Figure("time", "s", "less", 1, 1), Figure("time", "ms", "less", 1, 1)])
+        readers.table([Figure("time", "s", "less", 1, 1), Figure("time", "ms", "less", 1, 1)])
 
 
 @pytest.mark.parametrize(
@@ -246,11 +246,11 @@ def test_two_units_of_one_metric() -> None:
 )
 def test_what_is_no_metric(metric: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        metrics.reader(metric, "", False)
+        readers.reader(metric, "", False)
 
 
 def test_a_path_into_json() -> None:
-    read_value = metrics.reader("json:jobs.1.bw", "", False)
+    read_value = readers.reader("json:jobs.1.bw", "", False)
     assert read_value('{"jobs": [{}, {"bw": 2}]}')[0].value == 2
     with pytest.raises(UserError, match=r"the JSON has no jobs\.1\.bw: there is no '1'"):
         read_value('{"jobs": [{}]}')

@@ -13,7 +13,7 @@ from conftest import SAFETY_NET_S
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 from bigiron.machines.initramfs import Entry, archive, initramfs
 from bigiron.machines.messages import Decoder, Message
 
@@ -118,7 +118,7 @@ def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text(SAYS_SOMETHING_AND_EXITS)
     (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 5\n")
-    said = run_here(compiled.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
+    said = run_here(compile.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
     messages, damaged = decoded(said.stdout)
     assert damaged == 0
     assert [message.type for message in messages] == ["hello", "error", "end"]
@@ -135,7 +135,7 @@ def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
 )
 def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> None:
     (tmp_path / "job").write_text(job)
-    said = run_here(compiled.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
+    said = run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
     (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
     assert error.content["text"].startswith(complaint)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
@@ -205,7 +205,7 @@ def disagreements(x86_64: Path, code: Iterable[tuple[str, str]]) -> list[tuple[s
 
 
 def test_another_decoder_agrees_on_a_program(x86_64: Path) -> None:
-    program = compiled.agent(workloads.find("getppid1"), "gcc")
+    program = compile.agent(workloads.find("getppid1"), "gcc")
     assert disagreements(x86_64, set(disassembled(program))) == []
 
 
@@ -347,7 +347,7 @@ def expected_on_ppc64le(place: int, text: str) -> set[str]:
 
 
 def test_another_decoder_agrees_on_a_program_for_ppc64le(ppc64le: Path) -> None:
-    program = compiled.agent(workloads.find("getppid1"), f"{CROSS}gcc")
+    program = compile.agent(workloads.find("getppid1"), f"{CROSS}gcc")
     code = listed("-d", program, tool=f"{CROSS}objdump")
     code = [insn for insn in code if not insn[2].startswith(".long")]
     assert len(code) > 50000

@@ -9,7 +9,7 @@ import pytest
 from conftest import bigiron
 from msgspec.structs import replace
 
-from bigiron.analysis.predicted import Predicted, predicted
+from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases import find
 from bigiron.cases.case import Case
 from bigiron.cases.hotplug_totals import total
@@ -111,7 +111,7 @@ def test_tasks(tmp_path: Path) -> None:
     answer = bigiron("simulate", "percpu-counter", "--machine", "uniform", *asked, "-o", tmp_path / "s")
     assert answer.status == 0, answer
     rows = open_study(tmp_path / "s").tables("simulation")
-    one, eight = (predicted(rows, "throughput", "look=sum", tasks).mean for tasks in (1, 8))
+    one, eight = (seed_range(rows, "throughput", "look=sum", tasks).mean for tasks in (1, 8))
     assert 0 < one < eight
 
 
@@ -222,4 +222,4 @@ def test_totals_of_hotplug() -> None:
 
 
 def test_predicted() -> None:
-    assert str(Predicted((1.0, 2.0, 3.0))) == "2 (1 to 3)"
+    assert str(SeedRange((1.0, 2.0, 3.0))) == "2 (1 to 3)"

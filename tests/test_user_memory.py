@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import LINE, count, profile
 
-from bigiron import compiled, workloads
+from bigiron import compile, workloads
 from bigiron.analysis.conflicts import ranges
-from bigiron.kernels.mm.pages import Use
-from bigiron.kernels.symbols import SymbolTable
-from bigiron.probes import Ask
+from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes import CellRequest
 from bigiron.probes.conflicts import _user_name
 from bigiron.workloads.user_memory import Page, UserMemory
 
@@ -59,8 +59,8 @@ def test_functions_are_told_from_the_kernel_s() -> None:
 
 
 def test_the_agent_has_the_symbols_that_names_need() -> None:
-    agent = compiled.agent(workloads.find("counters_packed"), "gcc")
-    symbols = SymbolTable(compiled.symbols(agent, "gcc"))
+    agent = compile.agent(workloads.find("counters_packed"), "gcc")
+    symbols = SymbolTable(compile.symbols(agent, "gcc"))
     for name in ("_end", "counters", "testcase"):
         assert symbols.address(name), name
 
@@ -91,7 +91,7 @@ class Using:
 )
 def test_memory_that_went_from_one_task_to_another(use: Use, mode: Any, moved: bool, private: bool) -> None:
     user = memory((0x5000, 0x401000, moved))
-    name = _user_name(0x5040, Ask(2, 2, 5, mode, "user"), user, Using(use))  # type: ignore[arg-type]
+    name = _user_name(0x5040, CellRequest(2, 2, 5, mode, "user"), user, Using(use))  # type: ignore[arg-type]
     assert name == ("" if private else "user:counters+0x0")
 
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import bigiron as command
 
 import bigiron
-from bigiron import compiled, kernels, probes, workloads
+from bigiron import compile, kernels, probes, workloads
 from bigiron.analysis import paths, work
 from bigiron.machines import vm
 from bigiron.machines.architecture import architecture
@@ -104,18 +104,18 @@ def traced(
     machine = vm.VirtualMachine(
         architecture=target,
         kernel=kernels.find(kernel, arch).image,
-        agent=compiled.agent(workloads.find("open1"), target.compiler),
+        agent=compile.agent(workloads.find("open1"), target.compiler),
         job="\n".join(job) + "\n",
         topology=Topology(cores=2),
         memory_mib=vm.memory_mib(2),
         deadline_s=250,
         boot=f"ftrace_filter={','.join(TRACED)}",
-        plugin=compiled.recorder(),
+        plugin=compile.recorder(),
         results=results,
     )
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-    ask = probes.Ask(2, 2, 300, "process", "kernel")
-    raw = probes.Raw(outcome.messages, results, target, machine.agent, ask)
+    ask = probes.CellRequest(2, 2, 300, "process", "kernel")
+    raw = probes.RawOutput(outcome.messages, results, target, machine.agent, ask)
     rows = probes.probe("work").collect(raw).rows
     ours = {
         paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bigiron import compiled, libbpf
+from bigiron import compile, libbpf
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
 from bigiron.machines.architecture import PPC64LE, X86_64, Architecture
@@ -200,7 +200,7 @@ def _bpf_programs(target: Architecture) -> Check:
     name = "BPF compiler, libbpf"
     try:
         linked = libbpf.flags(target) if target is X86_64 else ()
-        program = compiled.bpf("blocked")
+        program = compile.bpf("blocked")
     except UserError as error:
         packages = " ".join(("clang", *libbpf.PACKAGES))
         advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")

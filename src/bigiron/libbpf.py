@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bigiron.cache import cache_folder
+from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import debian
 from bigiron.machines.architecture import Architecture

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from bigiron.analysis import alike, compare
+from bigiron.analysis import compare, merge_lines
 from bigiron.analysis.compare import Line
 
 
@@ -160,8 +160,8 @@ _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorde
 def _added_up(lines: Sequence[Line]) -> list[Line]:
     """Lines that are alike as one, and all that is the allocators'."""
     theirs = [line for line in lines if _OF_ALLOCATORS.fullmatch(line.object)]
-    others = alike.added_up([line for line in lines if line not in theirs])
-    return [*others, replace(alike.sum_of(theirs), object=ALLOCATORS)] if theirs else others
+    others = merge_lines.added_up([line for line in lines if line not in theirs])
+    return [*others, replace(merge_lines.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 
 
 def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:

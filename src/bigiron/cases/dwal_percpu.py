@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from bigiron.analysis.predicted import Predicted, predicted
+from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.study.store import Study
 
@@ -25,7 +25,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     change = _change(rows, "read padded", "sum padded", _AT)
     headline = published.value("headline", "fxmark.hdd_btrfs_DWAL_63_bufferedio.works/sec", "change")
     waiting = {
-        look: predicted(rows, "waiting for the lock", f"{look} padded", _AT) for look in ("read", "sum")
+        look: seed_range(rows, "waiting for the lock", f"{look} padded", _AT) for look in ("read", "sum")
     }
     figures = [
         Figure(
@@ -41,16 +41,16 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     return Report(figures, [_halves(change, headline), _one_lock(waiting)], list(_NOTES))
 
 
-def _change(rows: pl.DataFrame, old: str, new: str, tasks: int) -> Predicted:
-    before, after = (predicted(rows, "throughput", variant, tasks).of_seeds for variant in (old, new))
-    return Predicted(tuple(100 * (b / a - 1) for a, b in zip(before, after, strict=True)))
+def _change(rows: pl.DataFrame, old: str, new: str, tasks: int) -> SeedRange:
+    before, after = (seed_range(rows, "throughput", variant, tasks).of_seeds for variant in (old, new))
+    return SeedRange(tuple(100 * (b / a - 1) for a, b in zip(before, after, strict=True)))
 
 
-def _percent(change: Predicted) -> str:
+def _percent(change: SeedRange) -> str:
     return f"{change.mean:+.1f} % ({change.low:+.1f} to {change.high:+.1f})"
 
 
-def _waiting(look: str, ours: Predicted, published: Published) -> Figure:
+def _waiting(look: str, ours: SeedRange, published: Published) -> Figure:
     column = _COLUMNS[look]
     theirs = published.value("profile_children", "native_queued_spin_lock_slowpath", column)
     return Figure(
@@ -62,7 +62,7 @@ def _waiting(look: str, ours: Predicted, published: Published) -> Figure:
 
 def _throughput(rows: pl.DataFrame, tasks: int) -> Figure:
     variants = rows["variant"].unique(maintain_order=True).to_list()
-    each = ", ".join(f"{variant} {predicted(rows, 'throughput', variant, tasks)}" for variant in variants)
+    each = ", ".join(f"{variant} {seed_range(rows, 'throughput', variant, tasks)}" for variant in variants)
     plural = "s" if tasks > 1 else ""
     return Figure(f"operations a second, {tasks} task{plural}", "not told", f"{each}; simulated, predicted")
 
@@ -78,7 +78,7 @@ def _packed(rows: pl.DataFrame, look: str) -> Figure:
 
 def _step(rows: pl.DataFrame) -> Figure:
     def change(variant: str) -> float:
-        before, after = (predicted(rows, "throughput", variant, tasks).mean for tasks in (_AT, _BESIDE))
+        before, after = (seed_range(rows, "throughput", variant, tasks).mean for tasks in (_AT, _BESIDE))
         return after / before - 1
 
     each = ", ".join(f"{name} {change(name):+.1%}" for name in rows["variant"].unique(maintain_order=True))
@@ -87,7 +87,7 @@ def _step(rows: pl.DataFrame) -> Figure:
     )
 
 
-def _halves(change: Predicted, headline: float) -> Claim:
+def _halves(change: SeedRange, headline: float) -> Claim:
     return Claim(
         f"Throughput falls by half with {_AT} tasks",
         abs(change.mean - headline) < 15,
@@ -96,7 +96,7 @@ def _halves(change: Predicted, headline: float) -> Claim:
     )
 
 
-def _one_lock(waiting: Mapping[str, Predicted]) -> Claim:
+def _one_lock(waiting: Mapping[str, SeedRange]) -> Claim:
     return Claim(
         "The tasks spend nearly all of their time waiting for one lock, with the new kernel even more",
         waiting["read"].mean > 75 and waiting["sum"].low > waiting["read"].high,

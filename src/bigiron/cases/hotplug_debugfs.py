@@ -170,7 +170,7 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
     if not growth.law:
         return []
 
-    def predicted(numbers: Sequence[int]) -> str:
+    def seed_range(numbers: Sequence[int]) -> str:
         sums = growth.sum_relative(numbers, _SMALL)
         return (
             f"predicted {anchor * sums.value:,.2f} s "
@@ -182,11 +182,11 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
     added = published.value(off, "v5.14", "real") - published.value(off, "v5.11", "real")
     one = published.value("offline_one_of_1920_cpus", DEBUGFS, "debugfs")
     return [
-        Figure(f"{DEBUGFS}, one CPU of {_BIG} goes, in seconds", f"{one:.2f} s", predicted([_BIG])),
+        Figure(f"{DEBUGFS}, one CPU of {_BIG} goes, in seconds", f"{one:.2f} s", seed_range([_BIG])),
         Figure(
             f"what it adds to smt=off, {_BIG - _SMALL} CPUs one after the other",
             f"{added:,.0f} s (v5.14 against v5.11)",
-            predicted(range(_SMALL, _BIG)),
+            seed_range(range(_SMALL, _BIG)),
         ),
     ]
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from bigiron import _sim
-from bigiron.analysis.predicted import Predicted
+from bigiron.analysis.seed_range import SeedRange
 from bigiron.errors import UserError
-from bigiron.machines import files
+from bigiron.simulator import machine_files
 
 _SIZES = 13
 _EVER_NS = 1e17
@@ -25,7 +25,7 @@ def total(
     stay: int = 1,
     machine: str = "power10-1920",
     seeds: int = 3,
-) -> Predicted:
+) -> SeedRange:
     """Seconds until only `stay` CPUs of `cpus` are online; `values` are those of the design cpu-hotplug."""
     if not 0 < stay < cpus:
         raise UserError(f"of {cpus} CPUs 1 to {cpus - 1} can stay, not {stay}")
@@ -34,7 +34,7 @@ def total(
     points = [_point(values, machine, size, seed) for seed in range(1, seeds + 1) for size in sizes]
     costs = [_cost(outcome) for outcome in _sim.simulate(points)]
     runs = [costs[first : first + len(sizes)] for first in range(0, len(costs), len(sizes))]
-    return Predicted(tuple(_sum(dict(zip(sizes, run, strict=True))) for run in runs))
+    return SeedRange(tuple(_sum(dict(zip(sizes, run, strict=True))) for run in runs))
 
 
 def _sum(costs: Mapping[int, float]) -> float:
@@ -48,7 +48,7 @@ def _point(values: Mapping[str, str], machine: str, cpus: int, seed: int) -> _si
     try:
         return _sim.Point(
             "cpu-hotplug",
-            files.load(machine).with_cpus(cpus),
+            machine_files.load(machine).with_cpus(cpus),
             list({**values, "cycle": "1"}.items()),
             seed=seed,
             warmup_ns=0.0,

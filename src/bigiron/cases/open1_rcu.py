@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from bigiron.analysis.predicted import Predicted, predicted
+from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.study.store import Study
 
@@ -38,8 +38,8 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     return Report(figures, _claims(rows, most, apart, theirs), list(_NOTES))
 
 
-def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> Predicted:
-    return predicted(rows, "throughput", limit, tasks)
+def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> SeedRange:
+    return seed_range(rows, "throughput", limit, tasks)
 
 
 def _first_apart(rows: pl.DataFrame, tasks: list[int]) -> int | None:
@@ -65,7 +65,8 @@ def _at(rows: pl.DataFrame, tasks: int) -> Figure:
 
 def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
     period, taken, waits = (
-        predicted(rows, name, limit, tasks) for name in ("grace period", "list_lock", "waiting for list_lock")
+        seed_range(rows, name, limit, tasks)
+        for name in ("grace period", "list_lock", "waiting for list_lock")
     )
     return Figure(
         f"what differs, {limit}, {tasks} tasks",

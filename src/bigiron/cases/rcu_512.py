@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from bigiron.analysis.predicted import Predicted, number, predicted
+from bigiron.analysis.seed_range import SeedRange, number, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.study.store import Study
 
@@ -26,7 +26,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     """The published table beside the simulated one, then trees of all shapes."""
     rows = {name: study.tables("simulation") for name, study in studies.items()}
     lost = {
-        (load, mask): predicted(rows[load], "lost", f"mask={mask}")
+        (load, mask): seed_range(rows[load], "lost", f"mask={mask}")
         for load in ("idle", "ls")
         for mask in MASKS
     }
@@ -41,7 +41,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _lost(load: str, mask: int, ours: Predicted, published: Published) -> Figure:
+def _lost(load: str, mask: int, ours: SeedRange, published: Published) -> Figure:
     theirs = published.value(_TABLE, str(mask), load)
     fitted = _FITTED.get((load, mask))
     kind = f"fitted to this ({fitted})" if fitted else "predicted"
@@ -53,7 +53,7 @@ def _lost(load: str, mask: int, ours: Predicted, published: Published) -> Figure
 
 
 def _price(mask: int, rows: pl.DataFrame) -> Figure:
-    period, callback = (predicted(rows, name, f"mask={mask}") for name in ("grace period", "callback"))
+    period, callback = (seed_range(rows, name, f"mask={mask}") for name in ("grace period", "callback"))
     waits = f"; a callback waits {callback}" if callback.mean else ""
     return Figure(
         f"what a grace period takes, mask {mask}",
@@ -67,7 +67,7 @@ def _shapes(rows: pl.DataFrame) -> list[str]:
 
 
 def _tree(name: str, rows: pl.DataFrame) -> Figure:
-    lost, taken = (predicted(rows, figure, name) for figure in ("lost", "global lock"))
+    lost, taken = (seed_range(rows, figure, name) for figure in ("lost", "global lock"))
     return Figure(
         f"a tree with {name}",
         "not told",
@@ -76,7 +76,7 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     )
 
 
-def _cure(lost: Mapping[tuple[str, int], Predicted], published: Published) -> Claim:
+def _cure(lost: Mapping[tuple[str, int], SeedRange], published: Published) -> Claim:
     three, seven = lost["ls", 3], lost["ls", 7]
     theirs = published.value(_TABLE, "3", "ls"), published.value(_TABLE, "7", "ls")
     return Claim(
@@ -86,7 +86,7 @@ def _cure(lost: Mapping[tuple[str, int], Predicted], published: Published) -> Cl
     )
 
 
-def _expectation(lost: Mapping[tuple[str, int], Predicted], published: Published) -> Claim:
+def _expectation(lost: Mapping[tuple[str, int], SeedRange], published: Published) -> Claim:
     wanted = published.value("expectation", "user share of an idle machine's CPU-bound thread", "share")
     enough = [mask for mask in MASKS if 100 - lost["ls", mask].mean >= wanted]
     return Claim(
@@ -99,13 +99,13 @@ def _expectation(lost: Mapping[tuple[str, int], Predicted], published: Published
 
 def _levels(rows: pl.DataFrame) -> list[Claim]:
     def times(leaf: int) -> float:
-        two, three = (predicted(rows, "lost", f"levels={levels} leaf={leaf}").mean for levels in (2, 3))
+        two, three = (seed_range(rows, "lost", f"levels={levels} leaf={leaf}").mean for levels in (2, 3))
         return two / three
 
     def says(leaf: int) -> str:
         return (
             f"with {leaf} CPUs in a leaf, two levels lose {times(leaf):.2f} times as much as three "
-            f"({predicted(rows, 'lost', f'levels=2 leaf={leaf}')} %)"
+            f"({seed_range(rows, 'lost', f'levels=2 leaf={leaf}')} %)"
         )
 
     rule = f"a level pays if without it {_PAYS} times as much is lost"
@@ -119,7 +119,7 @@ def _levels(rows: pl.DataFrame) -> list[Claim]:
     ]
 
 
-def _errors(lost: Mapping[tuple[str, int], Predicted], published: Published) -> str:
+def _errors(lost: Mapping[tuple[str, int], SeedRange], published: Published) -> str:
     missed = {
         key: ours.mean - published.value(_TABLE, str(key[1]), key[0])
         for key, ours in lost.items()

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bigiron.cache import cache_folder, locked
-from bigiron.children import dying_with
+from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels import configuration, image, source, store
-from bigiron.kernels.configuration import Wish
+from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel, known_arch
 from bigiron.kernels.source import Source
+from bigiron.parent_death import dying_with
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def check_tools(arch: str) -> str:
 
 
 def _recipe(
-    original: Source, patches: Sequence[Path], tree: str, wishes: Sequence[Wish], compiler: str
+    original: Source, patches: Sequence[Path], tree: str, wishes: Sequence[ConfigOption], compiler: str
 ) -> str:
     """What the kernel was built from. The tree's id covers the patches' content."""
     config = hashlib.sha256(configuration.text(wishes).encode()).hexdigest()
@@ -158,7 +158,7 @@ class _Make:
         caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
         self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
-    def configure(self, wishes: Sequence[Wish]) -> None:
+    def configure(self, wishes: Sequence[ConfigOption]) -> None:
         """Set what is wished for and nothing else; UserError where the kernel does not take it."""
         fragment = self._objects / "wishes.config"
         fragment.write_text(configuration.text(wishes), encoding="utf-8")

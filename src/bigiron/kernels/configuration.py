@@ -16,7 +16,7 @@ _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Wish:
+class ConfigOption:
     """An option, its value, and the fragment that asked for it last."""
 
     option: str
@@ -28,20 +28,20 @@ class Wish:
         return self.fragment.parent == _FRAGMENTS
 
 
-def wishes(arch: str, more: Sequence[Path]) -> list[Wish]:
+def wishes(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     """The options to set: bigiron's own fragments, then the user's, of which the last one counts."""
-    found: dict[str, Wish] = {}
+    found: dict[str, ConfigOption] = {}
     for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config", *more):
         found |= {wish.option: wish for wish in _read(fragment)}
     return list(found.values())
 
 
-def text(wishes: Sequence[Wish]) -> str:
+def text(wishes: Sequence[ConfigOption]) -> str:
     """The wishes as one fragment."""
     return "".join(f"CONFIG_{wish.option}={wish.value}\n" for wish in wishes)
 
 
-def check(wishes: Sequence[Wish], config: Path, source: Path) -> None:
+def check(wishes: Sequence[ConfigOption], config: Path, source: Path) -> None:
     """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
 
     Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
@@ -64,7 +64,7 @@ def check(wishes: Sequence[Wish], config: Path, source: Path) -> None:
         )
 
 
-def _read(fragment: Path) -> list[Wish]:
+def _read(fragment: Path) -> list[ConfigOption]:
     try:
         lines = fragment.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -77,7 +77,7 @@ def _read(fragment: Path) -> list[Wish]:
                 f"{fragment}:{number}: {line.strip()!r} is no option: "
                 "use CONFIG_NAME=y or # CONFIG_NAME is not set"
             )
-        found += [Wish(name, value, fragment) for name, value in settings]
+        found += [ConfigOption(name, value, fragment) for name, value in settings]
     return found
 
 

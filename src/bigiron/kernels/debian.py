@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bigiron.cache import cache_folder
+from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from bigiron.cache import cache_folder, locked
+from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, store
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.cache import OTHER_PLACE, cache_folder, locked
+from bigiron.cache_dir import OTHER_PLACE, cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel

@@ -26,7 +26,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines import ssh
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import Outcome, StoppedError
-from bigiron.visible import visible
+from bigiron.sanitize import sanitize
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
@@ -111,7 +111,7 @@ def ask(address: str, script: str, *arguments: str) -> str:
     if done.returncode:
         complaint = _last_line(done.stderr)
         raise UserError(f"{name(address)}: {complaint}{ssh.advice(complaint) if address else ''}")
-    return visible(done.stdout.decode(errors="replace"))
+    return sanitize(done.stdout.decode(errors="replace"))
 
 
 def program_sha256(address: str, program: str) -> str:
@@ -236,7 +236,7 @@ def _wait_until_all_is_put_back(
         ) from None
     for message in decoder.feed(rest):
         if message.type == "error":
-            raise MachineError(visible(str(message.content.get("text"))))
+            raise MachineError(sanitize(str(message.content.get("text"))))
 
 
 def _why_it_ended(machine: RealMachine, status: int, stderr: IO[bytes], stage: str) -> str:
@@ -252,4 +252,4 @@ def _why_it_ended(machine: RealMachine, status: int, stderr: IO[bytes], stage: s
 
 def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
-    return visible(lines[-1]) if lines else "it said nothing"
+    return sanitize(lines[-1]) if lines else "it said nothing"

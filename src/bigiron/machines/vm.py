@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bigiron import compiled, kernels, workloads
-from bigiron.children import dying_with
+from bigiron import compile, kernels, workloads
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines.architecture import Architecture, architecture
 from bigiron.machines.initramfs import initramfs
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.topology import Topology
-from bigiron.visible import visible
+from bigiron.parent_death import dying_with
+from bigiron.sanitize import sanitize
 
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
@@ -212,7 +212,7 @@ def _tail(console: bytes) -> str:
 
 
 def _shown(console: bytes) -> str:
-    return visible(console.decode(errors="replace").replace("\r", ""))
+    return sanitize(console.decode(errors="replace").replace("\r", ""))
 
 
 def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:
@@ -271,7 +271,7 @@ def kvm_works() -> tuple[bool, str]:
     vm = VirtualMachine(
         architecture=target,
         kernel=here[-1].image,
-        agent=compiled.agent(workloads.find("getppid1"), target.compiler),
+        agent=compile.agent(workloads.find("getppid1"), target.compiler),
         job="cpus 1\n",
         topology=Topology(),
         memory_mib=memory_mib(1),

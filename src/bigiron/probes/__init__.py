@@ -16,9 +16,9 @@ from bigiron.probes import (
     throughput,
     work,
 )
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
-__all__ = ["Ask", "Probe", "Raw", "Table", "probe", "probes"]
+__all__ = ["CellRequest", "Probe", "RawOutput", "Table", "probe", "probes"]
 
 _MODULES: tuple[ModuleType, ...] = (
     conflicts,

@@ -7,7 +7,7 @@ the scheduler's events. Only times that both began and ended in recorded operati
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "context": pl.String,  # operation or kthread: whose time it was
@@ -27,18 +27,18 @@ STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 """Letters of the states in which a task leaves its CPU, and their bits (bpf/blocked_maps.h)."""
 
 
-def _job(ask: Ask) -> list[str]:
-    states = sum(STATES[letter] for letter in set(ask.blocked_states))
+def _job(request: CellRequest) -> list[str]:
+    states = sum(STATES[letter] for letter in set(request.blocked_states))
     return [
-        f"blocked {ask.files_at}blocked.bpf.o",
-        f"blocked_min_us {ask.blocked_min_us}",
+        f"blocked {request.files_at}blocked.bpf.o",
+        f"blocked_min_us {request.blocked_min_us}",
         f"blocked_states {states}",
-        *(["blocked_user"] if ask.blocked_user else []),
-        f"operations {ask.operations}",
+        *(["blocked_user"] if request.blocked_user else []),
+        f"operations {request.operations}",
     ]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     said = [message.content for message in raw.messages if message.type == "counted"]
     if not said:
         raise MachineError("the agent reported no blocked time")

@@ -8,11 +8,11 @@ from functools import cache
 
 import polars as pl
 
-from bigiron import compiled
-from bigiron.kernels.mm.pages import Use
-from bigiron.kernels.objects import Named, Objects
-from bigiron.kernels.symbols import SymbolTable
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron import compile
+from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.symbolize import Objects, Symbolized
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
@@ -36,12 +36,12 @@ SCHEMA = {
 }
 
 
-def _job(ask: Ask) -> list[str]:
-    user = ["record user", f"read {_MAPS}"] if ask.scope == "user" else []
-    return ["symbols", "stay", f"operations {ask.operations}", "record conflicts", *user]
+def _job(request: CellRequest) -> list[str]:
+    user = ["record user", f"read {_MAPS}"] if request.scope == "user" else []
+    return ["symbols", "stay", f"operations {request.operations}", "record conflicts", *user]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
     user = _user_memory(raw)
@@ -65,7 +65,7 @@ def _collect(raw: Raw) -> Table:
     objects = read_objects(raw, symbols, recording, chains)
     in_user = {place for place in set(places) if place[0] in user}
     names = objects.names(set(places) - in_user)
-    names |= {place: Named(_user_name(place[0], raw.ask, user, objects)) for place in in_user}
+    names |= {place: Symbolized(_user_name(place[0], raw.request, user, objects)) for place in in_user}
     found = [names[place] for place in places]
     frame = frame.with_columns(
         object=pl.Series([named.name for named in found], dtype=pl.String),
@@ -78,24 +78,24 @@ def _collect(raw: Raw) -> Table:
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts)
 
 
-def _user_memory(raw: Raw) -> UserMemory:
+def _user_memory(raw: RawOutput) -> UserMemory:
     """The tasks' own memory; without a page where only the kernel's is recorded."""
-    if raw.ask.scope == "kernel":
+    if raw.request.scope == "kernel":
         return UserMemory(SymbolTable(""), [], {})
     files = (message.content for message in raw.messages if message.type == "file")
     maps = [line for file in files if file["path"] == _MAPS for line in file["lines"]]
-    symbols = compiled.symbols(raw.agent, raw.architecture.compiler)
+    symbols = compile.symbols(raw.agent, raw.architecture.compiler)
     return UserMemory(SymbolTable(symbols), maps, read_pages(raw.results / "pages.csv"))
 
 
-def _user_name(physical: int, ask: Ask, user: UserMemory, objects: Objects) -> str:
+def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: Objects) -> str:
     """What lies at an address of user memory; _PRIVATE if only one task at a time had its page.
 
     Such a page was freed by one and given to another. Anonymous memory is shared by threads only, and has one
     address then; what a file or a shared mapping has is shared by whoever maps it.
     """
     use = objects.use_of(physical)
-    if use is Use.FREE or (use is Use.ANONYMOUS and (ask.mode == "process" or user.has_moved(physical))):
+    if use is Use.FREE or (use is Use.ANONYMOUS and (request.mode == "process" or user.has_moved(physical))):
         return _PRIVATE
     return user.name(physical)
 

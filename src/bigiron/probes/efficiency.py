@@ -12,7 +12,7 @@ from typing import TypeAlias
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 WINDOW_MS = 2000
 
@@ -30,11 +30,11 @@ _STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal") 
 _SCHEDSTAT = {6: "running", 7: "waiting"}  # Documentation/scheduler/sched-stats.rst, counted from 0
 
 
-def _job(ask: Ask) -> list[str]:
-    return [f"efficiency {ask.files_at}efficiency.bpf.o", f"efficiency_ms {WINDOW_MS}"]
+def _job(request: CellRequest) -> list[str]:
+    return [f"efficiency {request.files_at}efficiency.bpf.o", f"efficiency_ms {WINDOW_MS}"]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     said = [message.content for message in raw.messages if message.type == "shared"]
     files = {
         name: [

@@ -11,7 +11,7 @@ import polars as pl
 
 from bigiron.errors import MachineError
 from bigiron.probes.graph import calls
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 AUTO = "auto"
 """Instead of names: the functions that account for most of the operations' time."""
@@ -26,17 +26,17 @@ SCHEMA = {
 }
 
 
-def _job(ask: Ask) -> list[str]:
-    if ask.functions == (AUTO,):
-        return ["choose_functions", f"operations {ask.operations}"]
+def _job(request: CellRequest) -> list[str]:
+    if request.functions == (AUTO,):
+        return ["choose_functions", f"operations {request.operations}"]
     return [
-        *(f"function {function}" for function in ask.functions),
-        f"depth {ask.depth}",
-        f"operations {ask.operations}",
+        *(f"function {function}" for function in request.functions),
+        f"depth {request.depth}",
+        f"operations {request.operations}",
     ]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     said = [message.content for message in raw.messages if message.type == "functions"]
     traces = [
         message.content["lines"]

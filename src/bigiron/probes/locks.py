@@ -6,8 +6,8 @@ of the kernel's lock functions, and held is from its return to the call that rel
 
 import polars as pl
 
-from bigiron.kernels.symbols import SymbolTable
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, read_objects, read_recording
 
 SCHEMA = {
@@ -26,11 +26,11 @@ _LOCKS = {"_raw_spin": "spinlock_t", "_raw_": "rwlock_t", "mutex_": "mutex", "do
 """The type of the lock that a function takes, by how its name starts."""
 
 
-def _job(ask: Ask) -> list[str]:
-    return ["symbols", "stay", f"operations {ask.operations}", "record locks"]
+def _job(request: CellRequest) -> list[str]:
+    return ["symbols", "stay", f"operations {request.operations}", "record locks"]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
     chains = Chains(raw.results, symbols)

@@ -1,26 +1,26 @@
 """metrics: the figures that an external command prints (docs/workload.md)."""
 
-from bigiron import metrics
+from bigiron import readers
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
-from bigiron.metrics import Figure
-from bigiron.probes.probe import Ask, Probe, Raw, Table
-from bigiron.visible import visible
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.readers import Figure
+from bigiron.sanitize import sanitize
 
 _TAIL = 20  # lines of the output to show where a cell fails
 
-SCHEMA = metrics.SCHEMA
+SCHEMA = readers.SCHEMA
 
 
-def _job(ask: Ask) -> list[str]:
-    return [f"word {word}" for word in ask.command]
+def _job(request: CellRequest) -> list[str]:
+    return [f"word {word}" for word in request.command]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     """UserError and MachineError say why there are no figures; the latter with the output's last lines."""
     (ended,) = (message.content for message in raw.messages if message.type == "command")
     output = "\n".join(_printed(raw.messages, stream) for stream in ("stdout", "stderr")).strip()
-    tail = "\n".join(visible(output).splitlines()[-_TAIL:])
+    tail = "\n".join(sanitize(output).splitlines()[-_TAIL:])
     if ended["signal"] or ended["status"]:
         how = (
             f"was killed by signal {ended['signal']}"
@@ -28,12 +28,14 @@ def _collect(raw: Raw) -> Table:
             else f"failed: status {ended['status']}"
         )
         raise MachineError(f"the command {how}", tail)
-    ask = raw.ask
+    request = raw.request
     try:
-        figures = _at(metrics.reader(ask.metric, ask.unit, ask.less_is_better)(output), ask.tasks)
+        figures = _at(
+            readers.reader(request.metric, request.unit, request.less_is_better)(output), request.tasks
+        )
         if not figures:
-            raise UserError(f"metric {ask.metric} is nowhere in what the command printed")
-        return Table(metrics.table(figures), {"seconds": ended["nanoseconds"] / 1e9})
+            raise UserError(f"metric {request.metric} is nowhere in what the command printed")
+        return Table(readers.table(figures), {"seconds": ended["nanoseconds"] / 1e9})
     except UserError as error:
         raise MachineError(str(error), tail) from None
 

@@ -9,7 +9,7 @@ import re
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
 
@@ -37,18 +37,18 @@ _INTERRUPT = re.compile(
 )
 
 
-def _job(ask: Ask) -> list[str]:
+def _job(request: CellRequest) -> list[str]:
     period_us, samples = _REAL_PERIOD_US, _REAL_SAMPLES
-    if ask.in_vm:
-        period_us, samples = max(_LEAST_PERIOD_US, _PERIOD_US_PER_CPU * ask.cpus), _SAMPLES
+    if request.in_vm:
+        period_us, samples = max(_LEAST_PERIOD_US, _PERIOD_US_PER_CPU * request.cpus), _SAMPLES
     return [
-        f"oncpu {ask.files_at}oncpu.bpf.o",
+        f"oncpu {request.files_at}oncpu.bpf.o",
         f"oncpu_period_us {period_us}",
         f"oncpu_ms {period_us * samples // 1000}",
     ]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     said = [message.content for message in raw.messages if message.type == "sampled"]
     if not said:
         raise MachineError("the agent reported no samples")

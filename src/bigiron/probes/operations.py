@@ -3,7 +3,7 @@
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 SCHEMA = {
     "operation": pl.UInt32,  # from 0, in their order
@@ -18,11 +18,11 @@ SCHEMA = {
 }
 
 
-def _job(_ask: Ask) -> list[str]:
+def _job(_ask: CellRequest) -> list[str]:
     return ["watch"]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     said = [message.content for message in raw.messages if message.type == "operation"]
     if not said:
         raise MachineError("the agent reported no operation")

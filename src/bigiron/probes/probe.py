@@ -7,13 +7,13 @@ from typing import Literal
 
 import polars as pl
 
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines.architecture import Architecture
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.messages import Message
 
 
 @dataclass(frozen=True)
-class Ask:
+class CellRequest:
     """What a cell asks of its probes."""
 
     cpus: int
@@ -35,14 +35,14 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawOutput:
     """What the machine left: the agent's messages, the recorder's files in `results`, its memory."""
 
     messages: list[Message]
     results: Path
     architecture: Architecture
     agent: Path  # the program that ran
-    ask: Ask
+    request: CellRequest
     ram: GuestRam | None = None
 
 
@@ -61,6 +61,6 @@ class Probe:
     name: str
     description: str
     needs_recorder: bool
-    job: Callable[[Ask], list[str]]
-    collect: Callable[[Raw], Table]
+    job: Callable[[CellRequest], list[str]]
+    collect: Callable[[RawOutput], Table]
     needs_bpf: bool = False

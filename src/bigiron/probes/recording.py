@@ -9,11 +9,11 @@ import msgspec
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.kernels.allocated import Allocation
-from bigiron.kernels.objects import Objects
-from bigiron.kernels.symbols import SymbolTable
-from bigiron.machines.memory import KernelMemory
-from bigiron.probes.probe import Raw
+from bigiron.introspect.allocation_log import Allocation
+from bigiron.introspect.memory import KernelMemory
+from bigiron.introspect.symbolize import Objects
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.probe import RawOutput
 
 
 class Recording(msgspec.Struct):
@@ -42,7 +42,7 @@ def read_recording(results: Path) -> Recording:
     return recording
 
 
-def read_objects(raw: Raw, symbols: SymbolTable, recording: Recording, chains: "Chains") -> Objects:
+def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, chains: "Chains") -> Objects:
     """What lies in the memory that the machine left."""
     if raw.ram is None:
         raise MachineError("the machine's memory was not kept")

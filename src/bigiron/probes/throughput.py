@@ -5,7 +5,7 @@ import itertools
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 _SAMPLES = 5
 SCHEMA = {
@@ -16,12 +16,12 @@ SCHEMA = {
 }
 
 
-def _job(ask: Ask) -> list[str]:
+def _job(request: CellRequest) -> list[str]:
     # One thread gives each CPU a turn of up to 100 ms: a sample must be longer than a round.
-    return [f"samples {_SAMPLES}", f"sample_ms {500 + 150 * ask.cpus}"]
+    return [f"samples {_SAMPLES}", f"sample_ms {500 + 150 * request.cpus}"]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     points = [message.content for message in raw.messages if message.type == "sample"]
     if len(points) != _SAMPLES + 1:
         raise MachineError(f"the agent reported {len(points)} points of throughput, not {_SAMPLES + 1}")

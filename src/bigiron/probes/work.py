@@ -5,8 +5,8 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 
 import polars as pl
 
-from bigiron.kernels.symbols import SymbolTable
-from bigiron.probes.probe import Ask, Probe, Raw, Table
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, read_recording
 
 SCHEMA = {
@@ -18,11 +18,11 @@ SCHEMA = {
 }
 
 
-def _job(ask: Ask) -> list[str]:
-    return ["symbols", f"operations {ask.operations}", "record work"]
+def _job(request: CellRequest) -> list[str]:
+    return ["symbols", f"operations {request.operations}", "record work"]
 
 
-def _collect(raw: Raw) -> Table:
+def _collect(raw: RawOutput) -> Table:
     recording = read_recording(raw.results)
     symbols = SymbolTable.read(raw.results / "kallsyms")
     chains = Chains(raw.results, symbols)

@@ -24,7 +24,7 @@ _MARKERS = (
 
 
 @dataclass(frozen=True)
-class Spot:
+class DataPoint:
     """A value, and the interval or range that it lies in, if there is any."""
 
     x: float
@@ -38,8 +38,8 @@ class Line:
     """One line of a chart: what was measured, and the law that was fitted to it."""
 
     name: str
-    measured: tuple[Spot, ...]
-    law: tuple[Spot, ...] = ()
+    measured: tuple[DataPoint, ...]
+    law: tuple[DataPoint, ...] = ()
     said: str = ""  # of the law, for the legend
     style: int = 0  # which colour, marker and dashes: the same variant has the same in all charts
 
@@ -173,7 +173,7 @@ class _Picture:
                 '<path class="marker" transform="translate({},{})" d="{}"><title>{}</title></path>'
             ).format(x, self._y(spot.y), _MARKERS[line.style % 6], _tip(line.name, spot, self.chart.x))
 
-    def _path(self, spots: Iterable[Spot]) -> str:
+    def _path(self, spots: Iterable[DataPoint]) -> str:
         return "L".join(f"{self.x.at(spot.x)},{self._y(spot.y)}" for spot in spots)
 
     def _y(self, value: float | None) -> float:
@@ -182,7 +182,7 @@ class _Picture:
         return self.y.at(min(self.y.high, max(self.y.low, value)))
 
 
-def _value_axis(spots: Sequence[Spot]) -> _Axis:
+def _value_axis(spots: Sequence[DataPoint]) -> _Axis:
     """From zero, or logarithmic where values differ too much to be seen side by side."""
     values = [spot.y for spot in spots]
     values += [end for spot in spots for end in (spot.low, spot.high) if end is not None]
@@ -234,6 +234,6 @@ def _label(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _tip(name: str, spot: Spot, x: str) -> str:
+def _tip(name: str, spot: DataPoint, x: str) -> str:
     interval = f" ({spot.low:.4g} to {spot.high:.4g})" if spot.low is not None else ""
     return f"{name}, {spot.x:g} {x}: {spot.y:.4g}{interval}"

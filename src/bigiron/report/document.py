@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 import bigiron
-from bigiron import visible
+from bigiron import sanitize
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure
@@ -23,7 +23,7 @@ from bigiron.errors import UserError
 from bigiron.report import comparison, flame, growth, knee, lkp, stacks, verdict
 from bigiron.report import explain as explanation
 from bigiron.report import tables as probe_tables
-from bigiron.report.chart import Chart, Line, Spot
+from bigiron.report.chart import Chart, DataPoint, Line
 from bigiron.report.comparison import Comparison
 from bigiron.report.flame import Flame
 from bigiron.report.tables import Contexts, Row, Table
@@ -39,7 +39,7 @@ _HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
 
 
 @dataclass(frozen=True)
-class Said:
+class Finding:
     """A sentence, and label and text of what it rests on."""
 
     sentence: str
@@ -47,7 +47,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """What one probe has measured."""
 
     probe: str
@@ -81,7 +81,7 @@ class Judged:
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
     curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
-    said: tuple[Said, ...]  # for the answer
+    said: tuple[Finding, ...]  # for the answer
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ class Document:
     study: str
     question: str
     answered: str  # what the answer is about
-    answer: tuple[Said, ...]
+    answer: tuple[Finding, ...]
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
     judged: Judged | None
-    parts: tuple[Part, ...]
+    parts: tuple[Section, ...]
     environments: Environments
     commands: tuple[tuple[str, str], ...]  # what for, and the command
     asked: str  # study.toml
@@ -167,15 +167,15 @@ def _question(spec: Spec, base: str) -> str:
 
 
 def _answer(
-    judged: Judged | None, parts: Sequence[Part], compared: Comparison | None
-) -> tuple[str, list[Said]]:
+    judged: Judged | None, parts: Sequence[Section], compared: Comparison | None
+) -> tuple[str, list[Finding]]:
     answered, said = "", []
     if compared:
         point = compared.points[-1]
         found = findings(point.rows, point.base, point.variants)
         answered = explanation.heading(compared, point, found)
         said += [
-            Said(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
+            Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
             for one in found[:_MOST_FINDINGS]
         ]
     said += judged.said if judged else ()
@@ -185,7 +185,7 @@ def _answer(
     return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
-def _changes(table: Table) -> Iterator[Said]:
+def _changes(table: Table) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
     subject = table.total or next(iter(table.rows), None)
     if subject is None:
@@ -196,7 +196,7 @@ def _changes(table: Table) -> Iterator[Said]:
     moved = [
         row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
     ]
-    yield Said(said, tuple((row.name, _by_variant(row.main, table)) for row in moved[:4]))
+    yield Finding(said, tuple((row.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
 def _by_variant(figure: Figure, table: Table) -> str:
@@ -207,13 +207,13 @@ def _by_variant(figure: Figure, table: Table) -> str:
     return _and(said)
 
 
-def _growing(report: growth.Report) -> Iterator[Said]:
+def _growing(report: growth.Report) -> Iterator[Finding]:
     for table in report.tables:
         if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
             assert first.prediction
             predicted = first.prediction
-            yield Said(
+            yield Finding(
                 f"With N CPUs {first.series.name} takes {growth.formula(first.growth.best)} "
                 f"{table.counted.unit} on {table.variant}: predicted {growth.number(predicted.value)} "
                 f"({growth.number(predicted.low)} to {growth.number(predicted.high)}) at {predicted.cpus}."
@@ -232,7 +232,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     grids: list[Grid] = []
     notes: list[str] = []
     comparisons: list[Judgement] = []
-    said: list[Said] = []
+    said: list[Finding] = []
     if any(_is_measured(study, probe) for probe in _JUDGED):
         try:
             verdicts = verdict.compare_study(study, base)
@@ -249,7 +249,7 @@ def _judged(study: Study, base: str) -> Judged | None:
         if not (grids or notes):
             return None
         return Judged(tuple(grids), tuple(comparisons), tuple(notes), (), (), (), tuple(said))
-    said += [Said(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
+    said += [Finding(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
     told = [knee.told(scaling, one) for one in scaling.curves]
     return Judged(
         tuple(grids),
@@ -266,12 +266,12 @@ def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
     return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
 
 
-def _verdicts(verdicts: verdict.Verdicts) -> Iterator[Said]:
+def _verdicts(verdicts: verdict.Verdicts) -> Iterator[Finding]:
     """With the most CPUs and tasks, of every metric and variant."""
     last = {(one.ours.metric, one.ours.variant): one for one in verdicts.comparisons}
     for (metric, variant), one in last.items():
         tasks, cpus = one.ours.tasks, one.ours.cpus
-        yield Said(
+        yield Finding(
             f"{metric} ({verdicts.time}) with {tasks} task{'' if tasks == 1 else 's'} on {cpus} "
             f"CPU{'' if cpus == 1 else 's'}, {variant} against {one.base.variant}: {verdict.in_words(one)}."
         )
@@ -293,18 +293,18 @@ def _curve(curve: Curve, style: int) -> Line:
     if not curve.fits:
         return Line(curve.variant, measured, style=style)
     best = min(curve.fits, key=lambda fit: sum(missed**2 for missed in fit.residuals.values()))
-    law = [Spot(tasks, value) for tasks, value in sorted(best.curve.items())]
+    law = [DataPoint(tasks, value) for tasks, value in sorted(best.curve.items())]
     further = [_estimated(tasks, estimate) for tasks, estimate in sorted(best.predicted.items())]
     return Line(curve.variant, measured, (*law, *further), best.law.value, style)
 
 
-def _estimated(x: int, estimate: Estimate) -> Spot:
+def _estimated(x: int, estimate: Estimate) -> DataPoint:
     if math.isnan(estimate.low):
-        return Spot(x, estimate.value)
-    return Spot(x, estimate.value, estimate.low, estimate.high)
+        return DataPoint(x, estimate.value)
+    return DataPoint(x, estimate.value, estimate.low, estimate.high)
 
 
-def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Comparison | None) -> Part:
+def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Comparison | None) -> Section:
     if compared and probe == "conflicts":
         found = tuple(probe_tables.of_conflicts(study, compared))
     else:
@@ -313,7 +313,7 @@ def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Com
     grown = _growth(study, probe, contexts)
     names = [variant.name for variant in study.spec.variant]
     charts = _growth_charts(grown, names) if grown else _charts(found, names)
-    return Part(probe, found, tuple(charts), burning, grown)
+    return Section(probe, found, tuple(charts), burning, grown)
 
 
 def _charts(found: Sequence[Table], names: Sequence[str]) -> Iterator[Chart]:
@@ -344,11 +344,11 @@ def _row_named(table: Table, name: str) -> Row | None:
     return next((row for row in rows if row.name == name), None)
 
 
-def _spot(x: int, figure: Figure, variant: str) -> Spot:
+def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
     """The mean of the repetitions, and their range."""
     values = figure.values[variant]
     spread = (min(values), max(values)) if len(values) > 1 else (None, None)
-    return Spot(x, figure.mean(variant), *spread)
+    return DataPoint(x, figure.mean(variant), *spread)
 
 
 def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
@@ -382,7 +382,7 @@ def _growth_charts(report: growth.Report, names: Sequence[str]) -> Iterator[Char
 
 
 def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
-    measured = tuple(Spot(cpus, value) for cpus, value in sorted(row.series.points.items()))
+    measured = tuple(DataPoint(cpus, value) for cpus, value in sorted(row.series.points.items()))
     if not row.growth.grows:
         return Line(table.variant, measured, style=style)
     first, last = min(row.series.points), table.at
@@ -390,7 +390,9 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
     law = [row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})]
     most = max(row.series.points)
     law_spots = tuple(
-        Spot(one.cpus, one.value, one.low, one.high) if one.cpus >= most else Spot(one.cpus, one.value)
+        DataPoint(one.cpus, one.value, one.low, one.high)
+        if one.cpus >= most
+        else DataPoint(one.cpus, one.value)
         for one in law
     )
     return Line(table.variant, measured, law_spots, growth.formula(row.growth.best), style)
@@ -486,4 +488,4 @@ def _source(study: Study) -> str:
     file = study.folder / "workload.c"
     if not study.spec.workload_file or not file.is_file() or file.is_symlink():
         return ""
-    return visible.visible(file.read_text(encoding="utf-8", errors="replace"))
+    return sanitize.sanitize(file.read_text(encoding="utf-8", errors="replace"))

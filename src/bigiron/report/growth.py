@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bigiron.analysis import alike, compare, conflicts, growth
+from bigiron.analysis import compare, conflicts, growth, merge_lines
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
 from bigiron.report import listing, simulation
@@ -241,7 +241,7 @@ COUNTED = {
 
 def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
     """A series for each line, found again at every number of CPUs; alike lines are added up."""
-    rows = compare.match({str(cpus): alike.added_up(here) for cpus, here in lines.items()})
+    rows = compare.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
     return [
         _series(
             row.object,

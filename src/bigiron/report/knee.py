@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from bigiron.analysis import knee
 from bigiron.analysis.knee import Curve, Fit, Parting
-from bigiron.analysis.predicted import number
 from bigiron.analysis.ratio import Estimate
 from bigiron.analysis.repetitions import Repetitions
+from bigiron.analysis.seed_range import number
 from bigiron.analysis.verdict import Comparison, Verdict
 from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.report.listing import Listing
-from bigiron.study import metrics
+from bigiron.study import samples
 from bigiron.study.store import Study
 
 _WIDTH = 100
@@ -38,7 +38,7 @@ def knee_study(
     study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
 ) -> Scaling:
     """Every variant's curve. UserError where no number of tasks has another to stand beside."""
-    rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
+    rates = [one for one in samples.metrics(study) if one.better == "more" and metric in (None, one.metric)]
     one_a_cpu = all(one.cpus == one.tasks for one in rates)
     groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
     for one in rates:
@@ -50,7 +50,7 @@ def knee_study(
             "with several numbers of tasks (--tasks 1,2,4,8)"
         )
     to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
-    compared = metrics.compare(study, base, metric=metric)
+    compared = samples.compare(study, base, metric=metric)
     return Scaling(
         study.name,
         study.spec.workload,

@@ -10,7 +10,7 @@ from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.verdict import Comparison as Judgement
 from bigiron.report import growth, lkp, verdict
-from bigiron.report.document import Document, Grid, Judged, Part, Said
+from bigiron.report.document import Document, Finding, Grid, Judged, Section
 from bigiron.report.flame import Flame, Frame
 from bigiron.report.tables import Row, Table
 
@@ -86,7 +86,7 @@ def _answer(document: Document) -> Iterator[str]:
         yield from _said(number, said)
 
 
-def _said(number: int, said: Said) -> Iterator[str]:
+def _said(number: int, said: Finding) -> Iterator[str]:
     yield from _wrapped(f"{number}. {said.sentence}", "   ")
     for label, known in said.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
@@ -135,7 +135,7 @@ def _grid(grid: Grid) -> Iterator[str]:
         )
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: Section) -> Iterator[str]:
     table = part.tables[-1]
     for number, new in enumerate(table.others or (table.base,)):
         if number:

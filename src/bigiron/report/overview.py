@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from bigiron.report.listing import Listing, as_json
+from bigiron.sanitize import sanitize
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
-from bigiron.visible import visible
 
 _COLUMNS = {
     "cell": "cell",
@@ -37,7 +37,7 @@ def _asked(spec: Spec) -> list[str]:
         variants = [f"variant     {variant.name}" for variant in spec.variant]
         return [f"workload    {spec.workload}, measured elsewhere", f"figures     {spec.metric}", *variants]
     if spec.command:
-        lines = [f"command     {visible(spec.command)}", f"metric      {spec.metric}"]
+        lines = [f"command     {sanitize(spec.command)}", f"metric      {spec.metric}"]
     else:
         lines = [
             f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
@@ -50,7 +50,7 @@ def _asked(spec: Spec) -> list[str]:
         lines.append(f"repetitions {spec.repetitions}, and then up to {looks} where something was undecided")
     for variant in spec.variant:
         details = "".join(
-            [f", boot {variant.boot}" if variant.boot else "", *(f", {visible(s)}" for s in variant.set)]
+            [f", boot {variant.boot}" if variant.boot else "", *(f", {sanitize(s)}" for s in variant.set)]
         )
         lines.append(f"variant     {variant.name}: kernel {variant.kernel}{details}")
     return lines
@@ -65,7 +65,7 @@ def _simulated(spec: Spec) -> list[str]:
         f"counted     {counted} of virtual time",
     ]
     return lines + [
-        f"variant     {one.name}: {visible(', '.join(one.set)) or 'as by default'}" for one in spec.variant
+        f"variant     {one.name}: {sanitize(', '.join(one.set)) or 'as by default'}" for one in spec.variant
     ]
 
 

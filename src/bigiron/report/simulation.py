@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bigiron.analysis.predicted import Predicted, number
+from bigiron.analysis.seed_range import SeedRange, number
 from bigiron.report import listing
 from bigiron.report.listing import plain
 from bigiron.study.store import CellRecord, Study
@@ -29,7 +29,7 @@ class Point:
 
     cpus: int
     tasks: int
-    figures: dict[tuple[str, str], dict[str, Predicted]]
+    figures: dict[tuple[str, str], dict[str, SeedRange]]
     """By name and unit, then by variant."""
     waits: dict[str, list[Wait]]
     """By variant, the longest first."""
@@ -60,9 +60,9 @@ def compare_study(study: Study) -> Comparison:
     rows = study.tables("simulation")
     points = []
     for (cpus, tasks), here in rows.group_by("cpus", "tasks", maintain_order=True):
-        figures: dict[tuple[str, str], dict[str, Predicted]] = {}
+        figures: dict[tuple[str, str], dict[str, SeedRange]] = {}
         for (name, unit, variant), one in here.group_by("figure", "unit", "variant", maintain_order=True):
-            figures.setdefault((str(name), str(unit)), {})[str(variant)] = Predicted(tuple(one["value"]))
+            figures.setdefault((str(name), str(unit)), {})[str(variant)] = SeedRange(tuple(one["value"]))
         longest = {
             variant.name: _longest(waits(study, records))
             for variant in study.spec.variant
@@ -135,7 +135,7 @@ def _cells(comparison: Comparison, point: Point) -> list[list[str]]:
     return rows
 
 
-def _shown(figure: Predicted | None, comparison: Comparison) -> str:
+def _shown(figure: SeedRange | None, comparison: Comparison) -> str:
     if figure is None:
         return ""
     return str(figure) if comparison.seeds > 1 else number(figure.mean)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from bigiron.analysis.predicted import number
 from bigiron.analysis.repetitions import Repetitions, where
+from bigiron.analysis.seed_range import number
 from bigiron.analysis.verdict import Comparison, Verdict, outliers
 from bigiron.report import listing
 from bigiron.report.listing import Listing, plain
-from bigiron.study import metrics
+from bigiron.study import samples
 from bigiron.study.spec import looks
 from bigiron.study.store import Study
 
@@ -67,11 +67,11 @@ def compare_study(
     """Judge a study's variants."""
     found = {
         (one.ours.variant, one.ours.point, one.ours.metric): one
-        for one in metrics.compare(study, base, tolerance, metric)
+        for one in samples.compare(study, base, tolerance, metric)
     }
     rows = [
         Row(one, found.get((one.variant, one.point, one.metric)))
-        for one in metrics.metrics(study)
+        for one in samples.metrics(study)
         if metric in (None, one.metric)
     ]
     return Verdicts(

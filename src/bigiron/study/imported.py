@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.metrics import Figure, Format, Reading, table
-from bigiron.metrics.folder import Folder, read_text
 from bigiron.probes import Table
+from bigiron.readers import Figure, Format, Reading, table
+from bigiron.readers.folder import Folder, read_text
 from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, check_variant_name
@@ -153,7 +153,7 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
         "cpus_from": cpus_from,
         **({"said": dict(source.reading.about)} if source.reading.about else {}),
     }
-    return store.begun(cell, "imported", environment)
+    return store.new_record(cell, "imported", environment)
 
 
 def _union(spec: Spec, asked: Spec, added: list[Cell]) -> Spec:

@@ -16,11 +16,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol, TypeAlias
 
-from bigiron import compiled, kernels, libbpf, probes
+from bigiron import compile, kernels, libbpf, probes
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines import real, topology, vm
 from bigiron.machines.architecture import architecture
-from bigiron.machines.memory import GuestRam
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
 from bigiron.study import simulated, store
@@ -101,11 +101,11 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs:
         for cpus in spec.cpus:
             vm.check_memory(_memory_mib(spec, cpus), cpus)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
-    agent = compiled.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    agent = compile.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
     return Programs(
         agent,
-        compiled.recorder() if probes.needs_recorder(spec.probes) else None,
-        tuple(compiled.bpf(name) for name in programs),
+        compile.recorder() if probes.needs_recorder(spec.probes) else None,
+        tuple(compile.bpf(name) for name in programs),
     )
 
 
@@ -171,12 +171,12 @@ def _measure(
         try:
             outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
-            raw = probes.Raw(
+            raw = probes.RawOutput(
                 outcome.messages,
                 Path(results),
                 architecture(spec.arch),
                 programs.agent,
-                _ask(spec, cell),
+                _request(spec, cell),
                 ram,
             )
             tables = {probe.name: probe.collect(raw) for probe in chosen}
@@ -231,8 +231,8 @@ def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: Gue
     )
 
 
-def _ask(spec: Spec, cell: Cell) -> probes.Ask:
-    return probes.Ask(
+def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
+    return probes.CellRequest(
         cell.cpus,
         cell.tasks,
         spec.operations,
@@ -254,7 +254,7 @@ def _ask(spec: Spec, cell: Cell) -> probes.Ask:
 
 def _job(spec: Spec, cell: Cell) -> str:
     """The agent's job (docs/protocol.md)."""
-    ask = _ask(spec, cell)
+    request = _request(spec, cell)
     lines = [
         f"mode {spec.mode}",
         *([f"cpus {cell.cpus}"] if spec.machine == "vm" or spec.command else []),  # that must be there
@@ -264,7 +264,7 @@ def _job(spec: Spec, cell: Cell) -> str:
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
-        *(line for name in spec.probes for line in probes.probe(name).job(ask)),
+        *(line for name in spec.probes for line in probes.probe(name).job(request)),
     ]
     return "\n".join(dict.fromkeys(lines)) + "\n"  # two probes may ask for the same
 
@@ -290,7 +290,7 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
         "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         **on,
     }
-    return store.begun(cell, spec.machine, environment)
+    return store.new_record(cell, spec.machine, environment)
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:

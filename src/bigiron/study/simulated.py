@@ -10,8 +10,8 @@ import polars as pl
 
 from bigiron import _sim
 from bigiron.errors import UserError
-from bigiron.machines import files
 from bigiron.probes import Table
+from bigiron.simulator import machine_files
 from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Simulation, Spec, Variant, slug
@@ -94,7 +94,7 @@ def asking(
 def resolve(spec: Spec) -> Spec:
     """Check what a simulated study asks, and fix what names can change. UserError for what cannot be run."""
     known = parameters(spec.workload)
-    machine = files.load(spec.simulation.machine)
+    machine = machine_files.load(spec.simulation.machine)
     all_cpus = spec.cpus or [machine.cpus]
     for cpus in all_cpus:
         _with_cpus(machine, cpus)
@@ -113,7 +113,7 @@ def resolve(spec: Spec) -> Spec:
     for what in ("warmup_ms", "duration_ms", "timeline_us"):
         if not 0 <= getattr(spec.simulation, what) < 1e9:
             raise UserError(f"{what} = {getattr(spec.simulation, what)}: use a time, zero or more")
-    toml = files.text(spec.simulation.machine).encode()
+    toml = machine_files.text(spec.simulation.machine).encode()
     digest = hashlib.sha256(toml).hexdigest()
     simulation = msgspec.structs.replace(spec.simulation, machine_sha256=digest)
     return msgspec.structs.replace(spec, cpus=all_cpus, probes=["simulation"], simulation=simulation)
@@ -160,7 +160,7 @@ def run(spec: Spec, cpus: int, given: list[tuple[str, str]], seed: int) -> dict[
     try:
         point = _sim.Point(
             spec.workload,
-            _with_cpus(files.load(asked.machine), cpus),
+            _with_cpus(machine_files.load(asked.machine), cpus),
             given,
             seed=seed,
             warmup_ns=warmup_ns,
@@ -204,4 +204,4 @@ def _new_record(spec: Spec, cell: Cell, given: list[tuple[str, str]]) -> CellRec
         "warmup_ms": spec.simulation.warmup_ms,
         "duration_ms": spec.simulation.duration_ms,
     }
-    return store.begun(cell, "simulated", environment)
+    return store.new_record(cell, "simulated", environment)

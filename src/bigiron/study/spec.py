@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from bigiron import kernels, metrics, probes, visible, workloads
+from bigiron import kernels, probes, readers, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
@@ -140,7 +140,7 @@ def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
         document = msgspec.toml.decode(path.read_bytes())
-        spec = msgspec.convert(visible.everywhere(document, _AS_THEY_ARE), Spec)
+        spec = msgspec.convert(sanitize.everywhere(document, _AS_THEY_ARE), Spec)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -227,7 +227,7 @@ def _resolve_command(spec: Spec) -> Spec:
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     if not spec.metric:
         raise UserError("no metric: say with --metric what to read in what the command prints")
-    metrics.reader(spec.metric, spec.unit, spec.less_is_better)
+    readers.reader(spec.metric, spec.unit, spec.less_is_better)
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)

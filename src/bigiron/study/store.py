@@ -20,10 +20,10 @@ import msgspec
 import polars as pl
 
 import bigiron
-from bigiron import visible
+from bigiron import sanitize
 from bigiron.errors import UserError
-from bigiron.machines import files
 from bigiron.probes import Table
+from bigiron.simulator import machine_files
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
 from bigiron.study.spec import FORMAT, Spec
@@ -71,7 +71,7 @@ class CellRecord(msgspec.Struct, kw_only=True):
         return self.failure is None
 
 
-def begun(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
+def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
     """The record of a cell that begins now: its identity, and all that will have produced it."""
     return CellRecord(
         id=cell.id,
@@ -123,7 +123,7 @@ class Study:
             return None
         try:
             document = msgspec.json.decode((folder / "cell.json").read_bytes())
-            record = msgspec.convert(visible.everywhere(document), CellRecord)
+            record = msgspec.convert(sanitize.everywhere(document), CellRecord)
         except (OSError, msgspec.DecodeError) as error:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:
@@ -170,7 +170,7 @@ class Study:
             raise _damaged(folder, f"{table.file}: {error.strerror}") from None
         if hashlib.sha256(content).hexdigest() != table.sha256:
             raise _damaged(folder, f"{table.file} is not what was written")
-        return visible.in_table(pl.read_parquet(content))
+        return sanitize.in_table(pl.read_parquet(content))
 
     def tables(self, probe: str) -> pl.DataFrame:
         """A probe's tables of all measured cells, one below the other, each row with its cell's identity.
@@ -265,7 +265,9 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
         if workload:
             shutil.copyfile(workload.source, folder / "workload.c")
         if spec.machine == "simulated":
-            (folder / "machine.toml").write_text(files.text(spec.simulation.machine), encoding="utf-8")
+            (folder / "machine.toml").write_text(
+                machine_files.text(spec.simulation.machine), encoding="utf-8"
+            )
         _write_question(folder, spec)
     return Study(folder, spec)
 

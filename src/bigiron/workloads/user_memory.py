@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bigiron.kernels.symbols import SymbolTable
+from bigiron.introspect.symbols import SymbolTable
 
 PREFIX = "user:"
 """Before the name of a function or an object of user space: the kernel has a memset too."""

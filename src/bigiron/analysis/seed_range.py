@@ -1,0 +1,52 @@
+"""Figures that were simulated with several seeds: their mean and their range."""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class SeedRange:
+    """A figure that was simulated with several seeds.
+
+    >>> str(SeedRange((12.1, 12.5)))
+    '12.3 (12.1 to 12.5)'
+    """
+
+    of_seeds: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of all seeds."""
+        return fmean(self.of_seeds)
+
+    @property
+    def low(self) -> float:
+        """The least of any seed."""
+        return min(self.of_seeds)
+
+    @property
+    def high(self) -> float:
+        """The most of any seed."""
+        return max(self.of_seeds)
+
+    def __str__(self) -> str:
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+
+
+def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> SeedRange:
+    """A figure of one variant, of the rows of a study's table `simulation`."""
+    chosen = rows.filter(figure=figure, variant=variant)
+    if tasks is not None:
+        chosen = chosen.filter(tasks=tasks)
+    return SeedRange(tuple(chosen.sort("repetition")["value"]))
+
+
+def number(value: float) -> str:
+    """Three significant digits, and all that there are before the point.
+
+    >>> number(0.19452), number(12.34), number(48970870)
+    ('0.195', '12.3', '48,970,870')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

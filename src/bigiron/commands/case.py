@@ -1,0 +1,37 @@
+"""`bigiron case`: published regressions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron import cases
+from bigiron.commands.measure import measure_study
+from bigiron.commands.output import say
+from bigiron.report import case as case_report
+from bigiron.study import store
+
+
+def case(
+    name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
+    quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
+    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the case's folder  [default: case-NAME]")
+    ] = None,
+) -> None:
+    """Reproduce a published regression: run its studies, and put the figures beside the published ones.
+
+    Example: `bigiron case hotplug-debugfs --quick`
+    """
+    chosen = cases.find(name)
+    folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
+    specs_of = {study: chosen.spec(study, quick) for study in chosen.studies}
+    cases.get_kernels(chosen, specs_of.values(), say(name))
+    for study, spec in specs_of.items():
+        measure_study(spec, folder / study, jobs)
+    studies = {study: store.open_study(folder / study) for study in chosen.studies}
+    report = chosen.measure_up(studies)
+    (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")
+    print(case_report.text(chosen, studies, report), end="")
+    print(f"\nThe report is {folder / 'report.md'}")

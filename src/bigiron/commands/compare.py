@@ -1,0 +1,62 @@
+"""`bigiron compare`: variants side by side."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron.commands.options import Compared, Context, Format, contexts
+from bigiron.report import dispatch
+from bigiron.study import store
+from bigiron.study.spec import Spec
+
+
+class By(StrEnum):
+    """Into what stacks are added up."""
+
+    function = "function"
+    chain = "chain"
+
+
+def compare(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    probe: Annotated[
+        Compared | None, typer.Option(help="what to compare; conflicts if they were recorded, else what was")
+    ] = None,
+    paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="of throughput: a change that does not matter; the study's unless given"),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="of throughput: one metric; all unless given")] = None,
+    by: Annotated[
+        By | None, typer.Option(help="compare what was recorded with stacks by function, or by call chain")
+    ] = None,
+) -> None:
+    """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
+
+    Throughput, which has noise, gets a verdict: changed, unchanged or undecided.
+
+    Example: `bigiron compare s --base debian/6.1 --format markdown`
+    """
+    opened = store.open_study(study)
+    how = dispatch.CompareOptions(
+        format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric
+    )
+    print(dispatch.compare(opened, (probe or _recorded(opened.spec)).value, how), end="")
+
+
+def _recorded(spec: Spec) -> Compared:
+    """What a study is about, where nobody says what to compare."""
+    if "metrics" in spec.probes:
+        return Compared.throughput
+    recorded = [Compared(name) for name in spec.probes if name in set(Compared)]
+    if Compared.conflicts in recorded:
+        return Compared.conflicts
+    return recorded[0] if recorded else Compared.throughput if spec.has_metrics else Compared.conflicts

@@ -1,0 +1,27 @@
+"""`bigiron explain`: the findings in words."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron.commands.options import Context, ListFormat, contexts
+from bigiron.report import comparison
+from bigiron.report import explain as explanation
+from bigiron.study import store
+
+
+def explain(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
+    """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
+
+    Example: `bigiron explain s`
+    """
+    result = comparison.compare_study(store.open_study(study), base, contexts(context))
+    print(explanation.FORMATS[format.value](result), end="")

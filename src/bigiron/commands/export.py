@@ -1,0 +1,94 @@
+"""`bigiron export`: call stacks for other tools."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron.commands.options import Context, contexts
+from bigiron.errors import UserError
+from bigiron.report import folded, pprof, stacks
+from bigiron.study import store
+
+
+class Stacked(StrEnum):
+    """A probe that records stacks."""
+
+    conflicts = "conflicts"
+    work = "work"
+    blocked = "blocked"
+    oncpu = "oncpu"
+
+
+class StackFormat(StrEnum):
+    """How stacks are written."""
+
+    folded = "folded"
+    pprof = "pprof"
+
+
+class Weight(StrEnum):
+    """What a stack weighs."""
+
+    accesses = "accesses"
+    writes = "writes"
+    instructions = "instructions"
+    microseconds = "microseconds"
+    times = "times"
+    cost = "cost"
+    samples = "samples"
+
+
+def export(
+    study: Annotated[Path, typer.Argument(help="a study")],
+    probe: Annotated[Stacked, typer.Option(help="whose stacks")] = Stacked.conflicts,
+    format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
+    variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="another variant: write what both weigh, for a differential flame graph"),
+    ] = None,
+    cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
+    tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
+    weight: Annotated[
+        Weight | None, typer.Option(help="of a stack; accesses, instructions or microseconds unless given")
+    ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+    ] = None,
+) -> None:
+    """Write call stacks for flame graphs (flamegraph.pl, inferno, speedscope) or for pprof.
+
+    Example: `bigiron export s --variant debian/6.1 | flamegraph.pl >s.svg`
+    """
+    opened = store.open_study(study)
+
+    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.Stacks:
+        return stacks.stacks_of(
+            opened,
+            probe.value,
+            contexts(context),
+            variant=variant,
+            cpus=cpus,
+            tasks=tasks,
+            weight=weight.value if weight else None,
+        )
+
+    chosen = of(variant, cpus, tasks)
+    if base is not None:
+        if format is StackFormat.pprof:
+            raise UserError("pprof compares two files itself (-diff_base): export each without --base")
+        encoded = folded.encode_difference(of(base, chosen.cpus, chosen.tasks), chosen)
+    else:
+        encoded = {StackFormat.folded: folded.encode, StackFormat.pprof: pprof.encode}[format](chosen)
+    if output:
+        output.write_bytes(encoded)
+    elif format is StackFormat.pprof and sys.stdout.isatty():
+        raise UserError("pprof's format is no text: give a file with -o FILE")
+    else:
+        sys.stdout.buffer.write(encoded)
+        sys.stdout.buffer.flush()
+    print(chosen.summary, file=sys.stderr)

@@ -1,0 +1,72 @@
+"""Measuring what a study lacks, for the commands that do: run, simulate and case."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import typer
+
+from bigiron.commands.output import complain
+from bigiron.report.progress import ProgressBar
+from bigiron.study import run as runner
+from bigiron.study import sequential, simulated, store
+from bigiron.study import spec as specs
+from bigiron.study.spec import Spec
+from bigiron.study.store import Study
+
+
+def measure_study(
+    spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, live: bool = False
+) -> None:
+    """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
+    until = monotonic() + (max_time_s or 0)
+    workload = programs = None
+    if spec.machine == "simulated":
+        spec = simulated.resolve(spec)
+    else:
+        spec, workload = specs.resolve(spec)
+        programs = runner.prepare(spec, workload)
+    if max_time_s:
+        sequential.refuse_undecidable(spec)
+    study = store.create(output, spec, workload)
+    missing = runner.missing(study)
+    if not missing and not max_time_s:
+        print(f"every cell of {output} is measured: see `bigiron compare {output}`")
+        return
+    jobs, undecided = jobs or runner.default_jobs(spec), None
+    try:
+        with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
+            if max_time_s and programs:
+                records, undecided = sequential.run(study, programs, jobs, progress, until)
+            else:
+                records = runner.run(study, programs, jobs, progress)
+    except KeyboardInterrupt:
+        raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+    failures = [record.failure for record in records if record.failure]
+    print(
+        f"{len(records) - len(failures)} of {len(records)} cells measured{_decided(undecided)}: "
+        f"see `bigiron compare {output}`"
+    )
+    if failures:
+        raise typer.Exit(3 if any(failure.kind == "machine" for failure in failures) else 2)
+
+
+def _decided(undecided: int | None) -> str:
+    if undecided is None:
+        return ""
+    plural = "" if undecided == 1 else "s"
+    return f", {undecided} comparison{plural} undecided" if undecided else ", every comparison decided"
+
+
+@contextmanager
+def _watched(study: Study, progress: runner.Progress, live: bool) -> Iterator[runner.Progress]:
+    if not live:
+        yield progress
+        return
+    from bigiron.report.live import LiveReport  # here, as no other command should wait for it
+
+    with LiveReport(study, progress) as report:
+        print(f"live report: {report.address}", file=sys.stderr, flush=True)
+        yield report

@@ -1,0 +1,24 @@
+"""What commands write: lists, progress on stderr, and the one line that says what is wrong."""
+
+import sys
+from collections.abc import Callable
+
+from bigiron.commands.options import ListFormat
+from bigiron.report import listing
+from bigiron.report.listing import Listing
+
+
+def complain(message: str, status: int) -> int:
+    """One line on stderr; the exit status to end with."""
+    print(f"bigiron: {message}", file=sys.stderr)
+    return status
+
+
+def say(name: str) -> Callable[[str], None]:
+    """What shows the steps of something that takes long, on stderr."""
+    return lambda step: print(f"{name}: {step}", file=sys.stderr)
+
+
+def print_list(list: Listing, format: ListFormat) -> None:
+    """A list on standard output."""
+    print(listing.FORMATS[format.value](list), end="")

@@ -1,0 +1,56 @@
+"""`bigiron report`: a study as one page."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron.commands.options import Context, contexts
+from bigiron.errors import UserError
+from bigiron.report import document as documents
+from bigiron.report import mail, markdown
+from bigiron.study import store
+
+
+class ReportFormat(StrEnum):
+    """How a report is written."""
+
+    html = "html"
+    mail = "mail"
+    markdown = "markdown"
+
+
+def report(
+    study: Annotated[Path, typer.Argument(help="a study, finished or not")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+    ] = None,
+    format: Annotated[
+        ReportFormat, typer.Option(help="a page that opens offline, a mail of 72 columns, or Markdown")
+    ] = ReportFormat.html,
+    base: Annotated[
+        str | None, typer.Option(help="the variant to compare with; the first unless given")
+    ] = None,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+) -> None:
+    """Write a report to show to others: question and answer, curves, tables, flame graphs, environments.
+
+    Example: `bigiron report s -o report.html`
+    """
+    from bigiron.report import html  # here, as no other command should wait for its templates
+
+    if output is None and format is ReportFormat.html and sys.stdout.isatty():
+        raise UserError("a page is no text to read here: give a file with -o report.html")
+    document = documents.document_of(store.open_study(study), base, contexts(context))
+    written = {
+        ReportFormat.html: html.render,
+        ReportFormat.mail: mail.text,
+        ReportFormat.markdown: markdown.text,
+    }
+    text = written[format](document)
+    if output:
+        output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")

@@ -1,0 +1,34 @@
+"""Objects that the recorder saw being allocated: by whom, and in which cache.
+
+It tells what kmalloc() was asked for, where no type does, and what was in a page that has been freed since.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The last allocation of an object at an address."""
+
+    address: int
+    asked: int  # the allocator's first argument: a `struct kmem_cache`, or a size
+    site: str  # where the kernel called the allocator: "alloc_pipe_info+0x5c"
+
+
+class AllocationLog:
+    """What was allocated, found by address."""
+
+    def __init__(self, allocations: Iterable[Allocation]) -> None:
+        self._allocations = sorted(allocations, key=lambda allocation: allocation.address)
+
+    def at(self, start: int) -> Allocation | None:
+        """The allocation of the object that starts there."""
+        found = self.before(start)
+        return found if found and found.address == start else None
+
+    def before(self, address: int) -> Allocation | None:
+        """The allocation of the last object that starts there or before."""
+        place = bisect_right(self._allocations, address, key=lambda allocation: allocation.address) - 1
+        return self._allocations[place] if place >= 0 else None

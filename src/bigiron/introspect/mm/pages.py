@@ -1,0 +1,112 @@
+"""mm/page_alloc.c, linux/page-flags.h: what a page is used for, by its `struct page`."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
+
+from bigiron.introspect.mm.structs import Structs, UnreadableError
+
+_TYPE_BASE, _TYPE_MASK = 0xF0000000, 0xF0007F80
+"""Up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
+_BUDDY_BIT, _TABLE_BIT = 0x80, 0x200
+_ANONYMOUS, _MOVABLE = 1, 2  # the lowest bits of `mapping`
+
+
+class Use(Enum):
+    """What a page is used for."""
+
+    SLAB = "slab"
+    TABLE = "page table"
+    FREE = "free page"
+    CACHE = "page cache"
+    ANONYMOUS = "anonymous page"
+    BOOT = "memory from boot"
+    KERNEL = "page of an unknown owner"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, or a compound one: where its first `struct page` is, and what it is used for."""
+
+    head: int
+    use: Use
+    start: int  # its memory
+    mapping: int = 0  # the `struct address_space` of a page of a file
+
+
+class Pages:
+    """All pages, by the `struct page` that each frame has in an array."""
+
+    def __init__(self, structs: Structs, array: int, memory_start: int, page_bytes: int) -> None:
+        self._structs = structs
+        self._page_bytes = page_bytes
+        self._array = array
+        self._memory_start = memory_start
+        self._frame = lru_cache(1 << 16)(self._read_frame)
+
+    def at(self, address: int) -> Page:
+        """The page that the memory at an address belongs to."""
+        return self._frame((address - self._memory_start) // self._page_bytes)
+
+    def of_struct(self, address: int) -> Page:
+        """The page that the `struct page` at an address stands for."""
+        return self._frame((address - self._array) // self.struct_size)
+
+    @cached_property
+    def struct_size(self) -> int:
+        """Of a `struct page`."""
+        return self._structs.btf.size(self._structs.type("page")) or 64
+
+    def head_of(self, page: int) -> int:
+        """The first `struct page` of the compound page that a `struct page` belongs to."""
+        info = self._structs.number(page + self._head_offset)
+        if not info & 1:
+            return page
+        # A pointer, or since 7.0 a mask where that is possible.
+        head = info - 1 if info >> 48 == page >> 48 and info - 1 <= page else page & info
+        return head if self._array <= head <= page else page
+
+    @cached_property
+    def _head_offset(self) -> int:
+        page = self._structs.type("page")
+        for name in ("compound_head", "compound_info"):
+            if place := self._structs.btf.member(page, name):
+                return place.start
+        raise UnreadableError("struct page has no compound_head")
+
+    def _read_frame(self, number: int) -> Page:
+        head = self.head_of(self._array + number * self.struct_size)
+        use = self._use(head)
+        start = self._memory_start + (head - self._array) // self.struct_size * self._page_bytes
+        mapping = self._structs.value("page", head, "mapping") if use is Use.CACHE else 0
+        return Page(head, use, start, mapping)
+
+    def _use(self, head: int) -> Use:
+        value = self._structs.value
+        flags = value("page", head, "flags")
+        if self._has_flag(flags, "PG_slab"):
+            return Use.SLAB
+        if kind := self._typed(value("page", head, "page_type")):
+            return kind
+        if self._has_flag(flags, "PG_reserved"):
+            return Use.BOOT
+        if not value("page", head, "_refcount"):
+            return Use.FREE
+        mapping = value("page", head, "mapping")
+        if mapping & _ANONYMOUS:
+            return Use.ANONYMOUS
+        return Use.CACHE if mapping and not mapping & _MOVABLE else Use.KERNEL
+
+    def _typed(self, page_type: int) -> Use | None:
+        enumerator = self._structs.btf.enumerator
+        if enumerator("PGTY_slab") is not None:
+            uses = {"PGTY_slab": Use.SLAB, "PGTY_table": Use.TABLE, "PGTY_buddy": Use.FREE}
+            return next((use for name, use in uses.items() if enumerator(name) == page_type >> 24), None)
+        if page_type & _TYPE_BASE != _TYPE_BASE:
+            return None
+        cleared = ~page_type & _TYPE_MASK
+        return {_BUDDY_BIT: Use.FREE, _TABLE_BIT: Use.TABLE}.get(cleared)
+
+    def _has_flag(self, flags: int, name: str) -> bool:
+        bit = self._structs.btf.enumerator(name)
+        return bit is not None and 0 <= bit < 64 and bool(flags >> bit & 1)

@@ -1,0 +1,119 @@
+"""Types of objects that have none of their own, by the typed pointers that lead to them.
+
+kmalloc() does not tell what for, and several caches may be one. But the kernel's structs tell the type of
+what they point to, so a walk from structs whose type is known finds much of the rest.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+from functools import cache
+
+from bigiron.introspect import kernel_knowledge
+from bigiron.introspect.mm.percpu import PerCpu
+from bigiron.introspect.mm.slab import Object
+from bigiron.introspect.mm.structs import PAGE, WORD, Structs
+
+_MOST_OBJECTS = 6_000
+_MOST_POINTERS = 1_000_000  # in all of them together
+_FURTHEST = 4  # pointers from where the walk starts
+_LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
+_KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct of a known type at an address."""
+
+    address: int
+    type: int
+    size: int  # of the memory that it has
+    label: str  # "struct mm_struct", "vm_committed_as"
+
+
+class PointerWalk:
+    """What typed pointers lead to.
+
+    `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0;
+    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types.
+    """
+
+    def __init__(
+        self,
+        structs: Structs,
+        per_cpu: PerCpu,
+        object_at: Callable[[int], Object | None],
+        own_type: Callable[[Object], int],
+        untyped: Callable[["Struct"], Iterable[tuple[int, int]]],
+    ) -> None:
+        self._structs = structs
+        self._per_cpu = per_cpu
+        self._object_at = object_at
+        self._own_type = own_type
+        self._untyped = untyped
+        self.objects: dict[int, int] = {}  # the type of what starts at an address
+        self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
+        self._left = _MOST_POINTERS
+        self._pointers = cache(structs.btf.pointers)
+
+    def walk(self, starts: Iterable[Struct], wanted: Set[int], per_cpu: bool) -> None:
+        """Follow the pointers in these structs and in what they lead to, until `wanted` is found.
+
+        `per_cpu`: whether what is known of per-CPU memory is wanted too.
+        """
+        waiting = deque((start, 0) for start in starts)
+        seen = {start.address for start, _ in waiting}
+        for number in range(_MOST_OBJECTS):
+            if not waiting or (number % 64 == 0 and not per_cpu and wanted <= self.objects.keys()):
+                return
+            struct, distance = waiting.popleft()
+            for found in self._targets(struct):
+                if found.address not in seen and distance < _FURTHEST:
+                    seen.add(found.address)
+                    waiting.append((found, distance + 1))
+
+    def _targets(self, struct: Struct) -> Iterable[Struct]:
+        btf = self._structs.btf
+        pointers = self._pointers(struct.type)
+        content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
+        for offset, target in itertools.chain(pointers, self._untyped(struct)):
+            self._left -= 1
+            if self._left < 0:
+                return
+            value = int.from_bytes(content[offset : offset + WORD], "little")
+            if found := self._object(value, target) if value >> 63 else None:
+                yield found
+            elif value >= PAGE and value not in self.per_cpu and self._per_cpu.is_pointer(value):
+                path = btf.place(struct.type, offset, WORD).path
+                self.per_cpu[value] = Struct(value, target, btf.size(target), f"{struct.label}.{path}")
+
+    def _object(self, address: int, target: int) -> Struct | None:
+        """The object that a pointer to `target` leads to, if its type is known now."""
+        found = self._object_at(address)
+        if found is None:
+            return None
+        if own := self._own_type(found):
+            return Struct(found.start, own, found.cache.object_size, self._label(own))
+        if address != found.start or not self._fits(target, found):
+            return None
+        before = self.objects.get(address, 0)
+        if self._structs.btf.size(target) > self._structs.btf.size(before):
+            self.objects[address] = target
+        return Struct(address, target, found.cache.object_size, self._label(target))
+
+    def _fits(self, type: int, found: Object) -> bool:
+        """Whether an object of this type would lie in this cache, and in none of smaller objects."""
+        btf = self._structs.btf
+        size = btf.size(type)
+        if not btf.is_struct(type) or not btf.name(type) or not size:
+            return False
+        if btf.name(type) in kernel_knowledge.CUT_SHORT:
+            return size >= found.cache.object_size
+        if not found.cache.is_kmalloc:
+            return size == found.cache.object_size
+        smaller = max((other for other in _KMALLOC_SIZES if other < found.cache.object_size), default=0)
+        return size <= found.cache.object_size and (size > smaller or btf.is_open_ended(type))
+
+    def _label(self, type: int) -> str:
+        return f"struct {self._structs.btf.name(type)}"

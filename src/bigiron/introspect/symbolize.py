@@ -1,0 +1,489 @@
+"""What lies at an address of the kernel, in the kernel's own words: the object, and the field of it.
+
+Everything is read from the memory that the guest left, through the kernel's own types, and nothing is
+believed: what makes no sense has no name.
+"""
+
+import stat
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+from bigiron.introspect import kernel_knowledge
+from bigiron.introspect.allocation_log import Allocation, AllocationLog
+from bigiron.introspect.btf import Btf, BtfError
+from bigiron.introspect.mm.pages import Page, Pages, Use
+from bigiron.introspect.mm.percpu import PerCpu
+from bigiron.introspect.mm.slab import Object, Slabs
+from bigiron.introspect.mm.structs import WORD, Memory, Structs, UnreadableError
+from bigiron.introspect.mm.vmalloc import Areas
+from bigiron.introspect.pointer_walk import PointerWalk, Struct
+from bigiron.introspect.symbols import SymbolTable
+
+_DEEPEST = 8  # structs in structs
+_MOST_NODES = 1024
+_LARGEST_IMAGE = 256 << 20
+_MOST_TASKS = 64
+_MOST_ALIKE = 32  # objects of one cache from which pointers are followed
+_FILE_KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFREG: "file",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFLNK: "link",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+@dataclass(frozen=True)
+class Symbolized:
+    """What lies at an address.
+
+    ```
+    Symbolized(name='struct dentry.d_lockref.lock (tmpfs directory)', types='dentry;lockref;spinlock_t')
+    ```
+    """
+
+    name: str
+    types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
+
+    def of_cpu(self, cpu: int) -> "Symbolized":
+        """The same, of memory that each CPU has."""
+        return replace(self, name=f"{self.name} of CPU {cpu}")
+
+
+class AddressMap(Protocol):
+    """What an address alone tells."""
+
+    @property
+    def page_bytes(self) -> int:
+        """How large a page is."""
+
+    def class_of(self, address: int) -> str:
+        """What kind of memory lies there."""
+
+    def start_of(self, name: str) -> int:
+        """Where that kind of memory starts."""
+
+
+class Objects:
+    """The objects in the memory of one guest.
+
+    `offsets` is the kernel's `__per_cpu_offset`; `allocations` are those that were seen. A kernel without
+    types still has symbols.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        symbols: SymbolTable,
+        offsets: Sequence[int],
+        address_map: AddressMap,
+        allocations: Iterable[Allocation] = (),
+    ) -> None:
+        self._symbols = symbols
+        self._offsets = offsets
+        self._map = address_map
+        self._btf = _btf_in(memory, symbols)
+        self._structs = Structs(memory, symbols, self._btf)
+        self._slabs = Slabs(self._structs)
+        self._pages = Pages(
+            self._structs,
+            address_map.start_of("struct page"),
+            address_map.start_of("page or slab object"),
+            address_map.page_bytes,
+        )
+        self._per_cpu = PerCpu(self._structs, offsets, address_map.page_bytes)
+        self._areas = Areas(self._structs)
+        self._allocated = AllocationLog(allocations)
+        self._pointed = PointerWalk(
+            self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
+        )
+        self._details: dict[str, Callable[[int], str]] = {
+            "address_space": lambda at: self._file(self._value("address_space", at, "host")),
+            "dentry": self._dentry,
+            "inode": self._file,
+            "kmem_cache": lambda at: self._structs.text(self._value("kmem_cache", at, "name")),
+            "kmem_cache_node": self._cache_name,
+            "node_barn": self._cache_name,
+            "slab_sheaf": self._cache_name,
+            "pglist_data": lambda at: f"node {self._value('pglist_data', at, 'node_id')}",
+            "super_block": self._file_system,
+            "task_struct": lambda at: self._structs.text(
+                at + self._structs.member("task_struct", "comm").start
+            ),
+            "zone": lambda at: (
+                f"{self._structs.text(self._value('zone', at, 'name'))}, "
+                f"node {self._value('zone', at, 'node')}"
+            ),
+        }
+
+    def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Symbolized]:
+        """For each address and how many bytes from there were accessed: what lies there."""
+        wanted = set(accesses)
+        addresses = {address for address, _ in wanted}
+        found = {address: self._slab_object_at(address) for address in addresses}
+        untyped = {object.start for object in found.values() if object and not self._own_type(object)}
+        per_cpu = any(self._per_cpu.locate(address) for address in addresses)
+        self._pointed.walk(self._starts(filter(None, found.values())), untyped, per_cpu)
+        return {access: self._name(*access) for access in wanted}
+
+    def use_of(self, physical: int) -> Use:
+        """What the page at a physical address is used for."""
+        try:
+            return self._pages.at(self._map.start_of("page or slab object") + physical).use
+        except (UnreadableError, BtfError):
+            return Use.KERNEL
+
+    def size(self, type: str) -> int:
+        """How many bytes a value of that type has; 1 where the kernel does not tell."""
+        return self._btf.size(self._btf.find(type)) or 1
+
+    def _name(self, address: int, length: int) -> Symbolized:
+        if variable := self._symbols.lookup_per_cpu(address, self._offsets):
+            symbol, offset, cpu = variable
+            return self._variable(symbol, offset, length).of_cpu(cpu)
+        kind = self._class_of(address)
+        namer = {
+            "page or slab object": self._in_page,
+            "vmalloc": self._in_vmalloc,
+            "struct page": self._page_struct,
+            "kernel image": self._symbol,
+            "module": self._symbol,
+        }.get(kind)
+        try:
+            found = namer(address, length) if namer else None
+            return found or Symbolized(kind)
+        except (UnreadableError, BtfError) as error:
+            return Symbolized(f"{kind}: {error}")
+
+    def _class_of(self, address: int) -> str:
+        """As the address tells, but that a kernel's image may lie among the memory that it manages."""
+        return "kernel image" if address in self._image else self._map.class_of(address)
+
+    @cached_property
+    def _image(self) -> range:
+        return range(self._symbols.address("_stext") or 0, self._symbols.address("_end") or 0)
+
+    def _symbol(self, address: int, length: int) -> Symbolized | None:
+        symbol, offset = self._symbols.lookup(address)
+        return self._variable(symbol, offset, length) if symbol else None
+
+    def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
+        type = self._btf.variable(symbol) or self._btf.find(kernel_knowledge.VARIABLES.get(symbol, ""))
+        return self._part(symbol, type, offset, length)
+
+    def _in_page(self, address: int, length: int) -> Symbolized:
+        for node in self._nodes:
+            if node.address <= address < node.address + node.size:
+                return self._field(node.address, node.type, address, length)
+        page = self._pages.at(address)
+        if page.use is Use.SLAB:
+            return self._slab_object(page, address, length)
+        if copy := self._per_cpu_copy(address, length):
+            return copy
+        if page.use is Use.FREE and (freed := self._freed(address, length)):
+            return freed
+        if page.use is Use.CACHE:
+            host = self._value("address_space", page.mapping, "host")
+            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({self._file(host)})")
+        if holder := self._holders.get(page.start):
+            return Symbolized(f"*{holder}+{address - page.start:#x}")
+        use: str = page.use.value
+        return Symbolized(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}")
+
+    def _slab_object(self, page: Page, address: int, length: int) -> Symbolized:
+        cache = self._slabs.cache_of(page.head)
+        if cache is None:
+            return Symbolized("page or slab object: slab of an unknown cache")
+        found = self._slabs.object(cache, page.start, address)
+        offset = address - found.start
+        if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
+            return self._field(found.start, type, address, length)
+        if not 0 <= offset < cache.object_size:
+            return Symbolized(f"{cache.name}: between its objects")
+        if holder := self._holders.get(found.start):
+            return Symbolized(f"*{holder}+{offset:#x}")
+        return Symbolized(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
+
+    def _allocated_in(self, object: Object) -> str:
+        """Who allocated an object of no type, as far as that says more than the cache's name."""
+        if seen := self._allocated.at(object.start):
+            return f", allocated in {seen.site}"
+        return ", allocated before the recording" if object.cache.is_kmalloc else ""
+
+    def _freed(self, address: int, length: int) -> Symbolized | None:
+        """What was there before its page was freed; None where that was not seen."""
+        seen = self._allocated.before(address)
+        if seen is None:
+            return None
+        offset, cache = address - seen.address, self._slabs.caches.get(seen.asked)
+        if offset >= (cache.object_size if cache else seen.asked):
+            return None
+        if cache is None:
+            return Symbolized(f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})")
+        if not cache.is_kmalloc and (type := self._own_type(Object(cache, seen.address))):
+            return self._field(seen.address, type, address, length, freed=True)
+        size = cache.object_size
+        return Symbolized(f"{cache.name}+{offset:#x} ({size} bytes, freed, allocated in {seen.site})")
+
+    def _in_vmalloc(self, address: int, length: int) -> Symbolized | None:
+        if copy := self._per_cpu_copy(address, length):
+            return copy
+        area = self._areas.at(address)
+        if area is None:
+            return None
+        if holder := self._holders.get(area.start):
+            return Symbolized(f"*{holder}+{address - area.start:#x}")
+        caller, _ = self._symbols.lookup(area.caller)
+        return Symbolized(f"vmalloc memory of {caller}+{address - area.start:#x}") if caller else None
+
+    def _page_struct(self, address: int, length: int) -> Symbolized:
+        page = self._pages.of_struct(address)
+        size = self._pages.struct_size
+        type, detail = "page", page.use.value
+        if page.use is Use.SLAB and address - page.head < size:
+            type = self._slabs.slab_type
+            cache = self._slabs.cache_of(page.head)
+            detail = cache.name if cache else detail
+        elif page.use in (Use.CACHE, Use.ANONYMOUS) and self._btf.find("folio"):
+            type = "folio"
+        elif page.use is Use.TABLE and self._btf.find("ptdesc") and address - page.head < size:
+            type = "ptdesc"
+        start = page.head
+        if address - start >= self._btf.size(self._structs.type(type)):
+            type, start = "page", address - (address - page.head) % size
+        return self._part(f"struct {type}", self._structs.type(type), address - start, length, f" ({detail})")
+
+    def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
+        found = self._per_cpu.locate(address)
+        if not found:
+            return None
+        pointer, cpu = found
+        place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
+        struct = self._per_cpu_structs[place] if place >= 0 else None
+        if struct is None or pointer >= struct.address + max(struct.size, 1):
+            return Symbolized("per-CPU memory").of_cpu(cpu)
+        if not self._btf.is_struct(struct.type):
+            return Symbolized(struct.label).of_cpu(cpu)
+        return self._field(struct.address, struct.type, pointer, length).of_cpu(cpu)
+
+    def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Symbolized:
+        """The field of a struct, or of a struct in it that has a name of its own.
+
+        Of what is `freed` nothing but its type is known.
+        """
+        for _ in range(_DEEPEST):
+            inner = self._btf.place(
+                type, address - start, length, kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED
+            )
+            if not inner.path or self._btf.name(inner.type) not in kernel_knowledge.EMBEDDED:
+                break
+            start, type = start + inner.start, inner.type
+        name = self._btf.name(type)
+        detail = " (freed)" if freed else self._detail(name, start)
+        return self._part(f"struct {name}", type, address - start, length, detail)
+
+    def _detail(self, type: str, address: int) -> str:
+        """What tells one struct of a type from others, in parentheses."""
+        if type not in self._details:
+            return ""
+        try:
+            text = self._details[type](address)
+        except UnreadableError:
+            return ""
+        return f" ({text})" if text else ""
+
+    def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
+        """The field that was accessed, or of two neighbours that were accessed at once the first."""
+        place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
+        if not place.path and length <= 2 * WORD:
+            place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
+        if not place.path:
+            return Symbolized(f"{whole}+{offset:#x}{detail}")
+        types = [self._btf.name(type) for type in (*place.within, place.type)]
+        if self._btf.is_pointer(place.type):
+            types[-1] = "*"
+        return Symbolized(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
+
+    def _own_type(self, found: Object) -> int:
+        """The type of an object that its cache tells; 0 where it has none, or several."""
+        cache = found.cache
+        if cache.is_kmalloc or cache.name == "kmem_cache_node":
+            part = self._slabs.part_at(found.start)
+            return self._btf.find(part[0]) if part else self._btf.find(cache.name)
+        if cache.merged and cache.name not in kernel_knowledge.MERGED:
+            return 0
+        return self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
+
+    def _slab_object_at(self, address: int) -> Object | None:
+        if self._class_of(address) != "page or slab object":
+            return None
+        try:
+            page = self._pages.at(address)
+            cache = self._slabs.cache_of(page.head) if page.use is Use.SLAB else None
+        except UnreadableError:
+            return None
+        return self._slabs.object(cache, page.start, address) if cache else None
+
+    def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
+        """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""
+        name = self._btf.name(struct.type)
+        if name not in kernel_knowledge.PRIVATE:
+            return
+        member, types = kernel_knowledge.PRIVATE[name]
+        try:
+            if name == "file":
+                teller, offset = self._symbols.lookup(self._value(name, struct.address, "f_op"))
+                teller = teller if not offset else ""
+            else:
+                teller = self._file_system(struct.address)
+            if type := self._btf.find(types.get(teller, "")):
+                yield self._structs.member(name, member).start, type
+        except UnreadableError:
+            return
+
+    def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
+        """Structs whose type is known: the kernel's variables, the last tasks, some of the objects asked for.
+
+        These come last, as some were freed, and what they pointed to may be something else by now.
+        """
+        for table, follow in ((kernel_knowledge.VARIABLES, False), (kernel_knowledge.POINTERS, True)):
+            for symbol, name in table.items():
+                at, type = self._symbols.address(symbol), self._btf.find(name)
+                for place in self._copies(at, follow) if at and type else ():
+                    inside = self._slab_object_at(place)
+                    size = inside.cache.object_size if inside else self._btf.size(type)
+                    yield Struct(place, type, size, f"*{symbol}" if follow else symbol)
+        yield from self._nodes
+        yield from self._tasks()
+        for pointer, (name, _) in self._slabs.parts.items():
+            if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
+                for offset in self._offsets[:_MOST_ALIKE]:
+                    yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
+
+        of_cache: Counter[int] = Counter()
+        for found in dict.fromkeys(objects):
+            of_cache[found.cache.address] += 1
+            if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
+                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.name(type)}")
+
+    def _copies(self, variable: int, follow: bool) -> list[int]:
+        """Where a variable is, or each CPU's, or where it points to."""
+        if self._symbols.is_per_cpu(variable):
+            return [(variable + offset) % (1 << 64) for offset in self._offsets[:_MOST_ALIKE]]
+        if not follow:
+            return [variable]
+        content = self._structs.memory.read(variable, WORD)
+        return [int.from_bytes(content, "little")] if content else []
+
+    def _tasks(self) -> Iterator[Struct]:
+        try:
+            type = self._structs.type("task_struct")
+            head = self._structs.symbol("init_task") + self._structs.member("task_struct", "tasks").start
+            tasks = list(self._structs.list(head, "task_struct", "tasks"))
+        except UnreadableError:
+            return
+        size = self._btf.size(type)
+        yield from (Struct(task, type, size, "struct task_struct") for task in tasks[-_MOST_TASKS:])
+
+    @cached_property
+    def _per_cpu_structs(self) -> list[Struct]:
+        """What is known of pointers to per-CPU memory, in their order."""
+        found = {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
+        for pointer, (name, cache) in self._slabs.parts.items():
+            if type := self._btf.find(name):
+                found[pointer] = Struct(pointer, type, self._btf.size(type), cache)
+        return sorted(found.values(), key=lambda struct: struct.address)
+
+    def _per_cpu_counters(self) -> Iterator[Struct]:
+        """The CPUs' parts of each `struct percpu_counter`, of which lib/percpu_counter.c has a list."""
+        try:
+            counters = self._structs.member("percpu_counter", "counters")
+            for counter in self._structs.list(self._structs.symbol("percpu_counters"), "percpu_counter"):
+                if self._per_cpu.locate(counter):
+                    continue
+                pointer = self._structs.number(counter + counters.start)
+                owner = self._name(counter, 1).name.partition(" (")[0].rpartition(".")[0]
+                yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
+        except UnreadableError:
+            return
+
+    @cached_property
+    def _nodes(self) -> list[Struct]:
+        """The `struct pglist_data` of each node."""
+        found = []
+        try:
+            type, table = self._structs.type("pglist_data"), self._structs.symbol("node_data")
+            for node in range(_MOST_NODES):
+                start = self._structs.number(table + node * WORD)
+                if self._map.class_of(start) != "page or slab object":
+                    break
+                found.append(Struct(start, type, self._btf.size(type), "struct pglist_data"))
+        except UnreadableError:
+            pass
+        return found
+
+    @cached_property
+    def _holders(self) -> dict[int, str]:
+        """The variables that hold an address, by that address."""
+        start, end = self._symbols.address("_etext"), self._symbols.address("_end")
+        if start is None or end is None:
+            return {}
+        init = range(self._symbols.address("__init_begin") or 0, self._symbols.address("__init_end") or 0)
+        low = self._map.start_of("page or slab object")
+        high = self._map.start_of("struct page")
+        low = end if low <= start < high else low
+        size = self._map.page_bytes
+        found: dict[int, str] = {}
+        for page in range(start - start % size, min(end, start + _LARGEST_IMAGE), size):
+            content = self._structs.memory.read(page, size) if page not in init else None
+            words = memoryview(content or b"").cast("Q")
+            for number in [number for number, word in enumerate(words) if low <= word < high]:
+                symbol, offset = self._symbols.lookup(page + number * WORD)
+                if symbol and not offset:
+                    found.setdefault(words[number], symbol)
+        return found
+
+    def _value(self, type: str, address: int, path: str) -> int:
+        return self._structs.value(type, address, path)
+
+    def _cache_name(self, part: int) -> str:
+        found = self._slabs.part_at(part)
+        return found[1] if found else ""
+
+    def _dentry(self, address: int) -> str:
+        inode = self._value("dentry", address, "d_inode")
+        return (
+            self._file(inode)
+            if inode
+            else f"{self._file_system(self._value('dentry', address, 'd_sb'))}, no file"
+        )
+
+    def _file(self, inode: int) -> str:
+        """The file system and what kind of file: `tmpfs directory`."""
+        kind = _FILE_KINDS.get(stat.S_IFMT(self._value("inode", inode, "i_mode")), "")
+        return f"{self._file_system(self._value('inode', inode, 'i_sb'))} {kind}".strip()
+
+    def _file_system(self, super_block: int) -> str:
+        type = self._value("super_block", super_block, "s_type")
+        return self._structs.text(self._value("file_system_type", type, "name"))
+
+
+def _btf_in(memory: Memory, symbols: SymbolTable) -> Btf:
+    start, end = symbols.address("__start_BTF") or 0, symbols.address("__stop_BTF") or 0
+    content = memory.read(start, end - start) if 0 < start < end else None
+    try:
+        return _read_btf(content) if content else Btf.none()
+    except BtfError:
+        return Btf.none()
+
+
+@lru_cache(4)
+def _read_btf(content: bytes) -> Btf:
+    """Cells of one kernel share its types."""
+    return Btf(content)

@@ -1,0 +1,95 @@
+"""Figures that other tools print: one module a format, and `--metric` for all others."""
+
+import re
+from collections.abc import Callable
+
+from bigiron.errors import UserError
+from bigiron.readers import (
+    fio,
+    fxmark,
+    hackbench,
+    lkp,
+    mmtests,
+    perf_bench,
+    stress_ng,
+    sysbench,
+    will_it_scale,
+)
+from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
+
+__all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
+
+_MODULES = (will_it_scale, fxmark, lkp, mmtests, hackbench, stress_ng, perf_bench, sysbench, fio)
+_FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
+_JSON = "json:"
+
+
+def formats() -> list[Format]:
+    """All formats that are read."""
+    return list(_FORMATS.values())
+
+
+def find(name: str) -> Format:
+    """The format called `name`.
+
+    >>> find("fio").description
+    "fio's JSON (--output-format=json)"
+    """
+    if name not in _FORMATS:
+        raise UserError(f"no format {name!r}: there are {', '.join(_FORMATS)}")
+    return _FORMATS[name]
+
+
+def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list[Figure]]:
+    r"""How to read the figures that `--metric` asks for out of what a command printed.
+
+    A format's name, json:PATH, or a regular expression with a group for the value.
+
+    >>> reader(r"IOPS=(?P<iops>\d+)", "IOPS", False)("read: IOPS=12 IOPS=13")[1]
+    Figure(metric='iops', unit='IOPS', better='more', value=13.0, tasks=None, run=1)
+    >>> reader("json:jobs.0.bw", "KiB/s", False)('{"jobs": [{"bw": 5}]}')
+    [Figure(metric='jobs.0.bw', unit='KiB/s', better='more', value=5.0, tasks=None, run=1)]
+    """
+    better: Better = "less" if less_is_better else "more"
+    label(unit or "-", None)
+    if metric in _FORMATS:
+        if unit or less_is_better:
+            raise UserError(f"metric {metric} has its own units: leave out --unit and --less-is-better")
+        read_text = _FORMATS[metric].read_text
+        if read_text is None:
+            raise UserError(f"{metric} is a folder, which no command prints: see `bigiron import`")
+        return lambda output: read_text(output).figures
+    if metric.startswith(_JSON):
+        path = metric.removeprefix(_JSON)
+        return lambda output: [Figure(path, unit, better, _in_json(output, path))]
+    return _by_expression(metric, unit, better)
+
+
+def _by_expression(metric: str, unit: str, better: Better) -> Callable[[str], list[Figure]]:
+    try:
+        pattern = re.compile(metric, re.MULTILINE)
+    except re.error as error:
+        raise UserError(f"metric {metric!r} is neither a format nor a regular expression: {error}") from None
+    if not pattern.groups:
+        raise UserError(f"metric {metric!r} has no group for the value, as 'Time: (\\S+)' has")
+    names = {index: name for name, index in pattern.groupindex.items()} or {1: "value"}
+
+    def read(output: str) -> list[Figure]:
+        return [
+            Figure(name, unit, better, number(found[index], output.count("\n", 0, found.start()) + 1, name))
+            for found in pattern.finditer(output)
+            for index, name in names.items()
+            if found[index] is not None
+        ]
+
+    return read
+
+
+def _in_json(output: str, path: str) -> float:
+    value = document(output)
+    for step in path.split("."):
+        try:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+        except (KeyError, ValueError, IndexError, TypeError):
+            raise UserError(f"the JSON has no {path}: there is no {step!r}") from None
+    return number(str(value), None, path)

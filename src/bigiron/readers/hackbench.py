@@ -1,0 +1,29 @@
+"""What hackbench prints."""
+
+import re
+
+from bigiron.readers.figure import Figure, Format, Reading, count, lines, number
+
+_TASKS = re.compile(r"Running in .* mode with \d+ groups? using .*\(== (\d+) tasks\)")
+_TIME = re.compile(r"Time: *(\S+)")
+
+
+def _read(text: str) -> Reading:
+    r"""How long it took; several runs may stand one below the other.
+
+    >>> text = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\nTime: 0.2"
+    >>> _read(text).figures
+    [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40, run=1)]
+    """
+    figures, tasks = list[Figure](), None
+    for line, written in lines(text):
+        if found := _TASKS.match(written):
+            tasks = count(found[1], line)
+        elif found := _TIME.match(written):
+            figures.append(
+                Figure("time", "s", "less", number(found[1], line, "Time"), tasks, len(figures) + 1)
+            )
+    return Reading(figures)
+
+
+FORMAT = Format("hackbench", "what hackbench prints", _read)

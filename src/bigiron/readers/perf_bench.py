@@ -1,0 +1,41 @@
+"""What `perf bench` prints, in its default format."""
+
+import re
+
+from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
+
+_BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
+_FUNCTION = re.compile(r"# function '(.+?)'")
+_TASKS = re.compile(
+    r"# \d+ groups == (\d+) (?:processes|threads) run|Run summary \[PID \d+\]: .*?(\d+) threads"
+)
+_FIGURES: tuple[Pattern, ...] = (
+    (re.compile(r" *Total time: (\S+) \[sec\]"), "time", "s", "less"),
+    (re.compile(r" +(\S+) usecs/op$"), "time of an operation", "us", "less"),
+    (re.compile(r" +(\S+) ops/sec$"), "operations", "operations/s", "more"),
+    (re.compile(r" +(\S+) GB/sec$"), "copied", "GB/s", "more"),
+    (re.compile(r"Averaged (\S+) operations/sec"), "operations", "operations/s", "more"),
+    (re.compile(r"(?:Wokeup|Requeued) .* in (\S+) ms \("), "time", "ms", "less"),
+)
+
+
+def _read(text: str) -> Reading:
+    r"""Every benchmark and function is a metric of its own.
+
+    >>> _read("# Running 'sched/pipe' benchmark:\n     Total time: 0.125 [sec]").figures
+    [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None, run=1)]
+    """
+    figures: list[Figure] = []
+    tasks, benchmark = None, "perf bench"
+    for line, written in lines(text):
+        if found := _BENCHMARK.match(written):
+            benchmark, tasks = label(found[1], line), None
+        elif found := _FUNCTION.match(written):
+            benchmark = f"{benchmark.partition(' ')[0]} {label(found[1], line)}"
+        elif found := _TASKS.match(written):
+            tasks = count(found[1] or found[2], line)
+        figures += figures_in(written, line, _FIGURES, tasks, f"{benchmark}: ")
+    return Reading(figures)
+
+
+FORMAT = Format("perf-bench", "what `perf bench` prints", _read)

@@ -1,0 +1,104 @@
+"""What `bigiron compare` prints of each probe."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from bigiron.report import (
+    blocked,
+    comparison,
+    efficiency,
+    functions,
+    locks,
+    operations,
+    profile,
+    simulation,
+    verdict,
+    work,
+)
+from bigiron.study.store import Study
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """How to compare, and how to print it."""
+
+    format: str  # text, markdown, csv or json
+    base: str | None  # the variant to compare with; None for the first
+    contexts: tuple[str, ...]  # on whose behalf the kernel ran
+    paths: int = 0  # call paths, or stacks, to show in text
+    by: profile.By | None = None  # of what was recorded with stacks
+    tolerance: float | None = None  # of throughput; None for the study's
+    metric: str | None = None  # of throughput; None for all
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is for a terminal or a mail."""
+        return self.format == "text"
+
+
+def compare(study: Study, probe: str, how: CompareOptions) -> str:
+    """The variants of a study side by side, from what a probe recorded."""
+    if how.by:
+        return _profile(study, probe, how, how.by)
+    if study.spec.machine == "simulated" and probe != "throughput":
+        return simulation.FORMATS[how.format](simulation.compare_study(study))
+    return _COMPARED[probe](study, how)
+
+
+def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> str:
+    return profile.FORMATS[how.format](profile.compare_study(study, probe, by, how.base, how.contexts))
+
+
+def _conflicts(study: Study, how: CompareOptions) -> str:
+    found = comparison.compare_study(study, how.base, how.contexts, how.paths)
+    return comparison.FORMATS[how.format](found)
+
+
+def _locks(study: Study, how: CompareOptions) -> str:
+    return locks.FORMATS[how.format](locks.compare_study(study, how.base, how.contexts))
+
+
+def _work(study: Study, how: CompareOptions) -> str:
+    return work.FORMATS[how.format](work.compare_study(study, how.base, how.contexts))
+
+
+def _functions(study: Study, how: CompareOptions) -> str:
+    found = functions.compare_study(study)
+    return functions.text(found, True) if how.is_text and how.paths else functions.FORMATS[how.format](found)
+
+
+def _blocked(study: Study, how: CompareOptions) -> str:
+    found = blocked.compare_study(study, how.contexts)
+    return blocked.text(found, how.paths) if how.is_text else blocked.FORMATS[how.format](found)
+
+
+def _oncpu(study: Study, how: CompareOptions) -> str:
+    return _profile(study, "oncpu", how, "function")
+
+
+def _operations(study: Study, how: CompareOptions) -> str:
+    return operations.FORMATS[how.format](operations.compare_study(study, how.base))
+
+
+def _efficiency(study: Study, how: CompareOptions) -> str:
+    return efficiency.FORMATS[how.format](efficiency.compare_study(study))
+
+
+def _throughput(study: Study, how: CompareOptions) -> str:
+    found = verdict.compare_study(study, how.base, how.tolerance, how.metric)
+    return verdict.FORMATS[how.format](found)
+
+
+_Compared: TypeAlias = Callable[[Study, CompareOptions], str]
+_COMPARED: dict[str, _Compared] = {
+    "conflicts": _conflicts,
+    "locks": _locks,
+    "work": _work,
+    "functions": _functions,
+    "blocked": _blocked,
+    "oncpu": _oncpu,
+    "operations": _operations,
+    "efficiency": _efficiency,
+    "throughput": _throughput,
+}
