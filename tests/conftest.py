@@ -109,14 +109,14 @@ def started(study: Path) -> subprocess.Popen[str]:
 
 # What boots a virtual machine, serves, measures on this machine, compiles kernels or reaches the network.
 NEEDS_MORE = {
-    "measured", "started", "left_by", "served", "debian_source", "fetch", "download_source", "kvm_works",
-    "examine", "small_disk",
+    "measured", "started", "left_by", "served", "small_disk", "debian_source", "download_source", "fetch",
+    "examine", "kvm_works", "vm", "real", "kernels",
 }  # fmt: skip
 COMMANDS_THAT_DO = {"run", "case", "fetch", "build", "measure", "doctor"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out: tests whose code, or whose fixtures' code, comes to what needs more."""
+    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more."""
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
             fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
@@ -133,6 +133,7 @@ def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.Fixture
 def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:
     """Names and strings in a function's code, and in that of the tests' functions that it names."""
     function = inspect.unwrap(function)
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
     code = getattr(function, "__code__", None)
     if code is None or code in seen or Path(code.co_filename).parent != Path(__file__).parent:
         return set()
