@@ -54,6 +54,7 @@ program   cpio                         cpio             reads what the tests' vi
 program   go                           golang-go        has pprof, which reads what bigiron exports
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
+program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
 program   umount                       mount            takes them away again
 END
 }

@@ -24,6 +24,7 @@ STANDS_FOR = {
     "_command()": {"sh", "ssh"},
     "_dpkg_deb()": {"dpkg-deb"},
     "_ours()": {"ssh"},
+    "FRESH": {"fresh.sh"},
     "agent": OURS,
     "binary": QEMU | GCC,
     "command": {"perf", "setup.sh"} | QEMU | GCC,
@@ -99,7 +100,7 @@ def programs(command: ast.expr, assigned: dict[str, list[ast.expr]]) -> set[str]
 
 
 def test_what_is_started_is_installed() -> None:
-    known = declared() | NOT_INSTALLED.keys() | {"setup.sh"}
+    known = declared() | NOT_INSTALLED.keys() | {"setup.sh", "fresh.sh"}
     unknown = [
         f"{file.relative_to(ROOT)}:{line} starts {program}"
         for room in ("src", "tests", "benchmarks", "tools")

@@ -118,7 +118,7 @@ step() {
 }
 
 complaints() {
-    local patterns='^(SKIPPED|FAILED|ERROR) |^(setup|bigiron|doctor): |[Cc]ommand not found|no [a-z][^ ]* on PATH|: error: '
+    local patterns='^(SKIPPED|FAILED|ERROR|E:) |^(setup|bigiron|doctor): |[Cc]ommand not found|no [a-z][^ ]* on PATH|: error: '
     say "what was said of things that are missing or fail (all that was printed is in $log):"
     grep -aE "$patterns" "$log" | cut -c -300 | awk '!seen[$0]++' | tail -n 60 || say "nothing"
 }
@@ -137,7 +137,10 @@ logged() { if [ "$what" = in-namespaces-all ]; then "$@" 2>&1 | tee -a "$log"; e
 say() { echo "fresh: $*"; }
 fail() { complaints && say "failed: $*" && exit 1; }
 
-case $what in
-    in-namespaces-*) : >"$log" && "${what#in-namespaces-}" ;;
-    *) main ;;
-esac
+{ # read as a whole: the script may be changed while it runs
+    case $what in
+        in-namespaces-*) : >"$log" && "${what#in-namespaces-}" ;;
+        *) main ;;
+    esac
+    exit
+}
