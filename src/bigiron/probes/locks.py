@@ -72,7 +72,9 @@ def lock_type(function: str) -> str:
 PROBE = Probe(
     name="locks",
     description="locks: how often an operation takes each, and how many instructions it holds it",
-    needs_recorder=True,
+    columns=SCHEMA,
+    units={"instructions": "instructions", "longest": "instructions"},
     job=_job,
     collect=_collect,
+    needs_recorder=True,
 )

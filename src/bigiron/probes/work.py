@@ -5,8 +5,9 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 
 import polars as pl
 
+from bigiron.analysis import work
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, read_recording
 
 SCHEMA = {
@@ -47,7 +48,9 @@ def _collect(raw: RawOutput) -> Table:
 PROBE = Probe(
     name="work",
     description="instructions of every kernel function, its own and by call path",
-    needs_recorder=True,
+    columns=SCHEMA,
     job=_job,
     collect=_collect,
+    needs_recorder=True,
+    stacks=StackSource(work.stacks, "kernel instructions", ("instructions",), ("path",)),
 )

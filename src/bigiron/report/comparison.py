@@ -11,6 +11,7 @@ import polars as pl
 
 from bigiron.analysis import compare, conflicts, paths
 from bigiron.analysis.compare import Line, Row
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import listing
 from bigiron.report.listing import code, plain
 from bigiron.report.variants import Variants
@@ -124,7 +125,13 @@ def compare_study(
     ]
     spec = study.spec
     return Comparison(
-        study.name, spec.workload, study.operations("conflicts"), contexts, spec.scope, points, most_paths
+        study.name,
+        spec.workload,
+        study.operations("conflicts"),
+        contexts,
+        spec.options[ConflictsOptions].scope,
+        points,
+        most_paths,
     )
 
 

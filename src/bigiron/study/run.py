@@ -47,7 +47,7 @@ class Progress(Protocol):
 def missing(study: Study) -> list[Cell]:
     """The cells that were not measured yet, or failed, in the order in which they are to run."""
     cells = study.plan()
-    if _measures_time(study.spec):
+    if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
     return [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
@@ -64,13 +64,6 @@ def _in_turn(block: list[Cell]) -> list[Cell]:
     return block if repetition % 2 else block[::-1]
 
 
-def _measures_time(spec: Spec) -> bool:
-    return bool(
-        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu", "metrics"}
-        & set(spec.probes)
-    )
-
-
 def default_jobs(spec: Spec) -> int:
     """How many machines run side by side: one a core, as far as half the memory goes.
 
@@ -78,7 +71,7 @@ def default_jobs(spec: Spec) -> int:
     """
     if spec.machine == "simulated":
         return len(os.sched_getaffinity(0))
-    if _measures_time(spec) or spec.on_real_machine:
+    if spec.measures_time or spec.on_real_machine:
         return 1
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
     return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
@@ -104,7 +97,7 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs:
     agent = compile.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
     return Programs(
         agent,
-        compile.recorder() if probes.needs_recorder(spec.probes) else None,
+        compile.recorder() if any(one.needs_recorder for one in probes.among(spec.probes)) else None,
         tuple(compile.bpf(name) for name in programs),
     )
 
@@ -237,18 +230,10 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         cell.tasks,
         spec.operations,
         spec.mode,
-        spec.scope,
+        spec.options,
         files_at="/" if spec.machine == "vm" else "./",
         in_vm=spec.machine == "vm",
-        functions=tuple(spec.functions),
-        depth=spec.depth,
-        blocked_min_us=spec.blocked_min_us,
-        blocked_states=spec.blocked_states,
-        blocked_user=spec.blocked_user,
         command=tuple(command_words(spec.command, cell.tasks)) if spec.command else (),
-        metric=spec.metric,
-        unit=spec.unit,
-        less_is_better=spec.less_is_better,
     )
 
 
@@ -283,7 +268,8 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
     environment = {
         "workload": spec.workload,
         "workload_sha256": spec.workload_sha256,
-        **(_of_command(spec) if spec.command else _of_workload(spec)),
+        **({"command": spec.command} if spec.command else _of_workload(spec)),
+        **_of_probes(spec),
         "kernel_sha256": cell.variant.kernel_sha256,
         "set": cell.variant.set,
         "arch": spec.arch,
@@ -297,18 +283,18 @@ def _of_workload(spec: Spec) -> dict[str, object]:
     return {
         "mode": spec.mode,
         "operations": spec.operations,
-        "scope": spec.scope,
         "cpus_to_cycle": spec.cpus_to_cycle,
-        "functions": spec.functions,
-        "depth": spec.depth,
-        "blocked_min_us": spec.blocked_min_us,
-        "blocked_states": spec.blocked_states or "all",
-        "blocked_user": spec.blocked_user,
     }
 
 
-def _of_command(spec: Spec) -> dict[str, object]:
-    return {"command": spec.command, "metric": spec.metric}
+def _of_probes(spec: Spec) -> dict[str, object]:
+    """The options of all probes that a workload, or a command, can be measured by."""
+    return {
+        key: value
+        for probe in probes.probes()
+        if probe.options and ("command" in probe.measures) == bool(spec.command)
+        for key, value in spec.options[probe.options].environment().items()
+    }
 
 
 def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, object]:
