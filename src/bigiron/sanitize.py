@@ -13,7 +13,7 @@ _STEERING_IN_TABLES = r"[\p{C}\p{Zl}\p{Zp}]"
 def sanitize(text: str) -> str:
     r"""A text with all that is not printable written out, but for line ends and tabs.
 
-    >>> visible("a\x1b[31mb\u202ec, größer\n")
+    >>> sanitize("a\x1b[31mb\u202ec, größer\n")
     'a\\x1b[31mb\\u202ec, größer\n'
     """
     return _STEERING.sub(_written_out, text)

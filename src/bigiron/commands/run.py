@@ -45,7 +45,7 @@ class What:
     probe: Annotated[
         str | None,
         typer.Option(
-            help=f"what to record, with commas between: {_PROBES}  [default: conflicts; on a real machine throughput]"
+            help=f"what to record, of {_PROBES}  [default: conflicts; on a real machine throughput]"
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500

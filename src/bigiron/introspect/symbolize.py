@@ -44,7 +44,7 @@ class Symbolized:
     """What lies at an address.
 
     ```
-    Named(name='struct dentry.d_lockref.lock (tmpfs directory)', types='dentry;lockref;spinlock_t')
+    Symbolized(name='struct dentry.d_lockref.lock (tmpfs directory)', types='dentry;lockref;spinlock_t')
     ```
     """
 

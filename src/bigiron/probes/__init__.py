@@ -62,6 +62,11 @@ def among(names: Iterable[str]) -> list[Probe]:
     return [_ALL[name] for name in names if name in _ALL]
 
 
+def needs_recorder(names: Iterable[str]) -> bool:
+    """Whether one of the probes is recorded by the QEMU plugin."""
+    return any(one.needs_recorder for one in among(names))
+
+
 def option_kinds() -> tuple[type[ProbeOptions], ...]:
     """The options of all probes that have any."""
     return tuple(one.options for one in probes() if one.options)

@@ -65,7 +65,7 @@ def _in_turn(block: list[Cell]) -> list[Cell]:
 
 
 def default_jobs(spec: Spec) -> int:
-    """How many machines run side by side: one a core, as far as half the memory goes.
+    """How many machines run side by side: one a core, as far as what they touch fits into half the memory.
 
     Where time is measured, they run alone: machines would take each other's time.
     """
@@ -73,8 +73,9 @@ def default_jobs(spec: Spec) -> int:
         return len(os.sched_getaffinity(0))
     if spec.measures_time or spec.on_real_machine:
         return 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
-    return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
+    cpus = max(spec.cpus)
+    fit = vm.host_mib() // 2 // vm.touched_mib(_memory_mib(spec, cpus), cpus)
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Programs:
     agent: Path
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
 
 
 def prepare(spec: Spec, workload: Workload | None) -> Programs:
@@ -94,11 +96,13 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs:
         for cpus in spec.cpus:
             vm.check_memory(_memory_mib(spec, cpus), cpus)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
-    agent = compile.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    # What is done in rounds is done by one task, most of it in the kernel.
+    turns = spec.machine == "vm" and spec.turn == "operation" and bool(workload and not workload.has_rounds)
     return Programs(
-        agent,
-        compile.recorder() if any(one.needs_recorder for one in probes.among(spec.probes)) else None,
+        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
+        compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
+        turns,
     )
 
 
@@ -162,6 +166,7 @@ def _measure(
         record = _new_record(spec, cell, machine)
         tables: dict[str, probes.Table] = {}
         try:
+            _refuse_another_machine(study, record)
             outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
             raw = probes.RawOutput(
@@ -221,6 +226,7 @@ def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: Gue
         files=programs.bpf,
         # The recorder needs QEMU's own emulation.
         kvm=programs.recorder is None and vm.kvm_works()[0],
+        turns=programs.turns,
     )
 
 
@@ -279,6 +285,21 @@ def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
     return store.new_record(cell, spec.machine, environment)
 
 
+def _refuse_another_machine(study: Study, record: CellRecord) -> None:
+    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    if record.machine != "vm":
+        return
+    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    other = next((cell for cell in known if cell and cell.measured), record)
+    for what in ("turn", "memory_mib"):
+        was, now = other.environment.get(what, "unknown"), record.environment[what]
+        if was != now:
+            raise UserError(
+                f"the study's other cells have {what} {was} and this one {now}: "
+                "counts of the two are not compared; give another -o"
+            )
+
+
 def _of_workload(spec: Spec) -> dict[str, object]:
     return {
         "mode": spec.mode,
@@ -311,6 +332,7 @@ def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, obje
         "memory_mib": machine.memory_mib,
         "qemu": require_qemu(machine.architecture.qemu),
         "accelerator": machine.accelerator,
+        "turn": machine.turn,
     }
 
 

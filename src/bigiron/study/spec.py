@@ -97,6 +97,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of the probes. In study.toml they stand among the other keys."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
+    turn: Literal["operation", "time"] = "operation"
+    """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
+    the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
