@@ -7,10 +7,11 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.probes.options import Options, ProbeOptions
-from bigiron.probes.probe import CellRequest, Metric, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, GrowthSource, Metric, Probe, RawOutput, StackSource, Table
 
 __all__ = [
     "CellRequest",
+    "GrowthSource",
     "Metric",
     "Options",
     "Probe",

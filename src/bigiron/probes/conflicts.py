@@ -11,12 +11,12 @@ import polars as pl
 import typer
 
 from bigiron import compile
-from bigiron.analysis import conflicts
+from bigiron.analysis import compare, conflicts, line_growth
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.options import ProbeOptions
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
@@ -139,11 +139,22 @@ PROBE = Probe(
     name="conflicts",
     description="cache lines that several CPUs share and one writes: by whom, where, how often",
     columns=SCHEMA,
+    units={"reads": "accesses", "writes": "accesses"},
     options=ConflictsOptions,
     job=_job,
     collect=_collect,
     needs_recorder=True,
     stacks=StackSource(
         conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
+    ),
+    growth=GrowthSource(
+        line_growth.series,
+        thing="shared line",
+        what="accesses per operation to shared cache lines",
+        unit="accesses per operation",
+        total="all shared lines",
+        shown=compare.TOLERANCE,
+        heavy=0.5,
+        lost="lost_accesses",
     ),
 )

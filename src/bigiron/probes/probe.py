@@ -1,12 +1,14 @@
 """What a probe is: one record, over which everything else iterates."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from bigiron.analysis.comparison import Cell
+from bigiron.analysis.growth import Series
 from bigiron.analysis.repetitions import Better
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.architecture import Architecture
@@ -65,6 +67,21 @@ class StackSource:
 
 
 @dataclass(frozen=True)
+class GrowthSource:
+    """What a probe counts that may grow with the number of CPUs."""
+
+    series: Callable[[Mapping[int, Sequence[Cell]], Contexts], tuple[list[Series], Series]]
+    """From the cells of each number of CPUs: of each thing, and of all of them."""
+    thing: str
+    what: str
+    unit: str
+    total: str  # what all of them are called
+    shown: float  # that a series must reach to be in text and Markdown
+    heavy: float  # from which one that does not grow is named
+    lost: str = ""  # the fact that tells how many no table had room for
+
+
+@dataclass(frozen=True)
 class Metric:
     """What is measured with noise: a comparison of it is a verdict."""
 
@@ -100,5 +117,6 @@ class Probe:
     needs_recorder: bool = False
     needs_bpf: bool = False
     stacks: StackSource | None = None
+    growth: GrowthSource | None = None
     samples: Callable[[pl.DataFrame], MetricSamples] | None = None
     """The metrics in its table, each with its samples in that cell."""

@@ -363,7 +363,7 @@ def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
 
 
 def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
-    if probe not in growth.COUNTED:
+    if probe not in growth.sources():
         return None
     try:
         return growth.growth_study(study, None, None, probe, contexts)
