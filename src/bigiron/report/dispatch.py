@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from bigiron import probes
 from bigiron.report import (
     blocked,
     comparison,
@@ -43,7 +44,11 @@ def compare(study: Study, probe: str, how: CompareOptions) -> str:
         return _profile(study, probe, how, how.by)
     if study.spec.machine == "simulated" and probe != "throughput":
         return simulation.FORMATS[how.format](simulation.compare_study(study))
-    return _COMPARED[probe](study, how)
+    if probes.probe(probe).samples:
+        return _noisy(study, how)
+    if probe in _COMPARED:
+        return _COMPARED[probe](study, how)
+    return _profile(study, probe, how, "function")
 
 
 def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> str:
@@ -73,10 +78,6 @@ def _blocked(study: Study, how: CompareOptions) -> str:
     return blocked.text(found, how.paths) if how.is_text else blocked.FORMATS[how.format](found)
 
 
-def _oncpu(study: Study, how: CompareOptions) -> str:
-    return _profile(study, "oncpu", how, "function")
-
-
 def _operations(study: Study, how: CompareOptions) -> str:
     return operations.FORMATS[how.format](operations.compare_study(study, how.base))
 
@@ -85,7 +86,7 @@ def _efficiency(study: Study, how: CompareOptions) -> str:
     return efficiency.FORMATS[how.format](efficiency.compare_study(study))
 
 
-def _throughput(study: Study, how: CompareOptions) -> str:
+def _noisy(study: Study, how: CompareOptions) -> str:
     found = verdict.compare_study(study, how.base, how.tolerance, how.metric)
     return verdict.FORMATS[how.format](found)
 
@@ -97,8 +98,6 @@ _COMPARED: dict[str, _Compared] = {
     "work": _work,
     "functions": _functions,
     "blocked": _blocked,
-    "oncpu": _oncpu,
     "operations": _operations,
     "efficiency": _efficiency,
-    "throughput": _throughput,
 }

@@ -66,8 +66,8 @@ def _asked(spec: Spec) -> list[str]:
 
 def _probe(spec: Spec, name: str) -> str:
     """Its name, and of its options those that are not the default."""
-    kind = probes.probe(name).options
-    given = spec.options[kind].given if kind else {}
+    kinds = [probe.options for probe in probes.among([name]) if probe.options]
+    given = {key: value for kind in kinds for key, value in spec.options[kind].given.items()}
     said = [f"{key} {','.join(value) if isinstance(value, list) else value}" for key, value in given.items()]
     return f"{name} ({', '.join(said)})" if said else name
 
