@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bigiron.analysis import growth, merge_lines
-from bigiron.analysis.compare import Line
+from bigiron.analysis.match_lines import Line
 from bigiron.analysis.growth import Law, Series, fit
 
 TERMS: dict[Law, Callable[[float], float]] = {

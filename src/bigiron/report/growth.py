@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bigiron.analysis import compare, conflicts, growth, merge_lines
+from bigiron.analysis import conflicts, growth, match_lines, merge_lines
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
 from bigiron.report import listing, simulation
@@ -168,7 +168,7 @@ def _line_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list
     return series_of(lines), _series(COUNTED["conflicts"].total, "", lines)
 
 
-def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list[compare.Line]:
+def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list[match_lines.Line]:
     """The mean of a cell's repetitions."""
     repetitions = [
         conflicts.profile(
@@ -176,7 +176,7 @@ def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list
         )
         for record in records
     ]
-    return compare.mean([compare.lines_of(profile) for profile in repetitions])
+    return match_lines.mean([match_lines.lines_of(profile) for profile in repetitions])
 
 
 def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
@@ -210,7 +210,7 @@ COUNTED = {
         what="accesses per operation to shared cache lines",
         unit="accesses per operation",
         total="all shared lines",
-        shown=compare.TOLERANCE,
+        shown=match_lines.TOLERANCE,
         heavy=0.5,
         lost="lost_accesses",
         series=_line_series,
@@ -239,9 +239,9 @@ COUNTED = {
 """By probe."""
 
 
-def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
+def series_of(lines: dict[int, list[match_lines.Line]]) -> list[Series]:
     """A series for each line, found again at every number of CPUs; alike lines are added up."""
-    rows = compare.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
+    rows = match_lines.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
     return [
         _series(
             row.object,
@@ -252,7 +252,7 @@ def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
     ]
 
 
-def _series(name: str, what: str, lines: dict[int, list[compare.Line]]) -> Series:
+def _series(name: str, what: str, lines: dict[int, list[match_lines.Line]]) -> Series:
     return Series(
         name,
         what,
