@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis import compare, conflicts, merge_lines
+from bigiron.analysis import conflicts, match_lines, merge_lines
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Series
 
@@ -16,9 +16,9 @@ def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tu
     return series_of(lines), _series("", "", lines)
 
 
-def series_of(lines: Mapping[int, Sequence[compare.Line]]) -> list[Series]:
+def series_of(lines: Mapping[int, Sequence[match_lines.Line]]) -> list[Series]:
     """A series for each line, by number of CPUs."""
-    rows = compare.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
+    rows = match_lines.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
     return [
         _series(
             row.object,
@@ -29,12 +29,12 @@ def series_of(lines: Mapping[int, Sequence[compare.Line]]) -> list[Series]:
     ]
 
 
-def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[compare.Line]:
+def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[match_lines.Line]:
     profiles = [conflicts.profile(cell.table, cell.operations, contexts) for cell in repetitions]
-    return compare.mean([compare.lines_of(profile) for profile in profiles])
+    return match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
 
 
-def _series(name: str, what: str, lines: Mapping[int, Sequence[compare.Line]]) -> Series:
+def _series(name: str, what: str, lines: Mapping[int, Sequence[match_lines.Line]]) -> Series:
     return Series(
         name,
         what,

@@ -11,7 +11,7 @@ import polars as pl
 import typer
 
 from bigiron import compile
-from bigiron.analysis import compare, conflicts, line_growth
+from bigiron.analysis import conflicts, line_growth, match_lines, shared_lines
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
@@ -144,6 +144,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    compare=shared_lines.compare,
     stacks=StackSource(
         conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
     ),
@@ -153,7 +154,7 @@ PROBE = Probe(
         what="accesses per operation to shared cache lines",
         unit="accesses per operation",
         total="all shared lines",
-        shown=compare.TOLERANCE,
+        shown=match_lines.TOLERANCE,
         heavy=0.5,
         lost="lost_accesses",
     ),

@@ -6,6 +6,7 @@ of the kernel's lock functions, and held is from its return to the call that rel
 
 import polars as pl
 
+from bigiron.analysis import locks
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, read_objects, read_recording
@@ -76,5 +77,6 @@ PROBE = Probe(
     units={"instructions": "instructions", "longest": "instructions"},
     job=_job,
     collect=_collect,
+    compare=locks.compare,
     needs_recorder=True,
 )

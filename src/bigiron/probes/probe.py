@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from bigiron.analysis.comparison import Cell
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.analysis.growth import Series
 from bigiron.analysis.repetitions import Better
 from bigiron.introspect.memory import GuestRam
@@ -116,6 +117,8 @@ class Probe:
     """Whether cells run alone and variants take turns: machines side by side take each other's time."""
     needs_recorder: bool = False
     needs_bpf: bool = False
+    compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
+    """Variants side by side; without it, by function of its stacks, or by verdicts on its samples."""
     stacks: StackSource | None = None
     growth: GrowthSource | None = None
     samples: Callable[[pl.DataFrame], MetricSamples] | None = None

@@ -1,23 +1,34 @@
 """What `bigiron compare` prints of each probe."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from bigiron import probes
+from bigiron.analysis.comparison import Comparison, Options
 from bigiron.report import (
     blocked,
-    comparison,
     efficiency,
     functions,
-    locks,
     operations,
     profile,
+    programs,
     simulation,
+    text,
     verdict,
+    wiki,
     work,
 )
+from bigiron.study import measurements
 from bigiron.study.store import Study
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text.text,
+    "markdown": wiki.text,
+    "csv": programs.as_csv,
+    "json": programs.as_json,
+}
+"""How any comparison is shown."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +55,12 @@ def compare(study: Study, probe: str, how: CompareOptions) -> str:
         return _profile(study, probe, how, how.by)
     if study.spec.machine == "simulated" and probe != "throughput":
         return simulation.FORMATS[how.format](simulation.compare_study(study))
-    if probes.probe(probe).samples:
+    known = probes.probe(probe)
+    if known.samples:
         return _noisy(study, how)
+    if known.compare:
+        found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths))
+        return FORMATS[how.format](found)
     if probe in _COMPARED:
         return _COMPARED[probe](study, how)
     return _profile(study, probe, how, "function")
@@ -55,13 +70,12 @@ def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> s
     return profile.FORMATS[how.format](profile.compare_study(study, probe, by, how.base, how.contexts))
 
 
-def _conflicts(study: Study, how: CompareOptions) -> str:
-    found = comparison.compare_study(study, how.base, how.contexts, how.paths)
-    return comparison.FORMATS[how.format](found)
-
-
-def _locks(study: Study, how: CompareOptions) -> str:
-    return locks.FORMATS[how.format](locks.compare_study(study, how.base, how.contexts))
+def comparison_of(study: Study, probe: str, options: Options) -> Comparison:
+    """What a probe measured, compared. UserError where there is nothing, or no such base."""
+    options = replace(options, base=study.base(options.base))
+    compare = probes.probe(probe).compare
+    assert compare
+    return compare(measurements.read(study, probe), options)
 
 
 def _work(study: Study, how: CompareOptions) -> str:
@@ -93,8 +107,6 @@ def _noisy(study: Study, how: CompareOptions) -> str:
 
 _Compared: TypeAlias = Callable[[Study, CompareOptions], str]
 _COMPARED: dict[str, _Compared] = {
-    "conflicts": _conflicts,
-    "locks": _locks,
     "work": _work,
     "functions": _functions,
     "blocked": _blocked,

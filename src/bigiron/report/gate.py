@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis import check, check_work, compare, conflicts, work
+from bigiron.analysis import check, check_work, conflicts, match_lines, work
 from bigiron.analysis.check import Checked, Finding, Point
-from bigiron.analysis.compare import Line
+from bigiron.analysis.match_lines import Line
 from bigiron.errors import UserError
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import junit, ktap
@@ -167,7 +167,7 @@ def _memory_mib(records: list[CellRecord]) -> int:
 def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
     """The shared lines of each repetition."""
     return [
-        compare.lines_of(
+        match_lines.lines_of(
             conflicts.profile(study.table(record, "conflicts"), _operations(record, "conflicts"))
         )
         for record in records

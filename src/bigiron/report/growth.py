@@ -15,6 +15,7 @@ from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.report import listing, simulation
 from bigiron.report.listing import code, plain
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
@@ -134,7 +135,7 @@ def _table(
     cells: dict[int, list[Cell]] = {}
     for record in sorted(records, key=lambda record: record.cpus):
         if record.cpus > 1 and tasks in (None, record.tasks):
-            cells.setdefault(record.cpus, []).append(_cell(study, record, probe))
+            cells.setdefault(record.cpus, []).append(measurements.cell(study, record, probe))
     if len(cells) < growth.FEWEST:
         return None
     series, total = source.series(cells, contexts)
@@ -148,15 +149,6 @@ def _table(
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
         _row(replace(total, name=source.total), at),
         sum(cell.facts.get(source.lost, 0) for here in cells.values() for cell in here),
-    )
-
-
-def _cell(study: Study, record: CellRecord, probe: str) -> Cell:
-    others = [name for name in record.tables if name.startswith(f"{probe}_")]
-    return Cell(
-        study.table(record, probe),
-        record.facts.get(probe, {}),
-        {name.removeprefix(f"{probe}_"): study.table(record, name) for name in others},
     )
 
 

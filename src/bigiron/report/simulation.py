@@ -11,6 +11,7 @@ from bigiron.analysis.comparison import Cell
 from bigiron.analysis.seed_range import SeedRange, number
 from bigiron.report import listing
 from bigiron.report.listing import plain
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 _LINES = 5  # shown of each variant
@@ -65,7 +66,9 @@ def compare_study(study: Study) -> Comparison:
         for (name, unit, variant), one in here.group_by("figure", "unit", "variant", maintain_order=True):
             figures.setdefault((str(name), str(unit)), {})[str(variant)] = SeedRange(tuple(one["value"]))
         longest = {
-            variant.name: _longest(waits([_cell(study, record) for record in records]))
+            variant.name: _longest(
+                waits([measurements.cell(study, record, "simulation") for record in records])
+            )
             for variant in study.spec.variant
             if (records := _records(study, variant.name, int(str(cpus)), int(str(tasks))))
         }
@@ -83,12 +86,6 @@ def _records(study: Study, variant: str, cpus: int, tasks: int) -> list[CellReco
 def _longest(waits: Waits) -> list[Wait]:
     longest = sorted(waits.of.items(), key=lambda wait: -wait[1])[:_LINES]
     return [Wait(what, ns) for what, ns in longest if ns > 0]
-
-
-def _cell(study: Study, record: CellRecord) -> Cell:
-    names = ("lines", "locks", "cpus")
-    more = {name: study.table(record, f"simulation_{name}") for name in names}
-    return Cell(study.table(record, "simulation"), {}, more)
 
 
 def waits(cells: Sequence[Cell]) -> Waits:
