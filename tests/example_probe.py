@@ -10,8 +10,20 @@ import polars as pl
 import typer
 
 from bigiron import probes
-from bigiron.analysis.comparison import Cell
+from bigiron.analysis.comparison import (
+    Cell,
+    Comparison,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+    joined,
+    total,
+)
 from bigiron.analysis.growth import Series
+from bigiron.analysis.profiles import Figure
 from bigiron.errors import MachineError, UserError
 from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, RawOutput, StackSource, Table
 from bigiron.probes.probe import Contexts
@@ -70,6 +82,52 @@ def _per_operation(repetitions: Sequence[Cell], contexts: Contexts) -> Iterator[
     yield from sums.iter_rows()
 
 
+_EVENTS = Measure("events", adds_up=True)
+
+
+def _compare(measured: Measurements, options: Options) -> Comparison:
+    points = []
+    for (cpus, tasks), cells in measured.points.items():
+        figures = joined(
+            {variant: [_rows(cell, options) for cell in each] for variant, each in cells.items()}, [_EVENTS]
+        )
+        rows = [Row(name, figures[name]) for name in sorted(figures)]
+        points.append(
+            Point(
+                PROBE.name,
+                cpus,
+                tasks,
+                tuple(cells),
+                options.base_of(cells),
+                heading=f"{measured.workload}, {cpus} CPUs: events per operation",
+                title="Events: events per operation",
+                thing="counter",
+                measures=(_EVENTS,),
+                rows=tuple(rows),
+                total=total("all counters", [row.figures for row in rows], [_EVENTS], cells),
+                shows_change=True,
+                place={"cpus": cpus, "tasks": tasks},
+                items=tuple(_item(row.main) for row in rows),
+            )
+        )  # fmt: skip
+    return Comparison(
+        {"study": measured.study},
+        tuple(points),
+        ("cpus", "tasks", "counter", "variant"),
+        {"events_per_op": "events_per_op"},
+    )
+
+
+def _rows(cell: Cell, options: Options) -> list[tuple[str, tuple[float]]]:
+    stacks = _stacks(cell.table, cell.operations, options.contexts)
+    return [(name, (events,)) for name, events in stacks.select("path", "events_per_op").iter_rows()]
+
+
+def _item(figure: Figure) -> Item:
+    cells = {variant: {"events_per_op": figure.mean(variant)} for variant in figure.values}
+    return Item({"counter": figure.name}, cells)
+
+
 PROBE = Probe(
     name="events",
     description="what the kernel's memory management did",
@@ -78,6 +136,7 @@ PROBE = Probe(
     options=EventsOptions,
     job=_job,
     collect=_collect,
+    compare=_compare,
     stacks=StackSource(_stacks, "events", ("events",), ("path",)),
     growth=GrowthSource(
         _series,

@@ -12,8 +12,6 @@ from bigiron.report import dispatch
 from bigiron.study import store
 from bigiron.study.spec import Spec
 
-_MAIN = "conflicts"
-
 
 class By(StrEnum):
     """Into what stacks are added up."""
@@ -62,4 +60,4 @@ def compare(
 def _recorded(spec: Spec) -> str:
     """What a study is about, where nobody says what to compare."""
     recorded = [one.name for one in probes.among(spec.probes)]
-    return recorded[0] if recorded and _MAIN not in recorded else _MAIN
+    return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -26,7 +26,7 @@ _SOURCES = {one.name: one.stacks for one in probes.probes() if one.stacks}
 
 def export(
     study: Annotated[Path, typer.Argument(help="a study")],
-    probe: Annotated[str, choice(_SOURCES, help="whose stacks")] = "conflicts",
+    probe: Annotated[str, choice(_SOURCES, help="whose stacks")] = probes.DEFAULT,
     format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
     variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
     base: Annotated[

@@ -23,7 +23,7 @@ def growth(
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
     probe: Annotated[
         str, choice((one.name for one in probes.probes()), help="whose counts grow")
-    ] = "conflicts",
+    ] = probes.DEFAULT,
 ) -> None:
     """Tell how the accesses to each shared line, or a function's work, grow with the CPUs, the worst first.
 

@@ -13,7 +13,7 @@ from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
-from bigiron.probes import Options, ProbeOptions
+from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
@@ -193,7 +193,7 @@ def _asked(what: What, variants: Variants, where: Where, repetitions: Repetition
         mode=what.mode.value,
         arch=where.arch,
         probes=words(
-            what.probe or ("metrics" if what.command else "conflicts" if kind == "vm" else "throughput")
+            what.probe or (probes.DEFAULT if kind == "vm" or what.command else throughput.PROBE.name)
         ),
         machine=kind,
         address=where.machine if kind == "ssh" else "",

@@ -23,6 +23,9 @@ __all__ = [
     "probes",
 ]
 
+DEFAULT = "conflicts"
+"""What is recorded, compared and told where nobody says what."""
+
 _ALL: dict[str, Probe] = {}
 
 

@@ -79,4 +79,5 @@ PROBE = Probe(
     collect=_collect,
     compare=locks.compare,
     needs_recorder=True,
+    only_on=("x86_64",),
 )

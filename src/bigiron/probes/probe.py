@@ -117,6 +117,8 @@ class Probe:
     """Whether cells run alone and variants take turns: machines side by side take each other's time."""
     needs_recorder: bool = False
     needs_bpf: bool = False
+    only_on: tuple[str, ...] = ()
+    """The architectures that it knows; all unless given."""
     compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks, or by verdicts on its samples."""
     stacks: StackSource | None = None

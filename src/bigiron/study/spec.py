@@ -21,7 +21,6 @@ from bigiron.workloads import Workload
 FORMAT = 1
 MOST_CPUS = 8192  # that Linux is built for, on x86; guest/affinity.h
 _CPUS = (8,)
-_PROBES = ["conflicts"]
 MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
@@ -79,7 +78,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
-    probes: list[str] = msgspec.field(default_factory=lambda: list(_PROBES))
+    probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
     cpus: list[int] = msgspec.field(default_factory=lambda: list(_CPUS))
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
@@ -209,8 +208,9 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         _check_workload(probe, workload)
         if probe.needs_recorder and spec.on_real_machine:
             raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
-        if probe.name in target.not_recorded:
-            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch x86_64")
+        if probe.only_on and target.name not in probe.only_on:
+            use = " or ".join(probe.only_on)
+            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
     _check_options(spec)
     _check_names(spec)
     return (
@@ -233,7 +233,7 @@ def _resolve_command(spec: Spec) -> Spec:
             "give --machine host or ssh://USER@HOST"
         )
     reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
-    if spec.workload_file or spec.probes not in (_PROBES, reading):
+    if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     spec = msgspec.structs.replace(spec, probes=reading)
     _check_options(spec)
