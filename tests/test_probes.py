@@ -138,13 +138,24 @@ def test_its_cell_is_whole(measured: Path) -> None:
     assert set(rows["counter"]) >= {"pgfault", "pgfree"} and (rows["events"] > 0).all()
 
 
-@pytest.mark.parametrize("format", ["text", "markdown", "csv", "json"])
-def test_it_is_compared(growing: Path, format: str) -> None:
+@pytest.mark.parametrize(
+    ("format", "line"),
+    [
+        ("text", r"pgfault +8\.000 +16\.000 +\+8\.000"),
+        ("markdown", r"\| pgfault \| 8\.000 \| 16\.000 \| \+8\.000 \|"),
+        ("csv", "8,8,pgfault,new,16.0"),
+        ("json", ' +"events_per_op": 16.0'),
+    ],
+)
+def test_it_is_compared(growing: Path, format: str, line: str) -> None:
     answer = with_example("compare", growing, "--format", format)
     assert (answer.status, answer.err) == (0, ""), answer
-    assert "pgfault" in answer.out and "new" in answer.out
-    if format in ("text", "markdown"):
-        assert "events per operation" in answer.out and "+100.0%" in answer.out
+    assert re.search(f"^{line}$", answer.out, re.M), answer.out
+
+
+def test_its_stacks_are_compared(growing: Path) -> None:
+    answer = with_example("compare", growing, "--by", "function")
+    assert "events per operation by function" in answer.out and "+100.0%" in answer.out
 
 
 def test_its_stacks_are_exported(growing: Path) -> None:
