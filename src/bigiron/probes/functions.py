@@ -14,6 +14,7 @@ import polars as pl
 import typer
 
 from bigiron.errors import MachineError, UserError
+from bigiron.machines import limits
 from bigiron.probes.graph import calls
 from bigiron.probes.options import ProbeOptions, in_words, whole_number
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
@@ -57,6 +58,7 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
                 raise UserError(
                     f"function {function!r}: use a kernel function's name, with * for any part of it"
                 )
+        limits.check("functions", self.functions, limits.MAX_FUNCTIONS)
         whole_number("depth", self.depth, 100)
 
 
@@ -72,15 +74,15 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "functions"]
+    summaries = [message.content for message in raw.messages if message.type == "functions"]
     traces = [
         message.content["lines"]
         for message in raw.messages
         if message.type == "file" and str(message.content["path"]).endswith("/trace")
     ]
-    if not said or not traces:
+    if not summaries or not traces:
         raise MachineError("the agent reported no trace of functions")
-    facts = said[-1]
+    facts = summaries[-1]
     rows = [
         (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
         for call in calls(traces[-1])
@@ -94,6 +96,7 @@ def _collect(raw: RawOutput) -> Table:
             # Each call is two events; what the tracer takes for both was measured in the same boot.
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
+        {"events of the kernel's tracer, which keeps the first of each CPU": facts["lost_events"]},
     )
 
 

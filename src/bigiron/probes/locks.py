@@ -54,6 +54,7 @@ def _collect(raw: RawOutput) -> Table:
             "lost_acquisitions": recording.lost_acquisitions,
             "unreleased": recording.unreleased,
         },
+        recording.losses,
     )
 
 

@@ -19,8 +19,9 @@ from bigiron.report import (
     wiki,
     work,
 )
+from bigiron.report.listing import plain
 from bigiron.study import measurements
-from bigiron.study.store import Study
+from bigiron.study.store import Study, losses
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "text": text.text,
@@ -50,7 +51,17 @@ class CompareOptions:
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> str:
-    """The variants of a study side by side, from what a probe recorded."""
+    """The variants of a study side by side, from what a probe recorded, and what was lost, in words."""
+    text = _compared(study, probe, how)
+    lost = losses(study.records()) if how.format in ("text", "markdown") else []
+    if not lost:
+        return text
+    return (
+        text + "\n" + "".join(f"{plain(one)}\n\n" if how.format == "markdown" else f"{one}\n" for one in lost)
+    )
+
+
+def _compared(study: Study, probe: str, how: CompareOptions) -> str:
     if how.by:
         return _profile(study, probe, how, how.by)
     if study.spec.machine == "simulated" and probe != "throughput":

@@ -169,6 +169,7 @@ def _measure(
             _refuse_another_machine(study, record)
             outcome = _run(machine, stop, on_stage)
             record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
+            record.lost = outcome.lost
             raw = probes.RawOutput(
                 outcome.messages,
                 Path(results),
