@@ -40,7 +40,7 @@ class Context(StrEnum):
     all = "all"
 
 
-def choice(names: Iterable[str], *declarations: str, help: str) -> Any:
+def choice(names: Iterable[str], help: str) -> Any:
     """An option that takes one of some names; which there are is known when the program starts."""
     known = list(names)
 
@@ -50,7 +50,7 @@ def choice(names: Iterable[str], *declarations: str, help: str) -> Any:
         return text
 
     return typer.Option(
-        *declarations, parser=parsed, metavar=f"<{'|'.join(known)}>", autocompletion=lambda: known, help=help
+        parser=parsed, metavar=f"<{'|'.join(known)}>", autocompletion=lambda: known, help=help
     )
 
 
