@@ -2,31 +2,37 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import chain
 
-from bigiron.analysis import locks, shared_lines
-from bigiron.analysis.comparison import Comparison, Measurements, Options
-from bigiron.report import (
+from bigiron.analysis import (
     blocked,
     efficiency,
     functions,
+    locks,
     operations,
-    profile,
-    programs,
+    shared_lines,
     simulation,
-    text,
-    verdict,
-    wiki,
+    stacked,
     work,
 )
+from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes
+from bigiron.analysis.stacked import By, Stacks
+from bigiron.errors import UserError
+from bigiron.report import programs, stacks, text, verdict, wiki
 from bigiron.study import measurements
 from bigiron.study.store import Study
 
 COMPARED: dict[str, Callable[[Measurements, Options], Comparison]] = {
     "conflicts": shared_lines.compare,
     "locks": locks.compare,
+    "work": work.compare,
+    "functions": functions.compare,
+    "blocked": blocked.compare,
+    "operations": operations.compare,
+    "efficiency": efficiency.compare,
+    "simulation": simulation.compare,
 }
-"""By probe: how what it measured is compared."""
+"""By probe: how what it measured is compared. What is not here was recorded with stacks."""
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "text": text.text,
@@ -45,76 +51,39 @@ class CompareOptions:
     base: str | None  # the variant to compare with; None for the first
     contexts: tuple[str, ...]  # on whose behalf the kernel ran
     paths: int = 0  # call paths, or stacks, to show in text
-    by: profile.By | None = None  # of what was recorded with stacks
+    by: By | None = None  # of what was recorded with stacks
     tolerance: float | None = None  # of throughput; None for the study's
     metric: str | None = None  # of throughput; None for all
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is for a terminal or a mail."""
-        return self.format == "text"
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> str:
     """The variants of a study side by side, from what a probe recorded."""
-    if how.by:
-        return _profile(study, probe, how, how.by)
-    if study.spec.machine == "simulated" and probe != "throughput":
-        return simulation.FORMATS[how.format](simulation.compare_study(study))
-    if probe in COMPARED:
-        found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths))
-        return FORMATS[how.format](found)
-    return _COMPARED[probe](study, how)
+    if probe == "throughput" and not how.by:
+        return verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
+    if study.spec.machine == "simulated" and not how.by:
+        probe = "simulation"
+    found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths), how.by)
+    return FORMATS[how.format](found)
 
 
-def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> str:
-    return profile.FORMATS[how.format](profile.compare_study(study, probe, by, how.base, how.contexts))
-
-
-def comparison_of(study: Study, probe: str, options: Options) -> Comparison:
+def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
     """What a probe measured, compared. UserError where there is nothing, or no such base."""
     options = replace(options, base=study.base(options.base))
+    if by or probe not in COMPARED:
+        return stacked.compare(_stacks(study, probe, options.contexts), by or "function", options)
     return COMPARED[probe](measurements.read(study, probe), options)
 
 
-def _work(study: Study, how: CompareOptions) -> str:
-    return work.FORMATS[how.format](work.compare_study(study, how.base, how.contexts))
-
-
-def _functions(study: Study, how: CompareOptions) -> str:
-    found = functions.compare_study(study)
-    return functions.text(found, True) if how.is_text and how.paths else functions.FORMATS[how.format](found)
-
-
-def _blocked(study: Study, how: CompareOptions) -> str:
-    found = blocked.compare_study(study, how.contexts)
-    return blocked.text(found, how.paths) if how.is_text else blocked.FORMATS[how.format](found)
-
-
-def _oncpu(study: Study, how: CompareOptions) -> str:
-    return _profile(study, "oncpu", how, "function")
-
-
-def _operations(study: Study, how: CompareOptions) -> str:
-    return operations.FORMATS[how.format](operations.compare_study(study, how.base))
-
-
-def _efficiency(study: Study, how: CompareOptions) -> str:
-    return efficiency.FORMATS[how.format](efficiency.compare_study(study))
-
-
-def _throughput(study: Study, how: CompareOptions) -> str:
-    found = verdict.compare_study(study, how.base, how.tolerance, how.metric)
-    return verdict.FORMATS[how.format](found)
-
-
-_Compared: TypeAlias = Callable[[Study, CompareOptions], str]
-_COMPARED: dict[str, _Compared] = {
-    "work": _work,
-    "functions": _functions,
-    "blocked": _blocked,
-    "oncpu": _oncpu,
-    "operations": _operations,
-    "efficiency": _efficiency,
-    "throughput": _throughput,
-}
+def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
+    if probe not in stacks.PROBES:
+        raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
+    measured = study.measured(probe)
+    return Stacks(
+        study.name,
+        study.spec.workload,
+        probe,
+        stacks.what(probe, chain.from_iterable(chain(*variants.values()) for variants in measured.values())),
+        stacks.PROBES[probe].weights[0],
+        time_notes(study.time) if probe in ("oncpu", "blocked") else (),
+        {point: stacks.by_repetition(study, probe, contexts, cells) for point, cells in measured.items()},
+    )

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bigiron.analysis import conflicts, growth, match_lines, merge_lines
+from bigiron.analysis import conflicts, growth, match_lines, merge_lines, simulation, work
+from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
-from bigiron.report import listing, simulation
-from bigiron.report import work as work_report
+from bigiron.report import listing
 from bigiron.report.listing import code, plain
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
@@ -163,6 +164,10 @@ def _table(
     )
 
 
+def _cells(study: Study, records: list[CellRecord], probe: str) -> list[Cell]:
+    return [measurements.cell(study, record, probe) for record in records]
+
+
 def _line_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
     lines = {cpus: _lines(study, records, contexts) for cpus, records in cells.items()}
     return series_of(lines), _series(COUNTED["conflicts"].total, "", lines)
@@ -170,21 +175,14 @@ def _line_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list
 
 def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list[match_lines.Line]:
     """The mean of a cell's repetitions."""
-    repetitions = [
-        conflicts.profile(
-            study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"]), contexts
-        )
-        for record in records
-    ]
+    cells = _cells(study, records, "conflicts")
+    repetitions = [conflicts.profile(cell.table, cell.operations, contexts) for cell in cells]
     return match_lines.mean([match_lines.lines_of(profile) for profile in repetitions])
 
 
 def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
     """The own instructions of each function: their sum is the total."""
-    own = {
-        cpus: {function: count for function, count, _ in work_report.mean(study, records, contexts)}
-        for cpus, records in cells.items()
-    }
+    own = {cpus: work.mean(_cells(study, records, "work"), contexts) for cpus, records in cells.items()}
     functions = sorted(set().union(*own.values()))
     series = [
         Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
@@ -196,7 +194,7 @@ def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list
 
 def _simulated_series(study: Study, cells: _Cells, _contexts: _Contexts) -> tuple[list[Series], Series]:
     """What waiting for each line and for each lock costs an operation; all of the CPUs' time is the total."""
-    waits = {cpus: simulation.waits(study, records) for cpus, records in cells.items()}
+    waits = {cpus: simulation.waits(_cells(study, records, "simulation")) for cpus, records in cells.items()}
     names = sorted(set().union(*(here.of for here in waits.values())))
     series = [
         Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names
