@@ -6,7 +6,7 @@ CSV, JSON and the report's page (`bigiron.report`) only lay it out.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -26,6 +26,8 @@ class Cell:
     facts: Mapping[str, Any]
     more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """The probe's other tables, where it has several: without its name in front."""
+    lost: tuple[str, ...] = ()
+    """What was lost on the way, whatever the probe, in sentences."""
 
     @property
     def operations(self) -> int:
@@ -166,6 +168,7 @@ class Point:
     total: Row | None = None
     labels: tuple[str, ...] = ()  # of Row.labels
     by_symbol: bool = False  # whether the rows' names are symbols
+    keeps_order: bool = False  # whether the rows' own order says more than how much each changed
     shows_change: bool = False  # of the main measure, in text
     legend: str = ""  # what a mark and a dash mean
     notes: tuple[str, ...] = ()  # what the figures do not say
@@ -180,6 +183,18 @@ class Point:
     def others(self) -> tuple[str, ...]:
         """The variants that are compared with the base."""
         return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def by_change(self) -> tuple[Row, ...]:
+        """The rows, the largest change first unless they have an order of their own."""
+        if self.keeps_order or not self.others:
+            return self.rows
+        return tuple(
+            sorted(
+                self.rows,
+                key=lambda row: (-round(row.main.largest_change(self.base, self.others), 6), -row.main.most),
+            )
+        )
 
     @property
     def ranked_by(self) -> str:
@@ -225,6 +240,20 @@ class Comparison:
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
     paths: int = 0  # call paths to show in text
     pairwise: bool = False  # whether text has a table for each variant against the base
+
+
+def with_losses(found: Comparison, measured: Measurements) -> Comparison:
+    """The same, each point with what its cells lost on the way, whatever the probe."""
+    return replace(found, points=tuple(_with_losses(point, measured) for point in found.points))
+
+
+def _with_losses(point: Point, measured: Measurements) -> Point:
+    lost = (
+        f"{variant}: {sentence}"
+        for variant, cells in measured.points[point.cpus, point.tasks].items()
+        for sentence in dict.fromkeys(sentence for cell in cells for sentence in cell.lost)
+    )
+    return replace(point, lost=(*point.lost, *lost))
 
 
 # How a probe's module makes one

@@ -120,6 +120,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         title="Work: kernel instructions per operation",
         thing="function",
+        keeps_order=True,
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),

@@ -15,7 +15,7 @@ from bigiron.analysis import (
     stacked,
     work,
 )
-from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes
+from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
 from bigiron.analysis.stacked import By, Stacks
 from bigiron.errors import UserError
 from bigiron.report import programs, stacks, text, verdict, wiki
@@ -71,7 +71,8 @@ def comparison_of(study: Study, probe: str, options: Options, by: By | None = No
     options = replace(options, base=study.base(options.base))
     if by or probe not in COMPARED:
         return stacked.compare(_stacks(study, probe, options.contexts), by or "function", options)
-    return COMPARED[probe](measurements.read(study, probe), options)
+    measured = measurements.read(study, probe)
+    return with_losses(COMPARED[probe](measured, options), measured)
 
 
 def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:

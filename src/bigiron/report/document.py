@@ -15,7 +15,7 @@ import msgspec
 import bigiron
 from bigiron import sanitize
 from bigiron.analysis import shared_lines
-from bigiron.analysis.comparison import Options, Point, Row
+from bigiron.analysis.comparison import Options, Point, Row, with_losses
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
@@ -193,14 +193,16 @@ def _answer(
 
 def _changes(table: Point) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
-    subject = table.total or next(iter(table.rows), None)
+    subject = table.total or next(iter(table.by_change), None)
     if subject is None:
         return
-    measure = "" if table.ranked_by in _SUMMARIES else f", {table.ranked_by}"
+    measure = "" if table.ranked_by in _SUMMARIES else f" ({table.ranked_by})"
     what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
-    said = f"{what}: {_by_variant(subject.main, table)}, with {table.where}."
+    said = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
     moved = [
-        row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
+        row
+        for row in table.by_change
+        if row is not subject and row.main.largest_change(table.base, table.others)
     ]
     yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
@@ -220,9 +222,10 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
             assert first.prediction
             predicted = first.prediction
             yield Finding(
-                f"With N CPUs {first.series.name} takes {growth.formula(first.growth.best)} "
-                f"{table.counted.unit} on {table.variant}: predicted {growth.number(predicted.value)} "
-                f"({growth.number(predicted.low)} to {growth.number(predicted.high)}) at {predicted.cpus}."
+                f"On {table.variant}, {first.series.name} comes to {growth.formula(first.growth.best)} "
+                f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
+                f"{growth.number(predicted.value)} ({growth.number(predicted.low)} to "
+                f"{growth.number(predicted.high)})."
             )
 
 
@@ -312,7 +315,8 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
 
 def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
     if lines and probe == "conflicts":
-        points = shared_lines.compare(measurements.read(study, probe), options, lines).points
+        measured = measurements.read(study, probe)
+        points = with_losses(shared_lines.compare(measured, options, lines), measured).points
     else:
         points = dispatch.comparison_of(study, probe, options).points
     burning = None

@@ -30,4 +30,13 @@ def cell(study: Study, record: CellRecord, probe: str) -> Cell:
         study.table(record, probe),
         record.facts.get(probe, {}),
         {name.removeprefix(f"{probe}_"): study.table(record, name) for name in others},
+        _lost(record),
+    )
+
+
+def _lost(record: CellRecord) -> tuple[str, ...]:
+    """What the agent and the recorder had no room for, in sentences: the one place where these are made."""
+    lost = record.facts.get("lost", {})
+    return tuple(
+        f"{count} {what} were lost: its figures are too low" for what, count in lost.items() if count
     )
