@@ -26,8 +26,6 @@ class Cell:
     facts: Mapping[str, Any]
     more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """The probe's other tables, where it has several: without its name in front."""
-    lost: tuple[str, ...] = ()
-    """What was lost on the way, whatever the probe, in sentences."""
 
     @property
     def operations(self) -> int:
@@ -51,6 +49,8 @@ class Measurements:
     scope: str
     machine: str  # that was simulated; else ""
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
+    lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    """What was lost on the way at each of them, whatever the probe, in sentences."""
 
     @property
     def time_notes(self) -> tuple[str, ...]:
@@ -244,16 +244,11 @@ class Comparison:
 
 def with_losses(found: Comparison, measured: Measurements) -> Comparison:
     """The same, each point with what its cells lost on the way, whatever the probe."""
-    return replace(found, points=tuple(_with_losses(point, measured) for point in found.points))
-
-
-def _with_losses(point: Point, measured: Measurements) -> Point:
-    lost = (
-        f"{variant}: {sentence}"
-        for variant, cells in measured.points[point.cpus, point.tasks].items()
-        for sentence in dict.fromkeys(sentence for cell in cells for sentence in cell.lost)
+    points = (
+        replace(point, lost=(*point.lost, *measured.lost.get((point.cpus, point.tasks), ())))
+        for point in found.points
     )
-    return replace(point, lost=(*point.lost, *lost))
+    return replace(found, points=tuple(points))
 
 
 # How a probe's module makes one

@@ -225,8 +225,8 @@ def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
         Claim(
             "Since v5.13 the files are rebuilt for every CPU that goes offline",
             after.instructions[most] > 0 and absent,
-            f"{DEBUGFS} executes {after.instructions[most]:,.0f} instructions for each CPU that goes offline, "
-            f"on 6.1 with {most} CPUs; 5.10 has no such function",
+            f"{DEBUGFS} executes {after.instructions[most]:,.0f} instructions for each CPU that goes "
+            f"offline, on 6.1 with {most} CPUs; 5.10 has no such function",
         ),
         Claim(
             "This work grows with the number of CPUs, O(N) files",

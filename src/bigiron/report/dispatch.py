@@ -4,35 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from bigiron.analysis import (
-    blocked,
-    efficiency,
-    functions,
-    locks,
-    operations,
-    shared_lines,
-    simulation,
-    stacked,
-    work,
-)
+from bigiron import probes
+from bigiron.analysis import simulation, stacked
 from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
 from bigiron.analysis.stacked import By, Stacks
-from bigiron.errors import UserError
 from bigiron.report import programs, stacks, text, verdict, wiki
+from bigiron.report.listing import plain
 from bigiron.study import measurements
-from bigiron.study.store import Study
-
-COMPARED: dict[str, Callable[[Measurements, Options], Comparison]] = {
-    "conflicts": shared_lines.compare,
-    "locks": locks.compare,
-    "work": work.compare,
-    "functions": functions.compare,
-    "blocked": blocked.compare,
-    "operations": operations.compare,
-    "efficiency": efficiency.compare,
-    "simulation": simulation.compare,
-}
-"""By probe: how what it measured is compared. What is not here was recorded with stacks."""
+from bigiron.study.store import Study, losses
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "text": text.text,
@@ -58,33 +37,49 @@ class CompareOptions:
 
 def compare(study: Study, probe: str, how: CompareOptions) -> str:
     """The variants of a study side by side, from what a probe recorded."""
-    if probe == "throughput" and not how.by:
-        return verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
-    if study.spec.machine == "simulated" and not how.by:
+    if not how.by and (probe == "throughput" or any(one.samples for one in probes.among([probe]))):
+        return _verdicts(study, how)
+    if study.spec.engine.is_model and not how.by:
         probe = "simulation"
     found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths), how.by)
     return FORMATS[how.format](found)
 
 
+def _verdicts(study: Study, how: CompareOptions) -> str:
+    """Of what has noise, and what was lost on the way."""
+    found = verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
+    lost = {"text": "{}\n".format, "markdown": lambda one: f"- {plain(one)}\n"}.get(how.format)
+    return found + "".join(map(lost, losses(study.records()))) if lost else found
+
+
 def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
     """What a probe measured, compared. UserError where there is nothing, or no such base."""
     options = replace(options, base=study.base(options.base))
-    if by or probe not in COMPARED:
+    compare = None if by else _comparing(probe)
+    if not compare:
         return stacked.compare(_stacks(study, probe, options.contexts), by or "function", options)
     measured = measurements.read(study, probe)
-    return with_losses(COMPARED[probe](measured, options), measured)
+    return with_losses(compare(measured, options), measured)
+
+
+def _comparing(probe: str) -> Callable[[Measurements, Options], Comparison] | None:
+    """How what a probe measured is compared; None where by function of its stacks."""
+    return simulation.compare if probe == "simulation" else probes.probe(probe).compare
 
 
 def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
-    if probe not in stacks.PROBES:
-        raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
-    measured = study.measured(probe)
+    source, measured = stacks.source(probe), study.measured(probe)
+    points = {
+        point: (stacks.by_repetition(study, probe, contexts, cells), list(chain(*cells.values())))
+        for point, cells in measured.items()
+    }
     return Stacks(
         study.name,
         study.spec.workload,
         probe,
-        stacks.what(probe, chain.from_iterable(chain(*variants.values()) for variants in measured.values())),
-        stacks.PROBES[probe].weights[0],
-        time_notes(study.time) if probe in ("oncpu", "blocked") else (),
-        {point: stacks.by_repetition(study, probe, contexts, cells) for point, cells in measured.items()},
+        stacks.what(probe, chain.from_iterable(records for _, records in points.values())),
+        source.weights[0],
+        time_notes(study.time) if probes.probe(probe).measures_time else (),
+        {point: weighed for point, (weighed, _) in points.items()},
+        {point: tuple(losses(records)) for point, (_, records) in points.items()},
     )

@@ -1,42 +1,38 @@
 """What a study has measured, as the plain values that `bigiron.analysis` compares."""
 
+from itertools import chain
+
 from bigiron.analysis.comparison import Cell, Measurements
-from bigiron.study.store import CellRecord, Study
+from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.study.store import CellRecord, Study, losses
 
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
-    points = {
-        point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
-        for point, cells in study.measured(probe).items()
-    }
-    recorded = [one.facts for cells in points.values() for each in cells.values() for one in each]
+    measured = study.measured(probe)
     return Measurements(
         study=study.name,
         workload=study.spec.workload,
         probe=probe,
         time=study.time,
-        operations=max(max(facts.get("operations", [study.spec.operations])) for facts in recorded),
-        scope=study.spec.scope,
+        operations=study.operations(probe),
+        scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
-        points=points,
+        points={
+            point: {
+                variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()
+            }
+            for point, cells in measured.items()
+        },
+        lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
     )
 
 
 def cell(study: Study, record: CellRecord, probe: str) -> Cell:
-    """One cell's tables and facts of a probe."""
+    """What a probe left of one cell: its table, and those whose names start with its own."""
     others = [name for name in record.tables if name.startswith(f"{probe}_")]
     return Cell(
         study.table(record, probe),
         record.facts.get(probe, {}),
         {name.removeprefix(f"{probe}_"): study.table(record, name) for name in others},
-        _lost(record),
-    )
-
-
-def _lost(record: CellRecord) -> tuple[str, ...]:
-    """What the agent and the recorder had no room for, in sentences: the one place where these are made."""
-    lost = record.facts.get("lost", {})
-    return tuple(
-        f"{count} {what} were lost: its figures are too low" for what, count in lost.items() if count
     )
