@@ -484,7 +484,7 @@ def _commands(
 def _asked(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
-    options = document.pop("options", Options())
+    options = document.pop("options", probes.Options())
     for kind in probes.option_kinds():
         document |= options[kind].given
     document["variant"] = [_without_defaults(variant) for variant in spec.variant]
