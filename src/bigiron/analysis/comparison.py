@@ -6,7 +6,7 @@ CSV, JSON and the report's page (`bigiron.report`) only lay it out.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -49,13 +49,13 @@ class Measurements:
     scope: str
     machine: str  # that was simulated; else ""
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
+    lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    """What was lost on the way at each of them, whatever the probe, in sentences."""
 
     @property
     def time_notes(self) -> tuple[str, ...]:
         """What must be known of its times."""
-        if self.time == "VM time":
-            return ("Times are VM times: how they compare means more than what they are.",)
-        return ()
+        return time_notes(self.time)
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,13 @@ class Options:
         """The variant that those of one point are compared with."""
         there = list(variants)
         return self.base if self.base in there else there[0]
+
+
+def time_notes(time: str) -> tuple[str, ...]:
+    """What must be known of times that are no real machine's."""
+    if time == "VM time":
+        return ("Times are VM times: how they compare means more than what they are.",)
+    return ()
 
 
 # What comes of it
@@ -87,7 +94,7 @@ class Measure:
     name: str
     form: Callable[[float], str] = decimal
     joined: bool = False  # in one column with the measure before it: `8/8`
-    spread: Literal["none", "deviation", "range"] = "none"  # of the repetitions, as shown in text
+    beside: Literal["nothing", "deviation", "range", "change"] = "nothing"  # what text shows with the mean
     of_repetitions: Literal["mean", "most", "least"] = "mean"
     adds_up: bool = False  # whether the sum of all rows means something
 
@@ -111,6 +118,8 @@ class Row:
     """By which call paths an operation comes there, most first."""
     section: str = ""
     """What it is listed under, where the rows are of several kinds."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What is to be said of a variant that has none of it, where that is more than `-`."""
     form: Callable[[float], str] | None = None
     """How its figures are written, where that differs from row to row."""
     rank: int = 0
@@ -147,17 +156,19 @@ class Point:
     tasks: int
     variants: tuple[str, ...]
     base: str
-    heading: str  # of the text: what is counted, of what
+    heading: str  # what is counted, of what, and how
     title: str  # of the page
     thing: str  # what a row is
     measures: tuple[Measure, ...]
     rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
     hidden: int = 0  # how many more there are
     more: str = ""  # what those are
+    kind: str = ""  # what tells points with the same CPUs and tasks apart
     most: int | None = None  # rows for people who have no page to scroll
     total: Row | None = None
     labels: tuple[str, ...] = ()  # of Row.labels
     by_symbol: bool = False  # whether the rows' names are symbols
+    keeps_order: bool = False  # whether the rows' own order says more than how much each changed
     shows_change: bool = False  # of the main measure, in text
     legend: str = ""  # what a mark and a dash mean
     notes: tuple[str, ...] = ()  # what the figures do not say
@@ -172,6 +183,18 @@ class Point:
     def others(self) -> tuple[str, ...]:
         """The variants that are compared with the base."""
         return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def by_change(self) -> tuple[Row, ...]:
+        """The rows, the largest change first unless they have an order of their own."""
+        if self.keeps_order or not self.others:
+            return self.rows
+        return tuple(
+            sorted(
+                self.rows,
+                key=lambda row: (-round(row.main.largest_change(self.base, self.others), 6), -row.main.most),
+            )
+        )
 
     @property
     def ranked_by(self) -> str:
@@ -196,9 +219,14 @@ class Point:
 
     @property
     def where(self) -> str:
-        """CPUs, and tasks where there is not one a CPU."""
+        """CPUs, tasks where there is not one a CPU, and the kind."""
         tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
-        return f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}" + ("" if self.tasks == self.cpus else tasks)
+        kind = f", {self.kind}" if self.kind else ""
+        return (
+            f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
+            + ("" if self.tasks == self.cpus else tasks)
+            + kind
+        )
 
 
 @dataclass(frozen=True)
@@ -212,6 +240,15 @@ class Comparison:
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
     paths: int = 0  # call paths to show in text
     pairwise: bool = False  # whether text has a table for each variant against the base
+
+
+def with_losses(found: Comparison, measured: Measurements) -> Comparison:
+    """The same, each point with what its cells lost on the way, whatever the probe."""
+    points = (
+        replace(point, lost=(*point.lost, *measured.lost.get((point.cpus, point.tasks), ())))
+        for point in found.points
+    )
+    return replace(found, points=tuple(points))
 
 
 # How a probe's module makes one

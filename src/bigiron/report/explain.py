@@ -5,30 +5,31 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.report.comparison import Comparison, Point, bytes_by_cpu
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
 _MOST = 8
+_LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 
 
-def text(comparison: Comparison) -> str:
+def text(lines: SharedLines) -> str:
     """The findings at the largest number of CPUs."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     found = findings(point.rows, point.base, point.variants)
-    lines = textwrap.wrap(heading(comparison, point, found), _WIDTH)
+    said = textwrap.wrap(heading(lines, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
-        lines += ["", *_said(number, finding, point)]
+        said += ["", *_said(number, finding, point)]
     if len(found) > _MOST:
-        lines += ["", f"{len(found) - _MOST} more: see bigiron compare."]
-    return "\n".join(lines) + "\n"
+        said += ["", f"{len(found) - _MOST} more: see bigiron compare."]
+    return "\n".join(said) + "\n"
 
 
-def heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
+def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
     """What the findings are about, or that there are none."""
-    where = f"{comparison.workload} with {point.cpus} CPUs and {point.tasks} tasks"
-    if comparison.contexts != conflicts.CONTEXTS[:1]:
-        where += f" ({', '.join(comparison.contexts)} context)"
+    where = f"{lines.workload} with {point.cpus} CPUs and {point.tasks} tasks"
+    if lines.contexts != conflicts.CONTEXTS[:1]:
+        where += f" ({', '.join(lines.contexts)} context)"
     if point.others:
         against = f"{', '.join(point.others)} against {point.base}"
         if not found:
@@ -36,13 +37,13 @@ def heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
         return f"{where}, {against}: what changed in the cache lines that CPUs share. Counts, not times."
     if not found:
         return (
-            f"{where}, {point.base}: nothing shared limits it: no line has {LEAST} accesses per operation by "
-            "several CPUs."
+            f"{where}, {point.base}: nothing shared limits it: no cache line that several CPUs touch has "
+            f"{LEAST} accesses per operation or more."
         )
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
 
-def _said(number: int, finding: Finding, point: Point) -> list[str]:
+def _said(number: int, finding: Finding, point: LinesAt) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
     lines = textwrap.wrap(sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
@@ -53,33 +54,35 @@ def _said(number: int, finding: Finding, point: Point) -> list[str]:
     return lines
 
 
-def sentence(finding: Finding, point: Point) -> str:
+def sentence(finding: Finding, point: LinesAt) -> str:
     """What a maintainer would say of it."""
-    counts = [
-        f"{_times(finding.writes(variant), finding.accesses(variant))} on {variant}"
-        for variant in point.variants
-    ]
     cpus = max(max(line.writers, line.readers) for row in finding.rows for line in row.lines.values())
     who = "all" if cpus == point.cpus else str(cpus)
     many = f" ({len(finding.rows)} lines)" if len(finding.rows) > 1 else ""
-    because = f": {finding.rule.why}" if finding.rule else ""
+    because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many}: "
-        f"{' and '.join(counts)}, from {who} CPUs{because}."
+        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
+        f"{_counted(finding, point)}, from {who} CPUs.{because}"
     )
 
 
-def _times(writes: float, accesses: float) -> str:
-    if not accesses:
-        return "not at all"
-    reads = accesses - writes
-    more = f" and reads it {reads:.3f} times more" if reads >= 0.001 else ""
-    return (
-        f"it writes it {writes:.3f} times{more}" if writes >= 0.001 else f"it reads it {accesses:.3f} times"
+def _counted(finding: Finding, point: LinesAt) -> str:
+    """How often in each variant, and how often to write."""
+    only_writes = all(
+        finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in point.variants
     )
+    counts = []
+    for variant in point.variants:
+        writes, accesses = finding.writes(variant), finding.accesses(variant)
+        if not accesses:
+            counts.append(f"never on {variant}")
+            continue
+        written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
+        counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
+    return _and(counts) + (", always to write" if only_writes else "")
 
 
-def evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
+def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
     """Label and text of what the sentence rests on."""
     objects = _objects(finding)
     more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
@@ -103,9 +106,9 @@ def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def as_csv(comparison: Comparison) -> str:
+def as_csv(lines: SharedLines) -> str:
     """One line a finding and variant, all of them (docs/schema.md)."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     columns = (
         "finding",
         "sentence",
@@ -134,12 +137,12 @@ def as_csv(comparison: Comparison) -> str:
     return Listing(columns, rows).as_csv()
 
 
-def as_document(comparison: Comparison) -> str:
+def as_document(lines: SharedLines) -> str:
     """All findings (docs/schema.md)."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     document = {
-        "study": comparison.study,
-        "workload": comparison.workload,
+        "study": lines.study,
+        "workload": lines.workload,
         "cpus": point.cpus,
         "tasks": point.tasks,
         "base": point.base,
@@ -176,4 +179,4 @@ def _counts(finding: Finding, variant: str) -> dict[str, float]:
     }
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[SharedLines], str]] = {"text": text, "csv": as_csv, "json": as_document}

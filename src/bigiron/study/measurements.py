@@ -1,12 +1,15 @@
 """What a study has measured, as the plain values that `bigiron.analysis` compares."""
 
+from itertools import chain
+
 from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, Study, losses
 
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
+    measured = study.measured(probe)
     return Measurements(
         study=study.name,
         workload=study.spec.workload,
@@ -19,8 +22,9 @@ def read(study: Study, probe: str) -> Measurements:
             point: {
                 variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()
             }
-            for point, cells in study.measured(probe).items()
+            for point, cells in measured.items()
         },
+        lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
     )
 
 
