@@ -118,7 +118,7 @@ def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: O
 def _facts(recording: Recording) -> dict[str, object]:
     return {
         "operations": recording.operations,
-        "lost_accesses": recording.lost,
+        "lost_accesses": recording.lost["accesses"],
         "accesses": recording.accesses,
         "stack_accesses": recording.stack_accesses,
     }

@@ -64,7 +64,7 @@ def compare(study: Study, probe: str, how: CompareOptions) -> str:
 def _compared(study: Study, probe: str, how: CompareOptions) -> str:
     if how.by:
         return _profile(study, probe, how, how.by)
-    if study.spec.machine == "simulated" and probe != "throughput":
+    if study.spec.engine.is_model and probe != "throughput":
         return simulation.FORMATS[how.format](simulation.compare_study(study))
     known = probes.probe(probe)
     if known.samples:
