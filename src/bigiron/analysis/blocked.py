@@ -1,8 +1,21 @@
 """From the times that tasks were off the CPU to where they waited."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
+
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import (
+    Appendix,
+    Cell,
+    Cells,
+    Comparison,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
 
 CONTEXTS = ("operation", "kthread")
 
@@ -14,6 +27,11 @@ _ON_THE_WAY = {
     "__wait_for_common", "wait_for_completion", "wait_for_completion_killable", "wait_for_completion_state",
     "wait_for_completion_timeout", "__wait_rcu_gp",
 }  # fmt: skip
+_MOST = 20  # places
+_STACKS = 5  # of each variant, unless more are asked for
+_LEAST = 0.0005  # milliseconds an operation: a place with less is only counted
+_MEASURES = (Measure("ms"), Measure("times"))
+_ROW = ("context", "task", "pid", "tgid", "state", "path", "user_path", "count", "total_ns", "max_ns")
 _NAMED = 3  # functions that tell a place
 
 PLACES: dict[str, pl.DataType] = {
@@ -64,3 +82,99 @@ def stacks(table: pl.DataFrame, operations: int, contexts: Sequence[str]) -> pl.
         )
         .sort("context", "task", "path")
     )
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare where the tasks of a study's variants waited, and how long."""
+    return Comparison(
+        about={"study": measured.study, "workload": measured.workload},
+        points=tuple(
+            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
+        ),
+        columns=("cpus", "tasks", "variant", *_ROW),
+        by_item=False,
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    figures = comparison.joined(
+        {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
+        _MEASURES,
+    )
+    rows = sorted(
+        (Row(name, each) for name, each in figures.items()), key=lambda row: (-row.main.most, row.name)
+    )
+    shown = [row for row in rows if row.main.most >= _LEAST]
+    waited = {variant: _waited(each, options.contexts) for variant, each in cells.items()}
+    facts = {variant: _facts(each) for variant, each in cells.items()}
+    return Point(
+        probe="blocked",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=(
+            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: milliseconds off the CPU and how often, "
+            f"per operation ({measured.time})"
+        ),
+        title="Blocked: time off the CPU per operation",
+        thing=f"waited in, {cpus} CPUs",
+        measures=_MEASURES,
+        rows=tuple(shown),
+        hidden=len(rows) - len(shown),
+        more="places",
+        most=_MOST,
+        notes=measured.time_notes,
+        lost=tuple(
+            f"{variant}: {known['lost']} times found no room"
+            for variant, known in facts.items()
+            if known["lost"]
+        ),
+        appendices=tuple(
+            Appendix(f"{variant}: {_told(facts[variant])}", _stacks(rows.head(options.paths or _STACKS)))
+            for variant, rows in waited.items()
+        ),
+        place={"cpus": cpus, "tasks": tasks},
+        known={
+            "cells": {variant: {**facts[variant], "rows": waited[variant].to_dicts()} for variant in cells}
+        },
+        records=tuple(
+            (cpus, tasks, variant, *row)
+            for variant, rows in waited.items()
+            for row in rows.select(_ROW).iter_rows()
+        ),
+    )
+
+
+def _rows(cell: Cell, contexts: Sequence[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for where, state, count, total_ns, _ in places(cell.table, contexts).iter_rows():
+        yield f"{state} {where}", (total_ns / 1e6 / cell.operations, count / cell.operations)
+
+
+def _waited(cells: Sequence[Cell], contexts: Sequence[str]) -> pl.DataFrame:
+    """A row a task, stack and state of all repetitions together, the longest total first."""
+    rows = pl.concat([cell.table for cell in cells])
+    return rows.filter(pl.col("context").is_in(contexts)).sort("total_ns", descending=True)
+
+
+def _facts(cells: Sequence[Cell]) -> dict[str, object]:
+    together = {name: sum(cell.facts[name] for cell in cells) for name in ("nanoseconds", "lost")}
+    return {**cells[0].facts, **together, "operations": sum(sum(cell.facts["operations"]) for cell in cells)}
+
+
+def _told(facts: dict[str, object]) -> str:
+    told = [f"{facts['operations']} operations in {float(str(facts['nanoseconds'])) / 1e6:.1f} ms"]
+    if facts["way"] != "bpf":
+        told.append(f"by the scheduler's events, to the microsecond: no BPF, as {facts['why_not_bpf']}")
+    return "; ".join(told) + "; the stacks that waited longest, with microseconds in all"
+
+
+def _stacks(rows: pl.DataFrame) -> tuple[str, ...]:
+    """Stack, innermost first, task (pid), microseconds: bcc's layout."""
+    lines = []
+    for row in rows.iter_rows(named=True):
+        lines += ["", *(f"    {frame}" for frame in reversed(row["path"].split(";")))]
+        if row["user_path"]:
+            lines += ["    --", *(f"    {frame}" for frame in reversed(row["user_path"].split(";")))]
+        lines += [f"    -                {row['task']} ({row['pid']})", f"        {row['total_ns'] // 1000}"]
+    return (*lines, "")

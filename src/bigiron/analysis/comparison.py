@@ -53,9 +53,7 @@ class Measurements:
     @property
     def time_notes(self) -> tuple[str, ...]:
         """What must be known of its times."""
-        if self.time == "VM time":
-            return ("Times are VM times: how they compare means more than what they are.",)
-        return ()
+        return time_notes(self.time)
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,13 @@ class Options:
         """The variant that those of one point are compared with."""
         there = list(variants)
         return self.base if self.base in there else there[0]
+
+
+def time_notes(time: str) -> tuple[str, ...]:
+    """What must be known of times that are no real machine's."""
+    if time == "VM time":
+        return ("Times are VM times: how they compare means more than what they are.",)
+    return ()
 
 
 # What comes of it
@@ -87,7 +92,7 @@ class Measure:
     name: str
     form: Callable[[float], str] = decimal
     joined: bool = False  # in one column with the measure before it: `8/8`
-    spread: Literal["none", "deviation", "range"] = "none"  # of the repetitions, as shown in text
+    beside: Literal["nothing", "deviation", "range", "change"] = "nothing"  # what text shows with the mean
     of_repetitions: Literal["mean", "most", "least"] = "mean"
     adds_up: bool = False  # whether the sum of all rows means something
 
@@ -111,6 +116,8 @@ class Row:
     """By which call paths an operation comes there, most first."""
     section: str = ""
     """What it is listed under, where the rows are of several kinds."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What is to be said of a variant that has none of it, where that is more than `-`."""
     form: Callable[[float], str] | None = None
     """How its figures are written, where that differs from row to row."""
     rank: int = 0
@@ -147,13 +154,14 @@ class Point:
     tasks: int
     variants: tuple[str, ...]
     base: str
-    heading: str  # of the text: what is counted, of what
+    heading: str  # what is counted, of what, and how
     title: str  # of the page
     thing: str  # what a row is
     measures: tuple[Measure, ...]
     rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
     hidden: int = 0  # how many more there are
     more: str = ""  # what those are
+    kind: str = ""  # what tells points with the same CPUs and tasks apart
     most: int | None = None  # rows for people who have no page to scroll
     total: Row | None = None
     labels: tuple[str, ...] = ()  # of Row.labels
@@ -196,9 +204,14 @@ class Point:
 
     @property
     def where(self) -> str:
-        """CPUs, and tasks where there is not one a CPU."""
+        """CPUs, tasks where there is not one a CPU, and the kind."""
         tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
-        return f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}" + ("" if self.tasks == self.cpus else tasks)
+        kind = f", {self.kind}" if self.kind else ""
+        return (
+            f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
+            + ("" if self.tasks == self.cpus else tasks)
+            + kind
+        )
 
 
 @dataclass(frozen=True)

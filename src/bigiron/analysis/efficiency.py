@@ -1,8 +1,22 @@
 """From what each CPU spent its time on to shares of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
+
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import Cell, Cells, Comparison, Measure, Measurements, Options, Point, Row
+
+_SOURCES = {
+    "events": "by events",
+    "/proc/stat": "by ticks (stat)",
+    "/proc/schedstat": "by the scheduler (schedstat)",
+}
+_MEASURES = (
+    Measure("mean %"),
+    Measure("least %", "{:.2f}".format, of_repetitions="least"),
+    Measure("most %", "{:.2f}".format, of_repetitions="most"),
+)
 
 SHARES: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -52,3 +66,72 @@ def _merged(cells: pl.DataFrame) -> pl.DataFrame:
     name = pl.when(pl.col("kind") == "workload").then(pl.lit("")).otherwise(pl.col("name")).alias("name")
     times = pl.when(pl.col("times").is_not_null().any()).then(pl.col("times").sum())
     return cells.group_by("cell", "cpu", "source", "kind", name).agg(pl.col("nanoseconds").sum(), times)
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare what the CPUs of a study's variants spent their time on."""
+    return Comparison(
+        about={"study": measured.study, "workload": measured.workload},
+        points=tuple(
+            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
+        ),
+        columns=("cpus", "tasks", "variant", *SHARES),
+        by_item=False,
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    found = {variant: shares([cell.table for cell in each]) for variant, each in cells.items()}
+    figures = comparison.joined(
+        {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
+        _MEASURES,
+        called=lambda key: f"{key[0]}: {key[1]} {key[2]}".rstrip(),
+    )
+    rows = [
+        Row(f"{kind} {name}".strip(), each, section=_SOURCES[source], labels=((source,),))
+        for (source, kind, name), each in figures.items()
+        if each[0].most > 0
+    ]
+    order = list(_SOURCES.values())
+    facts = {variant: each[-1].facts for variant, each in cells.items()}
+    return Point(
+        probe="efficiency",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=(
+            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: shares of the CPUs' time in % "
+            f"({measured.time}; least and most: of one CPU)"
+        ),
+        title="Efficiency: who gets the CPUs' time",
+        thing="who",
+        measures=_MEASURES,
+        rows=tuple(sorted(rows, key=lambda row: (order.index(row.section), -row.main.most, row.name))),
+        labels=("source",),
+        notes=(
+            *(
+                f"{variant}: by its own accounts only: no BPF, as {known['why_not_bpf']}"
+                for variant, known in facts.items()
+                if known["why_not_bpf"]
+            ),
+            *measured.time_notes,
+        ),
+        lost=tuple(
+            f"{variant}: {known['lost']} stretches of time found no room"
+            for variant, known in facts.items()
+            if known["lost"]
+        ),
+        place={"cpus": cpus, "tasks": tasks},
+        known={
+            "cells": {variant: {**facts[variant], "rows": found[variant].to_dicts()} for variant in cells}
+        },
+        records=tuple(
+            (cpus, tasks, variant, *row) for variant, each in found.items() for row in each.iter_rows()
+        ),
+    )
+
+
+def _rows(cell: Cell) -> Iterator[tuple[tuple[str, str, str], tuple[float, ...]]]:
+    for source, kind, name, mean, least, most, _ in shares([cell.table]).iter_rows():
+        yield (source, kind, name), (mean, least, most)

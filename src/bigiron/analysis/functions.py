@@ -1,6 +1,33 @@
 """From the calls of a trace to what each function took."""
 
+from collections.abc import Iterator, Sequence
+
 import polars as pl
+
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import (
+    Appendix,
+    Cell,
+    Cells,
+    Comparison,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
+
+_MOST = 40
+_TOTAL = 1  # the measure by which rows are ranked
+_MEASURES = (
+    Measure("calls", "{:.0f}".format),
+    Measure("total ms"),
+    Measure("own ms"),
+    Measure("min us", "{:.1f}".format, of_repetitions="least"),
+    Measure("median us", "{:.1f}".format),
+    Measure("p99 us", "{:.1f}".format),
+    Measure("max us", "{:.1f}".format, of_repetitions="most"),
+)
 
 SCHEMA: dict[str, pl.DataType] = {
     "function": pl.String(),
@@ -53,3 +80,104 @@ def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
         return [(-totals.get(ancestor, 0), ancestor) for ancestor in above]
 
     return sorted(nodes.iter_rows(), key=lambda node: place(node[0]))
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare what the traced functions took in each variant."""
+    return Comparison(
+        about={"study": measured.study, "workload": measured.workload},
+        points=tuple(
+            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
+        ),
+        columns=("cpus", "variant", *SCHEMA),
+        by_item=False,
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
+    profiles = {variant: profile(table) for variant, table in calls.items()}
+    figures = comparison.joined(
+        {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
+    )
+    absent = {variant: list(each[0].facts["absent"]) for variant, each in cells.items()}
+    rows = [
+        Row(
+            function,
+            each,
+            rank=_TOTAL,
+            missing={variant: "absent" for variant in cells if function in absent[variant]},
+        )
+        for function, each in figures.items()
+    ]
+    known = {
+        variant: {
+            "functions": profiles[variant].to_dicts(),
+            "absent": absent[variant],
+            "lost_events": _sum(each, "lost_events"),
+            "tracing_ns": _sum(each, "tracing_ns"),
+        }
+        for variant, each in cells.items()
+    }
+    return Point(
+        probe="functions",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=(
+            f"{measured.workload}, {cpus} CPUs: time in kernel functions, {measured.time} "
+            "(waiting included); of several repetitions the means, and the least and the most of all"
+        ),
+        title="Functions: time in kernel functions, waiting included",
+        thing="function",
+        measures=_MEASURES,
+        rows=tuple(sorted(rows, key=lambda row: (-row.main.most, row.name))),
+        more="functions",
+        most=_MOST,
+        by_symbol=True,
+        notes=measured.time_notes,
+        lost=tuple(
+            f"{variant}: {each['lost_events']} events found no room: the first calls of each CPU are shown"
+            for variant, each in known.items()
+            if each["lost_events"]
+        ),
+        appendices=tuple(
+            Appendix(
+                f"{variant}: {_told(cells[variant], absent[variant])}",
+                _tree(calls[variant]) if options.paths else (),
+            )
+            for variant in cells
+        ),
+        place={"cpus": cpus},
+        known={"cells": known},
+        records=tuple(
+            (cpus, variant, *row) for variant, each in profiles.items() for row in each.iter_rows()
+        ),
+    )
+
+
+def _rows(calls: pl.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for function, called, total, own, least, median, p99, most in profile(calls).iter_rows():
+        yield function, (called, total / 1e6, own / 1e6, least / 1e3, median / 1e3, p99 / 1e3, most / 1e3)
+
+
+def _sum(cells: Sequence[Cell], fact: str) -> int:
+    return sum(int(cell.facts[fact]) for cell in cells)
+
+
+def _told(cells: Sequence[Cell], absent: Sequence[str]) -> str:
+    told = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
+    if absent:
+        told.append(f"the kernel has no {', '.join(absent)}")
+    return "; ".join(told)
+
+
+def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
+    """The calls below those that they were made from, further in."""
+    lines = []
+    for path, count, total, own in tree(calls):
+        *above, function = path.split(";")
+        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, own {own / 1e6:.3f} ms"
+        lines.append(f"  {'  ' * len(above)}{told}")
+    return tuple(lines)

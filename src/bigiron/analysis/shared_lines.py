@@ -55,9 +55,20 @@ class LinesAt:
         return [variant for variant in self.variants if variant != self.base]
 
 
-def points(measured: Measurements, options: Options) -> list[LinesAt]:
+@dataclass(frozen=True)
+class SharedLines:
+    """A study's shared lines, at each point that it measured."""
+
+    study: str
+    workload: str
+    contexts: tuple[str, ...]
+    points: list[LinesAt]
+
+
+def line_up(measured: Measurements, options: Options) -> SharedLines:
     """The lines of each number of CPUs and tasks, each line in one row."""
-    return [_point(cells, cpus, tasks, options) for (cpus, tasks), cells in measured.points.items()]
+    points = [_point(cells, cpus, tasks, options) for (cpus, tasks), cells in measured.points.items()]
+    return SharedLines(measured.study, measured.workload, options.contexts, points)
 
 
 def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
@@ -88,8 +99,9 @@ def _lost(cell: Cell) -> int:
     return int(cell.facts["lost_accesses"])
 
 
-def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare the variants of a study in the cache lines that their CPUs share."""
+def compare(measured: Measurements, options: Options, lines: SharedLines | None = None) -> Comparison:
+    """Compare the variants of a study in the cache lines that their CPUs share, lined up already or not."""
+    lines = lines or line_up(measured, options)
     return Comparison(
         about={
             "study": measured.study,
@@ -100,9 +112,12 @@ def compare(measured: Measurements, options: Options) -> Comparison:
         },
         points=tuple(
             _compared(found, measured, options, measured.points[found.cpus, found.tasks])
-            for found in points(measured, options)
+            for found in lines.points
         ),
-        columns=("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs", "variant"),
+        columns=(
+            *("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs"),
+            "variant",
+        ),
         cell_columns={name: name for name in ("writes_per_op", "accesses_per_op", "writers", "readers")},
         paths=options.paths,
     )  # fmt: skip

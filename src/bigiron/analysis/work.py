@@ -1,11 +1,17 @@
 """From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from bigiron.analysis.comparison import Cell
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
 from bigiron.analysis.growth import Series
+from bigiron.analysis.profiles import Figure
+
+_LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
+_MOST = 40
+_MEASURES = (Measure("own", adds_up=True), Measure("incl", "{:.1f}".format))
 
 SCHEMA: dict[str, pl.DataType] = {
     "function": pl.String(),
@@ -65,19 +71,96 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("
     )
 
 
-def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+def _mean(cells: Sequence[comparison.Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+    """Each function's own instructions per operation, over all repetitions."""
+    rows = comparison.joined({"": [_rows(cell, contexts) for cell in cells]}, _MEASURES)
+    return {function: own.mean("") for function, (own, _) in rows.items()}
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare the work of a study's variants, function by function."""
+    names = ("own_per_op", "inclusive_per_op")
+    return Comparison(
+        about={
+            "study": measured.study,
+            "workload": measured.workload,
+            "operations": measured.operations,
+            "contexts": options.contexts,
+        },
+        points=tuple(
+            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
+        ),
+        columns=("cpus", "tasks", "function", "variant"),
+        cell_columns=dict(zip(names, names, strict=True)),
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    base = options.base_of(cells)
+    others = [variant for variant in cells if variant != base]
+    rows = comparison.joined(
+        {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
+        _MEASURES,
+    )
+    ordered = sorted(
+        rows.items(),
+        key=lambda row: (-round(row[1][0].largest_change(base, others), 3), -row[1][0].most, row[0]),
+    )
+    shown = [Row(function, figures) for function, figures in ordered if figures[0].most >= _LEAST]
+    total = comparison.total("all functions", rows.values(), _MEASURES, cells)
+    return Point(
+        probe="work",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=base,
+        heading=(
+            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: kernel instructions per operation, in "
+            f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
+            "own: the function's; incl: and of all it called)"
+        ),
+        title="Work: kernel instructions per operation",
+        thing="function",
+        measures=_MEASURES,
+        rows=tuple(shown),
+        hidden=len(rows) - len(shown),
+        more="functions",
+        most=_MOST,
+        total=total,
+        by_symbol=True,
+        shows_change=True,
+        place={"cpus": cpus, "tasks": tasks},
+        items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
+        known={
+            "cells": {variant: {"own_per_op": round(total.main.mean(variant), 6)} for variant in cells},
+        },
+    )
+
+
+def _rows(cell: comparison.Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
+        yield function, tuple(figures)
+
+
+def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
+    own, inclusive = figures
+    return {
+        variant: {
+            "own_per_op": round(own.mean(variant), 6),
+            "inclusive_per_op": round(inclusive.mean(variant), 6),
+        }
+        for variant in own.values
+    }
+
+
+def series(
+    cells: Mapping[int, Sequence[comparison.Cell]], contexts: tuple[str, ...]
+) -> tuple[list[Series], Series]:
     """The own instructions of each function as a series over the numbers of CPUs; their sum is the total."""
-    own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
+    own = {cpus: _mean(repetitions, contexts) for cpus, repetitions in cells.items()}
     functions = sorted(set().union(*own.values()))
     found = [
         Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
         for function in functions
     ]
     return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
-
-
-def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
-    """The mean of the repetitions."""
-    profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
-    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op").sum() / len(profiles))
-    return dict(sums.iter_rows())

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from bigiron.analysis import shared_lines
+from bigiron.analysis.comparison import Options
 from bigiron.commands.options import Context, ListFormat, contexts
-from bigiron.report import comparison
 from bigiron.report import explain as explanation
-from bigiron.study import store
+from bigiron.study import measurements, store
 
 
 def explain(
@@ -23,5 +24,7 @@ def explain(
 
     Example: `bigiron explain s`
     """
-    result = comparison.compare_study(store.open_study(study), base, contexts(context))
-    print(explanation.FORMATS[format.value](result), end="")
+    opened = store.open_study(study)
+    options = Options(opened.base(base), contexts(context))
+    found = shared_lines.line_up(measurements.read(opened, "conflicts"), options)
+    print(explanation.FORMATS[format.value](found), end="")

@@ -119,6 +119,7 @@ PROBE = Probe(
     options=BlockedOptions,
     job=_job,
     collect=_collect,
+    compare=blocked.compare,
     measures_time=True,
     needs_bpf=True,
     stacks=StackSource(

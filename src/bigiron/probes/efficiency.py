@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from bigiron.analysis import efficiency
 from bigiron.errors import MachineError
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
@@ -111,6 +112,7 @@ PROBE = Probe(
     units={"nanoseconds": "ns"},
     job=_job,
     collect=_collect,
+    compare=efficiency.compare,
     measures=("unbounded",),
     measures_time=True,
     needs_bpf=True,

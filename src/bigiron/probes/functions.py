@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 import typer
 
+from bigiron.analysis import functions
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import limits
 from bigiron.probes.graph import calls
@@ -123,5 +124,6 @@ PROBE = Probe(
     options=FunctionsOptions,
     job=_job,
     collect=_collect,
+    compare=functions.compare,
     measures_time=True,
 )

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from bigiron.analysis import operations
 from bigiron.errors import MachineError
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
@@ -37,6 +38,7 @@ PROBE = Probe(
     units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,
     collect=_collect,
+    compare=operations.compare,
     measures=("bounded",),
     measures_time=True,
 )

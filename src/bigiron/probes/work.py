@@ -53,6 +53,7 @@ PROBE = Probe(
     units={"instructions": "instructions"},
     job=_job,
     collect=_collect,
+    compare=work.compare,
     needs_recorder=True,
     stacks=StackSource(work.stacks, "kernel instructions", ("instructions",), ("path",)),
     growth=GrowthSource(

@@ -3,6 +3,7 @@
 from statistics import stdev
 
 from bigiron.analysis.comparison import Point, Row, largest_change
+from bigiron.report import lkp
 
 _MOST_BESIDE = 4  # columns a variant; with more of them the variants stand one below the other
 
@@ -20,7 +21,7 @@ def headings(point: Point) -> list[str]:
 def cells_of(point: Point, row: Row, variant: str) -> list[str]:
     """A row's figures of one variant, one for each column."""
     if variant not in row.main.values:
-        return ["-", *[""] * (len(point.columns) - 1)]
+        return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
     return [
         "/".join(_figure(point, row, variant, number) for number in column if number < len(row.figures))
         for column in point.columns
@@ -33,13 +34,15 @@ def _figure(point: Point, row: Row, variant: str, number: int) -> str:
     if not values:
         return "-"
     shown = form(figure.mean(variant))
-    match measure.spread:
+    match measure.beside:
         case "range" if len(values) > 1:
             return f"{shown} ({form(min(values))} to {form(max(values))})"
         case "deviation":
             spread = f" +- {form(stdev(values))}" if len(values) > 1 else ""
             ratio = figure.ratio(point.base, variant) if variant in point.others else None
             return shown + spread + (f" {ratio:+.0%}" if ratio is not None else "")
+        case "change" if variant in point.others:
+            return f"{shown} {lkp.change(figure, point.base, variant)}".rstrip()
     return shown
 
 

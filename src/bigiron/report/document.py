@@ -14,20 +14,20 @@ import msgspec
 
 import bigiron
 from bigiron import probes, sanitize
+from bigiron.analysis import shared_lines
+from bigiron.analysis.comparison import Options, Point, Row
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
-from bigiron.analysis.profiles import Figure
+from bigiron.analysis.profiles import Figure, number
 from bigiron.analysis.ratio import Estimate
+from bigiron.analysis.shared_lines import SharedLines
 from bigiron.analysis.verdict import Comparison as Judgement
 from bigiron.errors import UserError
-from bigiron.probes import Options
-from bigiron.report import comparison, flame, growth, knee, lkp, verdict
+from bigiron.report import dispatch, flame, growth, knee, lkp, verdict
 from bigiron.report import explain as explanation
-from bigiron.report import tables as probe_tables
 from bigiron.report.chart import Chart, DataPoint, Line
-from bigiron.report.comparison import Comparison
-from bigiron.report.flame import Flame
-from bigiron.report.tables import Contexts, Row, Table
+from bigiron.report.flame import Contexts, Flame
+from bigiron.study import measurements
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study, losses
 
@@ -51,7 +51,7 @@ class Section:
     """What one probe has measured."""
 
     probe: str
-    tables: tuple[Table, ...]  # by CPUs and tasks
+    tables: tuple[Point, ...]  # by CPUs and tasks
     charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
     flame: Flame | None
     growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
@@ -118,11 +118,14 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     base = study.base(base)
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
-    compared = comparison.compare_study(study, base, contexts) if "conflicts" in measured else None
-    parts = tuple(
-        _part(study, probe, base, contexts, compared) for probe in measured if not _is_judged(probe)
+    options = Options(base, contexts)
+    lines = (
+        shared_lines.line_up(measurements.read(study, "conflicts"), options)
+        if "conflicts" in measured
+        else None
     )
-    answered, answer = _answer(judged, parts, compared)
+    parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
+    answered, answer = _answer(judged, parts, lines)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -174,13 +177,13 @@ def _question(spec: Spec, base: str) -> str:
 
 
 def _answer(
-    judged: Judged | None, parts: Sequence[Section], compared: Comparison | None
+    judged: Judged | None, parts: Sequence[Section], lines: SharedLines | None
 ) -> tuple[str, list[Finding]]:
     answered, said = "", []
-    if compared:
-        point = compared.points[-1]
+    if lines:
+        point = lines.points[-1]
         found = findings(point.rows, point.base, point.variants)
-        answered = explanation.heading(compared, point, found)
+        answered = explanation.heading(lines, point, found)
         said += [
             Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
             for one in found[:_MOST_FINDINGS]
@@ -192,25 +195,25 @@ def _answer(
     return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
-def _changes(table: Table) -> Iterator[Finding]:
+def _changes(table: Point) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
     subject = table.total or next(iter(table.rows), None)
     if subject is None:
         return
-    measure = "" if table.measures[0] in _SUMMARIES else f", {table.measures[0]}"
-    what = f"{table.title.partition(':')[0]}: {subject.name}{measure}"
-    said = f"{what}: {_by_variant(subject.main, table)}, with {table.place}."
+    measure = "" if table.ranked_by in _SUMMARIES else f", {table.ranked_by}"
+    what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
+    said = f"{what}: {_by_variant(subject.main, table)}, with {table.where}."
     moved = [
         row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
     ]
-    yield Finding(said, tuple((row.name, _by_variant(row.main, table)) for row in moved[:4]))
+    yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
-def _by_variant(figure: Figure, table: Table) -> str:
-    said = [f"{lkp.number(figure.mean(table.base))} on {table.base}"]
+def _by_variant(figure: Figure, table: Point) -> str:
+    said = [f"{number(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
-        said.append(f"{lkp.number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+        said.append(f"{number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
     return _and(said)
 
 
@@ -311,31 +314,34 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
     return DataPoint(x, estimate.value, estimate.low, estimate.high)
 
 
-def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Comparison | None) -> Section:
-    if compared and probe == "conflicts":
-        found = tuple(probe_tables.of_conflicts(study, compared))
+def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
+    if lines and probe == "conflicts":
+        points = shared_lines.compare(measurements.read(study, probe), options, lines).points
     else:
-        found = tuple(probe_tables.tables(study, probe, base, contexts))
-    burning = (
-        flame.flame_of(study, probe, base, contexts)
-        if any(one.stacks for one in probes.among([probe]))
-        else None
-    )
-    grown = _growth(study, probe, contexts)
+        points = dispatch.comparison_of(study, probe, options).points
+    burning = None
+    if any(one.stacks for one in probes.among([probe])):
+        burning = flame.flame_of(study, probe, study.base(options.base), options.contexts)
+    grown = _growth(study, probe, options.contexts)
     names = [variant.name for variant in study.spec.variant]
-    charts = _growth_charts(grown, names) if grown else _charts(found, names)
-    return Section(probe, found, tuple(charts), burning, grown)
+    charts = _growth_charts(grown, names) if grown else _charts(points, names)
+    return Section(probe, points, tuple(charts), burning, grown)
 
 
-def _charts(found: Sequence[Table], names: Sequence[str]) -> Iterator[Chart]:
-    """The sum, or the rows that matter most, against the number of CPUs, or of tasks."""
+def _charts(points: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+    """The sum, or the rows that matter most, against the number of CPUs, or of tasks; of each kind."""
+    for kind in dict.fromkeys(point.kind for point in points):
+        yield from _charts_of([point for point in points if point.kind == kind], names)
+
+
+def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
     last = found[-1]
     many_cpus = len({table.cpus for table in found}) > 1
     if len({(table.cpus if many_cpus else table.tasks) for table in found}) < max(2, len(found)):
         return
     chosen = [last.total] if last.total else list(last.rows[:_MOST_CHARTS])
     for row in chosen:
-        at = [(table.cpus if many_cpus else table.tasks, _row_named(table, row.name)) for table in found]
+        at = [(table.cpus if many_cpus else table.tasks, _row_named(table, row.main.name)) for table in found]
         lines = tuple(
             Line(
                 variant,
@@ -345,14 +351,14 @@ def _charts(found: Sequence[Table], names: Sequence[str]) -> Iterator[Chart]:
             for variant in last.variants
         )
         lines = tuple(line for line in lines if line.measured)
-        unit = "" if last.measures[0] in _SUMMARIES else last.measures[0]
+        unit = "" if last.ranked_by in _SUMMARIES else last.ranked_by
         if lines:
-            yield Chart(row.name, "CPUs" if many_cpus else "tasks", unit, lines)
+            yield Chart(row.main.name, "CPUs" if many_cpus else "tasks", unit, lines)
 
 
-def _row_named(table: Table, name: str) -> Row | None:
+def _row_named(table: Point, name: str) -> Row | None:
     rows = (*([table.total] if table.total else []), *table.rows)
-    return next((row for row in rows if row.name == name), None)
+    return next((row for row in rows if row.main.name == name), None)
 
 
 def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
@@ -476,9 +482,9 @@ def _commands(
 def _asked(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
-    options = document.pop("options", Options())
+    document.pop("options", None)
     for kind in probes.option_kinds():
-        document |= options[kind].given
+        document |= spec.options[kind].given
     document["variant"] = [_without_defaults(variant) for variant in spec.variant]
     if spec.engine.is_model:
         document["simulation"] = _without_defaults(spec.simulation)

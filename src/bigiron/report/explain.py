@@ -5,30 +5,30 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.report.comparison import Comparison, Point, bytes_by_cpu
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
 _MOST = 8
 
 
-def text(comparison: Comparison) -> str:
+def text(lines: SharedLines) -> str:
     """The findings at the largest number of CPUs."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     found = findings(point.rows, point.base, point.variants)
-    lines = textwrap.wrap(heading(comparison, point, found), _WIDTH)
+    said = textwrap.wrap(heading(lines, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
-        lines += ["", *_said(number, finding, point)]
+        said += ["", *_said(number, finding, point)]
     if len(found) > _MOST:
-        lines += ["", f"{len(found) - _MOST} more: see bigiron compare."]
-    return "\n".join(lines) + "\n"
+        said += ["", f"{len(found) - _MOST} more: see bigiron compare."]
+    return "\n".join(said) + "\n"
 
 
-def heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
+def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
     """What the findings are about, or that there are none."""
-    where = f"{comparison.workload} with {point.cpus} CPUs and {point.tasks} tasks"
-    if comparison.contexts != conflicts.CONTEXTS[:1]:
-        where += f" ({', '.join(comparison.contexts)} context)"
+    where = f"{lines.workload} with {point.cpus} CPUs and {point.tasks} tasks"
+    if lines.contexts != conflicts.CONTEXTS[:1]:
+        where += f" ({', '.join(lines.contexts)} context)"
     if point.others:
         against = f"{', '.join(point.others)} against {point.base}"
         if not found:
@@ -42,7 +42,7 @@ def heading(comparison: Comparison, point: Point, found: list[Finding]) -> str:
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
 
-def _said(number: int, finding: Finding, point: Point) -> list[str]:
+def _said(number: int, finding: Finding, point: LinesAt) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
     lines = textwrap.wrap(sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
@@ -53,7 +53,7 @@ def _said(number: int, finding: Finding, point: Point) -> list[str]:
     return lines
 
 
-def sentence(finding: Finding, point: Point) -> str:
+def sentence(finding: Finding, point: LinesAt) -> str:
     """What a maintainer would say of it."""
     counts = [
         f"{_times(finding.writes(variant), finding.accesses(variant))} on {variant}"
@@ -79,7 +79,7 @@ def _times(writes: float, accesses: float) -> str:
     )
 
 
-def evidence(finding: Finding, point: Point) -> list[tuple[str, str]]:
+def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
     """Label and text of what the sentence rests on."""
     objects = _objects(finding)
     more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
@@ -103,9 +103,9 @@ def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def as_csv(comparison: Comparison) -> str:
+def as_csv(lines: SharedLines) -> str:
     """One line a finding and variant, all of them (docs/schema.md)."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     columns = (
         "finding",
         "sentence",
@@ -134,12 +134,12 @@ def as_csv(comparison: Comparison) -> str:
     return Listing(columns, rows).as_csv()
 
 
-def as_document(comparison: Comparison) -> str:
+def as_document(lines: SharedLines) -> str:
     """All findings (docs/schema.md)."""
-    point = comparison.points[-1]
+    point = lines.points[-1]
     document = {
-        "study": comparison.study,
-        "workload": comparison.workload,
+        "study": lines.study,
+        "workload": lines.workload,
         "cpus": point.cpus,
         "tasks": point.tasks,
         "base": point.base,
@@ -176,4 +176,4 @@ def _counts(finding: Finding, variant: str) -> dict[str, float]:
     }
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[SharedLines], str]] = {"text": text, "csv": as_csv, "json": as_document}

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from bigiron.analysis.profiles import Weights
 from bigiron.report import stacks
-from bigiron.report.tables import Contexts
 from bigiron.study.store import Study
+
+Contexts: TypeAlias = tuple[str, ...]
 
 _LEAST = 1 / 20_000  # of the whole: narrower frames could never be seen
 

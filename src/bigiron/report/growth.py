@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis import conflicts, growth
+from bigiron.analysis import conflicts, growth, simulation
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
-from bigiron.report import listing, simulation
+from bigiron.report import listing
 from bigiron.report.listing import code, plain
 from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study

@@ -12,10 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from bigiron.analysis.comparison import Point, Row, decimal
 from bigiron.analysis.profiles import Figure
-from bigiron.report import growth, lkp
+from bigiron.report import cells, growth, lkp
 from bigiron.report.document import Document
 
+_MOST_ROWS = 300  # of a table
 _ENVIRONMENT = Environment(
     loader=PackageLoader("bigiron.report", "page"),
     autoescape=True,
@@ -43,7 +45,9 @@ def render(document: Document, live: bool = False) -> str:
         policy="; ".join(policy),
         style=style,
         script=script,
-        number=number,
+        value=_value,
+        headings=cells.headings,
+        MOST=_MOST_ROWS,
         change=_change,
         growth=growth,
         as_json=_as_json,
@@ -70,6 +74,12 @@ def number(value: float) -> str:
         return "0"
     size = abs(value)
     return f"{value:.3f}" if size < 1000 else f"{value:,.1f}" if size < 1e5 else f"{value:,.0f}"
+
+
+def _value(point: Point, row: Row, measure: int, variant: str) -> str:
+    """A figure as text has it; of what has three decimals there, as much as is worth reading."""
+    form, mean = row.form or point.measures[measure].form, row.figures[measure].mean(variant)
+    return number(mean) if form is decimal else form(mean)
 
 
 def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:

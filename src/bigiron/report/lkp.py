@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from bigiron.analysis.profiles import Figure
+from bigiron.analysis.profiles import Figure, number
 
 LEAST = 0.0005
 """Of a figure: what shows in three decimals."""
@@ -55,17 +55,6 @@ def change(figure: Figure, base: str, new: str) -> str:
     return (
         f"{'+' if difference > 0 else '-'}{number(abs(difference))}" if number(difference) != "0.000" else ""
     )
-
-
-def number(value: float) -> str:
-    """Three decimals while they are few, as counts have; else as much as is worth telling.
-
-    >>> number(6.0), number(223.754), number(1234.567), number(1e9)
-    ('6.000', '223.75', '1234.6', '1000000000')
-    """
-    size = abs(value)
-    decimals = 3 if size < 100 else 2 if size < 1000 else 1 if size < 1e4 else 0
-    return f"{value:.{decimals}f}"
 
 
 def value(figure: Figure, variant: str) -> str:

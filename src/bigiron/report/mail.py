@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator
 
 from bigiron.analysis import profiles
+from bigiron.analysis.comparison import Point, Row
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.verdict import Comparison as Judgement
 from bigiron.report import growth, lkp, verdict
 from bigiron.report.document import Document, Finding, Grid, Judged, Section
 from bigiron.report.flame import Flame, Frame
-from bigiron.report.tables import Row, Table
 
 _WIDTH = 72
 _ROWS = 20
@@ -141,16 +141,16 @@ def _part(part: Section) -> Iterator[str]:
         if number:
             yield ""
         yield from _table(table, new)
-    for note in table.notes:
+    for note in (*table.notes, *table.lost):
         yield ""
         yield from _wrapped(note)
     if part.flame:
         yield from _stacks(part.flame)
 
 
-def _table(table: Table, new: str) -> Iterator[str]:
+def _table(table: Point, new: str) -> Iterator[str]:
     """The measure by which rows are ranked, of the variant against the base."""
-    yield from _wrapped(f"{table.place}, {table.measures[0]}:")
+    yield from _wrapped(f"{table.where}, {table.ranked_by}:")
     yield ""
     yield from lkp.head(table.base, new) if new != table.base else ()
     rows = [row for row in table.rows if row.main.mean(table.base) or row.main.mean(new)]
@@ -160,12 +160,12 @@ def _table(table: Table, new: str) -> Iterator[str]:
         yield f"{left} more (bigiron compare --format csv has all)"
 
 
-def _rows(rows: list[Row], table: Table, new: str) -> Iterator[str]:
+def _rows(rows: list[Row], table: Point, new: str) -> Iterator[str]:
     if new != table.base:
         yield from lkp.lines((row.main for row in rows), table.base, new, _WIDTH)
         return
     for row in rows:
-        yield f"{lkp.value(row.main, new):>18}  {row.name}"
+        yield f"{lkp.value(row.main, new):>18}  {row.main.name}"
 
 
 def _stacks(flame: Flame) -> Iterator[str]:

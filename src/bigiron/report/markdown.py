@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from bigiron.report import growth, lkp
+from bigiron.analysis.comparison import Point, Row
+from bigiron.report import cells, growth, lkp
 from bigiron.report.document import Document, Judged
 from bigiron.report.listing import code, markdown, plain
-from bigiron.report.tables import Row, Table
 
 _ROWS = 30
 
@@ -34,7 +34,7 @@ def _blocks(document: Document) -> Iterator[str]:
         yield f"## {plain(part.title)}\n"
         for table in part.tables:
             yield _table(table)
-            yield from (f"{plain(note)}\n" for note in table.notes)
+            yield from (f"{plain(note)}\n" for note in (*table.notes, *table.lost))
         if part.growth:
             yield f"### Growth of {plain(part.growth.counted.what)}\n"
             yield from _growth(part.growth)
@@ -76,10 +76,10 @@ def _judged(judged: Judged) -> Iterator[str]:
     yield "".join(f"- {plain(note)}\n" for note in judged.notes)
 
 
-def _table(table: Table) -> str:
+def _table(table: Point) -> str:
     headings = [table.thing]
     for variant in table.variants:
-        headings += [f"{variant}: {measure}" for measure in table.measures]
+        headings += [f"{variant}: {name}" for name in cells.headings(table)]
         headings += ["change"] if variant in table.others else []
     rows = [_row(table, row) for row in table.rows[:_ROWS]]
     if table.total:
@@ -87,16 +87,15 @@ def _table(table: Table) -> str:
     left = len(table.rows) - _ROWS + table.hidden
     more = f"\n{left} more (`bigiron compare --format csv` has all).\n" if left > 0 else ""
     aligned = "l" + "r" * (len(headings) - 1)
-    return f"### {plain(table.place)}\n\n{markdown(headings, rows, aligned)}{more}"
+    return f"### {plain(table.where)}\n\n{markdown(headings, rows, aligned)}{more}"
 
 
-def _row(table: Table, row: Row) -> list[str]:
-    cells = [code(row.name)]
+def _row(table: Point, row: Row) -> list[str]:
+    shown = [code(row.main.name)]
     for variant in table.variants:
-        cells += [lkp.value(figure, variant).strip() for figure in row.figures]
-        cells += [""] * (len(table.measures) - len(row.figures))
-        cells += [lkp.change(row.main, table.base, variant)] if variant in table.others else []
-    return cells
+        shown += map(plain, cells.cells_of(table, row, variant))
+        shown += [lkp.change(row.main, table.base, variant)] if variant in table.others else []
+    return shown
 
 
 def _growth(report: growth.Report) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from bigiron.analysis.comparison import time_notes
 from bigiron.analysis.repetitions import Repetitions, where
 from bigiron.analysis.seed_range import number
 from bigiron.analysis.verdict import Comparison, Verdict, outliers
@@ -176,8 +177,7 @@ def _how(verdicts: Verdicts) -> Iterator[str]:
     )
     tolerance = f"{100 * verdicts.tolerance:.3g} %"
     yield f"unchanged: the interval lies within {tolerance}; a difference that small does not matter"
-    if verdicts.time == "VM time":
-        yield "Times are VM times: how they compare means more than what they are."
+    yield from time_notes(verdicts.time)
 
 
 def _doubtful(verdicts: Verdicts) -> Iterator[str]:

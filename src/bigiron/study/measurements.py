@@ -7,20 +7,20 @@ from bigiron.study.store import CellRecord, Study
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
+    points = {
+        point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
+        for point, cells in study.measured(probe).items()
+    }
+    recorded = [one.facts for cells in points.values() for each in cells.values() for one in each]
     return Measurements(
         study=study.name,
         workload=study.spec.workload,
         probe=probe,
         time=study.time,
-        operations=study.operations(probe),
+        operations=max(max(facts.get("operations", [study.spec.operations])) for facts in recorded),
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
-        points={
-            point: {
-                variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()
-            }
-            for point, cells in study.measured(probe).items()
-        },
+        points=points,
     )
 
 
