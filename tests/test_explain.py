@@ -9,9 +9,10 @@ import pytest
 from conftest import WORKLOADS, bigiron, measured
 
 import bigiron as bigiron_api
-from bigiron.analysis import conflicts, explain, paths, rules
+from bigiron.analysis import conflicts, explain, paths, rules, shared_lines
+from bigiron.analysis.comparison import Options
 from bigiron.analysis.rules import Evidence, Rule, rule
-from bigiron.report import comparison
+from bigiron.study import measurements
 
 
 def first_sentence(study: Path) -> str:
@@ -79,7 +80,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, 
         if not study.exists():
             cpus = () if "--cpus" in RUNS[run] else ("--cpus", "2")
             measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "-o", study)
-        (point,) = comparison.compare_study(bigiron_api.open_study(study), None, contexts).points
+        cells = measurements.read(bigiron_api.open_study(study), "conflicts")
+        (point,) = shared_lines.line_up(cells, Options(contexts=contexts)).points
         found = explain.findings(point.rows, point.base, point.variants)
         return {finding.rule.name for finding in found if finding.rule}
 
