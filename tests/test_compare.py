@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from bigiron.analysis.match_lines import Line, Row
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.probes.conflicts import SCHEMA
-from bigiron.report import programs, wiki
+from bigiron.report import dispatch, document, html, mail, markdown, programs, wiki
 from bigiron.report import text as as_text
 from bigiron.study import measurements, store
 from bigiron.study.spec import Spec, Variant
@@ -422,6 +423,25 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
     text = as_text.text(compare_study(study, None, ("operation",)))
     assert "old: the recorder had no room for 77 accesses: its figures are too low" in text
+
+
+def test_every_format_for_people_and_json_say_what_was_lost(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
+    record = msgspec.structs.replace(study.records()[0], lost={"messages, damaged": 3})
+    (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
+    found = dispatch.comparison_of(study, "conflicts", Options())
+    made = document.document_of(study, None, ("operation",))
+    shown = [show(found) for name, show in dispatch.FORMATS.items() if name != "csv"]
+    for text in (*shown, html.render(made), mail.text(made), markdown.text(made)):
+        words = " ".join(text.split())
+        assert "no room for 77 accesses" in words and "3 lost: messages, damaged" in words, text
+
+
+def test_the_report_and_compare_show_the_same_rows(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
+    (point,) = dispatch.comparison_of(study, "conflicts", Options()).points
+    (part,) = document.document_of(study, None, ("operation",)).parts
+    assert part.tables == (point,)
 
 
 def test_one_variant_is_a_profile(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ CSV, JSON and the report's page (`bigiron.report`) only lay it out.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -49,6 +49,8 @@ class Measurements:
     scope: str
     machine: str  # that was simulated; else ""
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
+    lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    """What was lost on the way at each of them, whatever the probe, in sentences."""
 
     @property
     def time_notes(self) -> tuple[str, ...]:
@@ -166,6 +168,7 @@ class Point:
     total: Row | None = None
     labels: tuple[str, ...] = ()  # of Row.labels
     by_symbol: bool = False  # whether the rows' names are symbols
+    keeps_order: bool = False  # whether the rows' own order says more than how much each changed
     shows_change: bool = False  # of the main measure, in text
     legend: str = ""  # what a mark and a dash mean
     notes: tuple[str, ...] = ()  # what the figures do not say
@@ -180,6 +183,18 @@ class Point:
     def others(self) -> tuple[str, ...]:
         """The variants that are compared with the base."""
         return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def by_change(self) -> tuple[Row, ...]:
+        """The rows, the largest change first unless they have an order of their own."""
+        if self.keeps_order or not self.others:
+            return self.rows
+        return tuple(
+            sorted(
+                self.rows,
+                key=lambda row: (-round(row.main.largest_change(self.base, self.others), 6), -row.main.most),
+            )
+        )
 
     @property
     def ranked_by(self) -> str:
@@ -225,6 +240,15 @@ class Comparison:
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
     paths: int = 0  # call paths to show in text
     pairwise: bool = False  # whether text has a table for each variant against the base
+
+
+def with_losses(found: Comparison, measured: Measurements) -> Comparison:
+    """The same, each point with what its cells lost on the way, whatever the probe."""
+    points = (
+        replace(point, lost=(*point.lost, *measured.lost.get((point.cpus, point.tasks), ())))
+        for point in found.points
+    )
+    return replace(found, points=tuple(points))
 
 
 # How a probe's module makes one

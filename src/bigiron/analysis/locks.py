@@ -10,7 +10,7 @@ from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
 from bigiron.analysis.profiles import Figure
 
-_TAKEN_LEAST = 0.05  # times an operation: a lock that is taken less often is only counted
+_TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
 _MOST_FUNCTIONS = 8
 _HELD = 1  # the measure by which rows are ranked
@@ -117,7 +117,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     base = options.base_of(cells)
     rows = _rows(cells, base, options.contexts)
-    shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST]
+    shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST or row.main.most >= _HELD_LEAST]
     lost = {
         variant: sum(cell.facts["lost_acquisitions"] + cell.facts["unreleased"] for cell in repetitions)
         for variant, repetitions in cells.items()
@@ -136,10 +136,14 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         title="Locks: how often an operation takes them, and for how many instructions it holds them",
         thing="lock",
+        keeps_order=True,
         measures=_MEASURES[:-1],
         rows=tuple(replace(row, figures=row.figures[:-1]) for row in shown),
         hidden=len(rows) - len(shown),
-        more=f"locks that are taken less than {_TAKEN_LEAST} times",
+        more=(
+            f"locks that are taken less than {_TAKEN_LEAST} times and held for less than "
+            f"{_HELD_LEAST:.0f} instruction"
+        ),
         labels=("taken by", "taken in"),
         legend=(
             f"differs from {base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "

@@ -84,6 +84,7 @@ def _point(
         ),
         title="What the operations took",
         thing="metric",
+        keeps_order=True,
         measures=(Measure("sum", beside="deviation"),),
         rows=tuple(_row(taken, of, state, cells) for taken, of in sums.items() if of),
         notes=measured.time_notes,

@@ -141,6 +141,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
         thing="shared line",
+        keeps_order=True,
         measures=_MEASURES,
         rows=tuple(row for row, _ in shown),
         hidden=len(found.rows) - sum(lines for _, lines in shown),

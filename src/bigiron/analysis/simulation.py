@@ -74,6 +74,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         heading=f"{measured.workload} on {measured.machine}, {where}, simulated: {told}",
         title="Simulated",
         thing="figure",
+        keeps_order=True,
         measures=(Measure("mean", number, beside="range"),),
         rows=tuple(
             Row(f"{name}, {unit}", (Figure(f"{name}, {unit}", values),))

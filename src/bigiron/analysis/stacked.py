@@ -26,6 +26,8 @@ class Stacks:
     notes: tuple[str, ...]
     points: Mapping[tuple[int, int], Mapping[str, Sequence[Weights]]]
     """By CPUs and tasks, then by variant, one of each repetition."""
+    lost: Mapping[tuple[int, int], tuple[str, ...]]
+    """What was lost on the way at each of them, in sentences."""
 
 
 def compare(stacks: Stacks, by: By, options: Options) -> Comparison:
@@ -73,6 +75,7 @@ def _point(
         most=_MOST[by],
         by_symbol=True,
         notes=stacks.notes,
+        lost=stacks.lost.get((cpus, tasks), ()),
         place={"cpus": cpus, "tasks": tasks},
         items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
         records=tuple(

@@ -5,7 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from bigiron.analysis import comparison
-from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
+from bigiron.analysis.comparison import (
+    Cell,
+    Cells,
+    Comparison,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
 from bigiron.analysis.growth import Series
 from bigiron.analysis.profiles import Figure
 
@@ -71,12 +81,6 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("
     )
 
 
-def _mean(cells: Sequence[comparison.Cell], contexts: tuple[str, ...]) -> dict[str, float]:
-    """Each function's own instructions per operation, over all repetitions."""
-    rows = comparison.joined({"": [_rows(cell, contexts) for cell in cells]}, _MEASURES)
-    return {function: own.mean("") for function, (own, _) in rows.items()}
-
-
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare the work of a study's variants, function by function."""
     names = ("own_per_op", "inclusive_per_op")
@@ -121,6 +125,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         title="Work: kernel instructions per operation",
         thing="function",
+        keeps_order=True,
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),
@@ -137,7 +142,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     )
 
 
-def _rows(cell: comparison.Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
     for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
         yield function, tuple(figures)
 
@@ -153,14 +158,19 @@ def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
     }
 
 
-def series(
-    cells: Mapping[int, Sequence[comparison.Cell]], contexts: tuple[str, ...]
-) -> tuple[list[Series], Series]:
+def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
     """The own instructions of each function as a series over the numbers of CPUs; their sum is the total."""
-    own = {cpus: _mean(repetitions, contexts) for cpus, repetitions in cells.items()}
+    own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
     functions = sorted(set().union(*own.values()))
     found = [
         Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
         for function in functions
     ]
     return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
+
+
+def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+    """The mean of the repetitions."""
+    profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
+    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op").sum() / len(profiles))
+    return dict(sums.iter_rows())

@@ -64,14 +64,16 @@ def _throughput(rows: pl.DataFrame, tasks: int) -> Figure:
     variants = rows["variant"].unique(maintain_order=True).to_list()
     each = ", ".join(f"{variant} {seed_range(rows, 'throughput', variant, tasks)}" for variant in variants)
     plural = "s" if tasks > 1 else ""
-    return Figure(f"operations a second, {tasks} task{plural}", "not told", f"{each}; simulated, predicted")
+    return Figure(
+        f"operations a second, {tasks} task{plural}", "not published", f"{each}; simulated, predicted"
+    )
 
 
 def _packed(rows: pl.DataFrame, look: str) -> Figure:
     change = _change(rows, f"{look} padded", f"{look} packed", _AT)
     return Figure(
         f"throughput, {_AT} tasks, {look}: the parts of 16 CPUs on a line instead of one",
-        "not told",
+        "not published",
         f"{_percent(change)}, simulated, predicted",
     )
 
@@ -83,7 +85,7 @@ def _step(rows: pl.DataFrame) -> Figure:
 
     each = ", ".join(f"{name} {change(name):+.1%}" for name in rows["variant"].unique(maintain_order=True))
     return Figure(
-        f"throughput, {_BESIDE} tasks instead of {_AT}", "not told", f"{each}; simulated, predicted"
+        f"throughput, {_BESIDE} tasks instead of {_AT}", "not published", f"{each}; simulated, predicted"
     )
 
 
@@ -108,8 +110,8 @@ _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
     "Nothing was fitted: the latencies are those of xeon-phi-288, and what an operation takes is an estimate "
     "(tasks.toml).",
-    "A sum reads one CPU's part after the other; a CPU has several reads under way at once, so sums are too "
-    "dear here.",
+    "A sum reads the CPUs' parts one after the other; a real CPU has several reads under way at once, so "
+    "sums cost too much here.",
 ]
 
 CASE = Case(

@@ -211,7 +211,7 @@ def _patched_claim(parts: Parts) -> list[Claim]:
     patched, before = (part.instructions[parts.most] for part in (parts.patched, parts.files_after))
     return [
         Claim(
-            "The same cure in 6.1, by this case's own patch",
+            "This case's own patch cures 6.1 in the same way",
             patched < 0.01 * before,
             f"{patched:,.0f} instructions instead of {before:,.0f}",
         )
@@ -223,10 +223,10 @@ def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
     absent = DEBUGFS in _absent(study, study.spec.variant[0].name)
     return [
         Claim(
-            "The files are rebuilt at every CPU that goes, since v5.13",
+            "Since v5.13 the files are rebuilt for every CPU that goes offline",
             after.instructions[most] > 0 and absent,
-            f"{DEBUGFS} executes {after.instructions[most]:,.0f} instructions for each CPU that goes, on 6.1 "
-            f"with {most} CPUs; 5.10 has no such function",
+            f"{DEBUGFS} executes {after.instructions[most]:,.0f} instructions for each CPU that goes "
+            f"offline, on 6.1 with {most} CPUs; 5.10 has no such function",
         ),
         Claim(
             "This work grows with the number of CPUs, O(N) files",
@@ -234,7 +234,7 @@ def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
             _law(after),
         ),
         Claim(
-            "Files made on demand (v6.3) cure it, until somebody asks for them",
+            "Making the files on demand (v6.3) cures it, until somebody asks for them",
             parts.on_demand.instructions[most] < 0.01 * parts.verbose.instructions[most],
             f"{parts.on_demand.instructions[most]:,.0f} instructions on 6.12, "
             f"{parts.verbose.instructions[most]:,.0f} with /sys/kernel/debug/sched/verbose set",

@@ -198,7 +198,8 @@ class _Waits:
             )
         notes.append(
             "The virtual machine is a pseries, and the published machine ran without a hypervisor (powernv): "
-            "the idle driver's function that hears of a CPU's going has another name, and does the same."
+            "the function by which the idle driver learns that a CPU goes away has another name there, "
+            "and does the same."
         )
         return notes
 
@@ -232,7 +233,7 @@ def _all_blocked(waits: _Waits, published: Published) -> Figure:
     before, after = (waits.seconds.get(name, 0.0) for name in (_BASE, _ALL))
     return Figure(
         f"offline: blocked in {_WAIT}, {_ALL}",
-        f"not told; the whole time {decrease:.1f} % less",
+        f"not published; the whole takes {decrease:.1f} % less time",
         f"{after:.3f} s VM time instead of {before:.3f} s, {100 * (1 - after / before):.1f} % less",
     )
 

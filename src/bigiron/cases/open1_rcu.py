@@ -58,7 +58,7 @@ def _at(rows: pl.DataFrame, tasks: int) -> Figure:
     plural = "s" if tasks > 1 else ""
     return Figure(
         f"operations a second by RCU_COND_RESCHED_LIM, {tasks} task{plural}",
-        "not told",
+        "not published",
         f"{each}; simulated, predicted",
     )
 
@@ -70,7 +70,7 @@ def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
     )
     return Figure(
         f"what differs, {limit}, {tasks} tasks",
-        "not told",
+        "not published",
         f"a grace period takes {period} ms, list_lock is taken {taken} times an operation and waited "
         f"for {waits} ns; simulated, predicted",
     )
@@ -98,8 +98,8 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
     "Nothing was fitted: what an operation takes is an estimate (limits.toml), and the latencies are "
-    "those of a later one (machine.toml).",
-    "Caches have no size here, so that objects which lie for long before they are used again cost nothing.",
+    "those of a later machine (machine.toml).",
+    "Caches are unlimited here: an object that was unused for long costs nothing more when it is used again.",
 ]
 
 CASE = Case(

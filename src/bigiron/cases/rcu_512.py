@@ -57,7 +57,7 @@ def _price(mask: int, rows: pl.DataFrame) -> Figure:
     waits = f"; a callback waits {callback}" if callback.mean else ""
     return Figure(
         f"what a grace period takes, mask {mask}",
-        "not told",
+        "not published",
         f"{period} ms, simulated, predicted{waits}" if period.mean else "longer than was simulated",
     )
 
@@ -70,7 +70,7 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     lost, taken = (seed_range(rows, figure, name) for figure in ("lost", "global lock"))
     return Figure(
         f"a tree with {name}",
-        "not told",
+        "not published",
         f"the global lock is taken {taken} times for a grace period, and {lost} % of CPU time lost; "
         "simulated, predicted",
     )
@@ -136,7 +136,7 @@ def _errors(lost: Mapping[tuple[str, int], SeedRange], published: Published) -> 
 _NOTES = [
     "Every figure here is simulated: the mean of all seeds, and the least and the most of any of them.",
     "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none fitted.",
-    "How the mask was applied is not told with the figures: that it spreads CPUs over ticks is assumed.",
+    "How the mask was applied is not published: it is assumed to spread the CPUs over the ticks.",
     "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of neighbouring nodes.",
 ]
 

@@ -18,17 +18,21 @@ def headings(point: Point) -> list[str]:
     return ["/".join(point.measures[number].name for number in column) for column in point.columns]
 
 
-def cells_of(point: Point, row: Row, variant: str) -> list[str]:
-    """A row's figures of one variant, one for each column."""
+def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) -> list[str]:
+    """A row's figures of one variant, one for each column; with how much repetitions differ if wanted."""
     if variant not in row.main.values:
         return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
     return [
-        "/".join(_figure(point, row, variant, number) for number in column if number < len(row.figures))
+        "/".join(
+            _figure(point, row, variant, number, with_spread)
+            for number in column
+            if number < len(row.figures)
+        )
         for column in point.columns
     ]
 
 
-def _figure(point: Point, row: Row, variant: str, number: int) -> str:
+def _figure(point: Point, row: Row, variant: str, number: int, with_spread: bool) -> str:
     measure, figure = point.measures[number], row.figures[number]
     form, values = row.form or measure.form, figure.values.get(variant, ())
     if not values:
@@ -43,7 +47,8 @@ def _figure(point: Point, row: Row, variant: str, number: int) -> str:
             return shown + spread + (f" {ratio:+.0%}" if ratio is not None else "")
         case "change" if variant in point.others:
             return f"{shown} {lkp.change(figure, point.base, variant)}".rstrip()
-    return shown
+    share = figure.spread(variant) if with_spread and measure.beside == "nothing" else None
+    return shown + (f" +-{100 * share:.0f}%" if share is not None else "")
 
 
 def change_of(point: Point, row: Row) -> str:

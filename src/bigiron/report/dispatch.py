@@ -6,14 +6,12 @@ from itertools import chain
 
 from bigiron import probes
 from bigiron.analysis import simulation, stacked
-from bigiron.analysis.comparison import Comparison, Options, time_notes
+from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
 from bigiron.analysis.stacked import By, Stacks
 from bigiron.report import programs, stacks, text, verdict, wiki
 from bigiron.report.listing import plain
 from bigiron.study import measurements
 from bigiron.study.store import Study, losses
-
-_SIMULATION = "simulation"  # the table of a simulated cell, which no probe recorded
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "text": text.text,
@@ -38,43 +36,50 @@ class CompareOptions:
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> str:
-    """The variants of a study side by side, from what a probe recorded, and what was lost, in words."""
-    shown = _compared(study, probe, how)
-    lost = losses(study.records()) if how.format in ("text", "markdown") else []
-    if not lost:
-        return shown
-    if how.format == "markdown":
-        return "\n".join([shown, *(f"{plain(one)}\n" for one in lost)]) + "\n"
-    return "\n".join([shown, *lost]) + "\n"
-
-
-def _compared(study: Study, probe: str, how: CompareOptions) -> str:
-    if not how.by and probes.probe(probe).samples:
-        return verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
-    if not how.by and study.spec.engine.is_model:
-        probe = _SIMULATION
+    """The variants of a study side by side, from what a probe recorded."""
+    if not how.by and (probe == "throughput" or any(one.samples for one in probes.among([probe]))):
+        return _verdicts(study, how)
+    if study.spec.engine.is_model and not how.by:
+        probe = "simulation"
     found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths), how.by)
     return FORMATS[how.format](found)
+
+
+def _verdicts(study: Study, how: CompareOptions) -> str:
+    """Of what has noise, and what was lost on the way."""
+    found = verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
+    lost = {"text": "{}\n".format, "markdown": lambda one: f"- {plain(one)}\n"}.get(how.format)
+    return found + "".join(map(lost, losses(study.records()))) if lost else found
 
 
 def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
     """What a probe measured, compared. UserError where there is nothing, or no such base."""
     options = replace(options, base=study.base(options.base))
-    compare = simulation.compare if probe == _SIMULATION else probes.probe(probe).compare
-    if by or not compare:
+    compare = None if by else _comparing(probe)
+    if not compare:
         return stacked.compare(_stacks(study, probe, options.contexts), by or "function", options)
-    return compare(measurements.read(study, probe), options)
+    measured = measurements.read(study, probe)
+    return with_losses(compare(measured, options), measured)
+
+
+def _comparing(probe: str) -> Callable[[Measurements, Options], Comparison] | None:
+    """How what a probe measured is compared; None where by function of its stacks."""
+    return simulation.compare if probe == "simulation" else probes.probe(probe).compare
 
 
 def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
-    source = stacks.source(probe)
-    measured = study.measured(probe)
+    source, measured = stacks.source(probe), study.measured(probe)
+    points = {
+        point: (stacks.by_repetition(study, probe, contexts, cells), list(chain(*cells.values())))
+        for point, cells in measured.items()
+    }
     return Stacks(
         study.name,
         study.spec.workload,
         probe,
-        stacks.what(probe, chain.from_iterable(chain(*variants.values()) for variants in measured.values())),
+        stacks.what(probe, chain.from_iterable(records for _, records in points.values())),
         source.weights[0],
         time_notes(study.time) if probes.probe(probe).measures_time else (),
-        {point: stacks.by_repetition(study, probe, contexts, cells) for point, cells in measured.items()},
+        {point: weighed for point, (weighed, _) in points.items()},
+        {point: tuple(losses(records)) for point, (_, records) in points.items()},
     )

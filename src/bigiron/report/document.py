@@ -15,7 +15,7 @@ import msgspec
 import bigiron
 from bigiron import probes, sanitize
 from bigiron.analysis import shared_lines
-from bigiron.analysis.comparison import Options, Point, Row
+from bigiron.analysis.comparison import Options, Point, Row, with_losses
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
@@ -119,11 +119,9 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
     options = Options(base, contexts)
-    lines = (
-        shared_lines.line_up(measurements.read(study, "conflicts"), options)
-        if "conflicts" in measured
-        else None
-    )
+    lines = None
+    if "conflicts" in measured:
+        lines = shared_lines.line_up(measurements.read(study, "conflicts"), options)
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     answered, answer = _answer(judged, parts, lines)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
@@ -197,14 +195,16 @@ def _answer(
 
 def _changes(table: Point) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
-    subject = table.total or next(iter(table.rows), None)
+    subject = table.total or next(iter(table.by_change), None)
     if subject is None:
         return
-    measure = "" if table.ranked_by in _SUMMARIES else f", {table.ranked_by}"
+    measure = "" if table.ranked_by in _SUMMARIES else f" ({table.ranked_by})"
     what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
-    said = f"{what}: {_by_variant(subject.main, table)}, with {table.where}."
+    said = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
     moved = [
-        row for row in table.rows if row is not subject and row.main.largest_change(table.base, table.others)
+        row
+        for row in table.by_change
+        if row is not subject and row.main.largest_change(table.base, table.others)
     ]
     yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
@@ -224,9 +224,10 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
             assert first.prediction
             predicted = first.prediction
             yield Finding(
-                f"With N CPUs {first.series.name} takes {growth.formula(first.growth.best)} "
-                f"{table.counted.unit} on {table.variant}: predicted {growth.number(predicted.value)} "
-                f"({growth.number(predicted.low)} to {growth.number(predicted.high)}) at {predicted.cpus}."
+                f"On {table.variant}, {first.series.name} comes to {growth.formula(first.growth.best)} "
+                f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
+                f"{growth.number(predicted.value)} ({growth.number(predicted.low)} to "
+                f"{growth.number(predicted.high)})."
             )
 
 
@@ -316,7 +317,8 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
 
 def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
     if lines and probe == "conflicts":
-        points = shared_lines.compare(measurements.read(study, probe), options, lines).points
+        read = measurements.read(study, probe)
+        points = with_losses(shared_lines.compare(read, options, lines), read).points
     else:
         points = dispatch.comparison_of(study, probe, options).points
     burning = None
@@ -482,9 +484,9 @@ def _commands(
 def _asked(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
-    document.pop("options", None)
+    options = document.pop("options", probes.Options())
     for kind in probes.option_kinds():
-        document |= spec.options[kind].given
+        document |= options[kind].given
     document["variant"] = [_without_defaults(variant) for variant in spec.variant]
     if spec.engine.is_model:
         document["simulation"] = _without_defaults(spec.simulation)

@@ -10,6 +10,7 @@ from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
 _MOST = 8
+_LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 
 
 def text(lines: SharedLines) -> str:
@@ -36,8 +37,8 @@ def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
         return f"{where}, {against}: what changed in the cache lines that CPUs share. Counts, not times."
     if not found:
         return (
-            f"{where}, {point.base}: nothing shared limits it: no line has {LEAST} accesses per operation by "
-            "several CPUs."
+            f"{where}, {point.base}: nothing shared limits it: no cache line that several CPUs touch has "
+            f"{LEAST} accesses per operation or more."
         )
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
@@ -55,28 +56,30 @@ def _said(number: int, finding: Finding, point: LinesAt) -> list[str]:
 
 def sentence(finding: Finding, point: LinesAt) -> str:
     """What a maintainer would say of it."""
-    counts = [
-        f"{_times(finding.writes(variant), finding.accesses(variant))} on {variant}"
-        for variant in point.variants
-    ]
     cpus = max(max(line.writers, line.readers) for row in finding.rows for line in row.lines.values())
     who = "all" if cpus == point.cpus else str(cpus)
     many = f" ({len(finding.rows)} lines)" if len(finding.rows) > 1 else ""
-    because = f": {finding.rule.why}" if finding.rule else ""
+    because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many}: "
-        f"{' and '.join(counts)}, from {who} CPUs{because}."
+        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
+        f"{_counted(finding, point)}, from {who} CPUs.{because}"
     )
 
 
-def _times(writes: float, accesses: float) -> str:
-    if not accesses:
-        return "not at all"
-    reads = accesses - writes
-    more = f" and reads it {reads:.3f} times more" if reads >= 0.001 else ""
-    return (
-        f"it writes it {writes:.3f} times{more}" if writes >= 0.001 else f"it reads it {accesses:.3f} times"
+def _counted(finding: Finding, point: LinesAt) -> str:
+    """How often in each variant, and how often to write."""
+    only_writes = all(
+        finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in point.variants
     )
+    counts = []
+    for variant in point.variants:
+        writes, accesses = finding.writes(variant), finding.accesses(variant)
+        if not accesses:
+            counts.append(f"never on {variant}")
+            continue
+        written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
+        counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
+    return _and(counts) + (", always to write" if only_writes else "")
 
 
 def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:

@@ -153,7 +153,7 @@ def _table(table: Point, new: str) -> Iterator[str]:
     yield from _wrapped(f"{table.where}, {table.ranked_by}:")
     yield ""
     yield from lkp.head(table.base, new) if new != table.base else ()
-    rows = [row for row in table.rows if row.main.mean(table.base) or row.main.mean(new)]
+    rows = [row for row in table.by_change if row.main.mean(table.base) or row.main.mean(new)]
     yield from _rows([*rows[:_ROWS], *([table.total] if table.total else [])], table, new)
     left = len(rows) - _ROWS + table.hidden
     if left > 0:

@@ -81,7 +81,7 @@ def _table(table: Point) -> str:
     for variant in table.variants:
         headings += [f"{variant}: {name}" for name in cells.headings(table)]
         headings += ["change"] if variant in table.others else []
-    rows = [_row(table, row) for row in table.rows[:_ROWS]]
+    rows = [_row(table, row) for row in table.by_change[:_ROWS]]
     if table.total:
         rows.append(_row(table, table.total))
     left = len(table.rows) - _ROWS + table.hidden
@@ -93,7 +93,7 @@ def _table(table: Point) -> str:
 def _row(table: Point, row: Row) -> list[str]:
     shown = [code(row.main.name)]
     for variant in table.variants:
-        shown += map(plain, cells.cells_of(table, row, variant))
+        shown += map(plain, cells.cells_of(table, row, variant, with_spread=True))
         shown += [lkp.change(row.main, table.base, variant)] if variant in table.others else []
     return shown
 

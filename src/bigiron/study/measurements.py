@@ -1,26 +1,30 @@
 """What a study has measured, as the plain values that `bigiron.analysis` compares."""
 
+from itertools import chain
+
 from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, Study, losses
 
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
-    points = {
-        point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
-        for point, cells in study.measured(probe).items()
-    }
-    recorded = [one.facts for cells in points.values() for each in cells.values() for one in each]
+    measured = study.measured(probe)
     return Measurements(
         study=study.name,
         workload=study.spec.workload,
         probe=probe,
         time=study.time,
-        operations=max(max(facts.get("operations", [study.spec.operations])) for facts in recorded),
+        operations=study.operations(probe),
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
-        points=points,
+        points={
+            point: {
+                variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()
+            }
+            for point, cells in measured.items()
+        },
+        lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
     )
 
 

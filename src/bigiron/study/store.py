@@ -180,10 +180,8 @@ class Study:
 
     def operations(self, probe: str) -> int:
         """How many operations each task did while the probe recorded it: where cells differ, the most."""
-        facts = [
-            record.facts[probe] for record in self.records() if record.measured and probe in record.tables
-        ]
-        return max((max(each["operations"]) for each in facts), default=self.spec.operations)
+        told = (record.facts.get(probe, {}).get("operations") for record in self.records() if record.measured)
+        return max((max(operations) for operations in told if operations), default=self.spec.operations)
 
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
         """A probe's table in one cell, its checksum verified."""
