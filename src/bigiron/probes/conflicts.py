@@ -75,7 +75,7 @@ def _collect(raw: RawOutput) -> Table:
     facts = _facts(recording) | {
         "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
     }
-    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts)
+    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 
 
 def _user_memory(raw: RawOutput) -> UserMemory:

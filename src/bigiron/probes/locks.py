@@ -53,6 +53,7 @@ def _collect(raw: RawOutput) -> Table:
             "lost_acquisitions": recording.lost_acquisitions,
             "unreleased": recording.unreleased,
         },
+        recording.losses,
     )
 
 

@@ -30,6 +30,16 @@ class Recording(msgspec.Struct):
     lost_acquisitions: int  # of locks
     unreleased: int  # locks whose release was not seen
 
+    @property
+    def losses(self) -> dict[str, int]:
+        """What it had to leave out (`Table.lost`)."""
+        return {
+            "accesses to memory, for which the recorder had no room": self.lost,
+            "instructions, for which the recorder had no room": self.lost_instructions,
+            "acquisitions of locks, for which the recorder had no room": self.lost_acquisitions,
+            "acquisitions of locks, whose release was not seen": self.unreleased,
+        }
+
 
 def read_recording(results: Path) -> Recording:
     """The recorder's summary; MachineError if it left none, or could not tell contexts apart."""

@@ -41,6 +41,7 @@ def _collect(raw: RawOutput) -> Table:
             "instructions": recording.instructions,
             "lost_instructions": recording.lost_instructions,
         },
+        recording.losses,
     )
 
 

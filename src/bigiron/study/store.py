@@ -10,8 +10,11 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -62,6 +65,7 @@ class CellRecord(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
     facts: dict[str, Any] = {}  # of each probe
+    lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
     tables: dict[str, TableFile] = {}
     failure: Failure | None = None
 
@@ -71,8 +75,33 @@ class CellRecord(msgspec.Struct, kw_only=True):
         return self.failure is None
 
 
-def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
-    """The record of a cell that begins now: its identity, and all that will have produced it."""
+def losses(records: Iterable[CellRecord]) -> list[str]:
+    """A sentence for each variant and each kind of thing that was lost, over all of its cells.
+
+    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1, environment={})
+    >>> losses([CellRecord(variant="debian/6.1", lost={"samples, for which there was no room": 7}, **cell)])
+    ['debian/6.1: 7 lost: samples, for which there was no room']
+    """
+    lost: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        for what, count in record.lost.items():
+            lost[record.variant, " ".join(what.split())] += count
+    return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came of a cell: a table of each probe, files that go with them, and what is missing in them."""
+
+    tables: Mapping[str, Table]
+    files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
+    lost: Mapping[str, int] = dataclass_field(default_factory=dict)
+    seconds: float = 0.0
+    seconds_to_agent: float = 0.0
+
+
+def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
+    """The record of a cell that begins now: its identity, and what is known of all that produces it."""
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -81,7 +110,7 @@ def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRec
         tasks=cell.tasks,
         repetition=cell.repetition,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={"bigiron": bigiron.__version__, **environment},
+        environment={"bigiron": bigiron.__version__, **(environment or {})},
     )
 
 
@@ -100,7 +129,7 @@ class Study:
     @property
     def time(self) -> str:
         """What its times are: never is an emulator's or a simulator's time shown as a real one."""
-        return {"vm": "VM time", "simulated": "simulated time"}.get(self.spec.machine, "real time")
+        return self.spec.engine.time
 
     def base(self, name: str | None) -> str:
         """The variant that the others are compared with: the one named, else the first."""
@@ -112,7 +141,7 @@ class Study:
     def plan(self) -> list[Cell]:
         """All cells that it asks for; of figures measured elsewhere, those that there are."""
         asked = cells(self.spec)
-        if self.spec.machine != "imported":
+        if not self.spec.engine.is_elsewhere:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
@@ -207,6 +236,7 @@ class Study:
                 table.rows.write_parquet(content)
                 (folder / f"{probe}.parquet").write_bytes(content.getvalue())
                 record.facts[probe] = dict(table.facts)
+                record.lost |= {what: count for what, count in table.lost.items() if count}
                 digest = hashlib.sha256(content.getvalue()).hexdigest()
                 record.tables[probe] = TableFile(f"{probe}.parquet", digest)
             for name, written in (others or {}).items():
@@ -264,7 +294,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
         (folder / "cells").mkdir(parents=True, exist_ok=True)
         if workload:
             shutil.copyfile(workload.source, folder / "workload.c")
-        if spec.machine == "simulated":
+        if spec.engine.is_model:
             (folder / "machine.toml").write_text(
                 machine_files.text(spec.simulation.machine), encoding="utf-8"
             )
