@@ -24,6 +24,7 @@ program   gcc                          gcc              compiles the guest agent
 program   nm                           binutils         says where a program's functions are
 program   objcopy                      binutils         strips kernels that were built here
 program   objdump                      binutils         shows the tests what was compiled
+program   ar                           binutils         makes the tests' libraries
 library   libc.a                       libc6-dev        the static C library: the guest agent is one static binary
 program   make                         make             make demo, make test
 program   git                          git              reads kernel trees

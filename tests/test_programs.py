@@ -17,6 +17,7 @@ STARTERS = {
 
 GCC = {"gcc", "powerpc64le-linux-gnu-gcc"}
 QEMU = {"qemu-system-x86_64", "qemu-system-ppc64"}
+MADE_HERE = "/"  # a file that the function was given: a fixture compiled it
 OURS: set[str] = set()  # bigiron itself, a program that was just compiled, or the Python that runs it
 STANDS_FOR = {
     # Which programs an expression can be where one is started: say it here for one that is not literal.
@@ -30,9 +31,6 @@ STANDS_FOR = {
     "command": {"perf", "setup.sh"} | QEMU | GCC,
     "compiler": {"clang"} | GCC,
     "dying_with()": {"setpriv", "sh"},
-    "folder": OURS,
-    "lines": OURS,
-    "naps": OURS,
     "path": QEMU | GCC | {"perf"},
     "program": OURS,
     "python": OURS,
@@ -42,7 +40,6 @@ STANDS_FOR = {
     "target.compiler": GCC,
     "target.prefix": {""},  # before the name of a tool
     "tool": {"apt-get", "apt-cache", "apt-config", "clang", "flex", "bison", "bc", "pahole", "objdump"} | GCC,
-    "watcher": OURS,
 }
 NOT_INSTALLED = {
     # Looked for, and done without where it is not.
@@ -69,6 +66,8 @@ def started(source: str) -> dict[int, set[str]]:
     tree = ast.parse(source)
     assigned: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation and ast.unparse(node.annotation) == "Path":
+            assigned.setdefault(node.arg, []).append(ast.Constant(MADE_HERE))
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             assigned.setdefault(node.targets[0].id, []).append(node.value)
     return {
@@ -94,7 +93,7 @@ def programs(command: ast.expr, assigned: dict[str, list[ast.expr]]) -> set[str]
         case ast.Name(id=name):
             values = set[str]().union(*(programs(value, {}) for value in assigned.get(name, [])))
             if literal := {word for word in values if not word.startswith("`")}:
-                return literal
+                return literal - {Path(MADE_HERE).name}
     name = f"{ast.unparse(command.func)}()" if isinstance(command, ast.Call) else ast.unparse(command)
     return STANDS_FOR.get(name, {f"`{name}` (say in STANDS_FOR which programs that can be)"})
 

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -14,6 +16,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.needs_more
 def test_a_second_setup_says_nothing() -> None:
     run("./setup.sh")
     stamp = (ROOT / ".venv/setup-stamp").stat().st_mtime_ns

@@ -1,6 +1,6 @@
 """Published regressions that bigiron reproduces: one module a case."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from bigiron import doctor, kernels
 from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
@@ -50,7 +50,7 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
         kernels.build(build.source, patches, fragments, build.arch, build.name, on_step, anew=True)
 
 
-def check_tools(case: Case, specs: Iterable[Spec]) -> None:
+def check_tools(case: Case, specs: Sequence[Spec]) -> None:
     """UserError with all that the case's virtual machines lack here, before anything is begun."""
     for arch in dict.fromkeys(spec.arch for spec in specs):
         used = {variant.kernel for spec in specs if spec.arch == arch for variant in spec.variant}
