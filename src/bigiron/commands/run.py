@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
+from bigiron.commands import explicit
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers, words
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
+from bigiron.study import extend
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
@@ -121,10 +123,8 @@ def run(
     """
     given = Path(workload) if workload else None
     if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        if kernel or workload_file or command or tolerance is not None:
-            raise UserError(f"{given} says which kernels, workload and tolerance to use: change them there")
         file = given if given.suffix == ".toml" else given / "study.toml"
-        spec = specs.read(file)
+        spec = extend.with_options(specs.read(file), explicit.question(), str(given))
         output = output or (given if given.is_dir() else None)
     else:
         if not (workload or workload_file or command):
