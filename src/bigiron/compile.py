@@ -1,15 +1,14 @@
 """The C programs that run in or beside the machine under test, compiled on first use into the cache."""
 
 import hashlib
-import os
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bigiron import tool
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.workloads import Workload
@@ -60,12 +59,10 @@ def recorder() -> Path:
 
 def symbols(program: Path, compiler: str) -> str:
     """A program's symbols, a line each as /proc/kallsyms has them: address, type, name."""
-    tool = shutil.which(re.sub("gcc$", "nm", compiler))
-    if tool is None:
+    nm = shutil.which(re.sub("gcc$", "nm", compiler))
+    if nm is None:
         raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
-    return subprocess.run(
-        [tool, "--defined-only", program], capture_output=True, text=True, check=True
-    ).stdout
+    return tool.run([nm, "--defined-only", program], f"the symbols of {program} cannot be read").stdout
 
 
 def _source_folder(name: str) -> Path:
@@ -81,25 +78,16 @@ def _compile(
     what: str,
     libraries: Sequence[str] = (),
 ) -> Path:
-    tool = shutil.which(compiler)
-    if tool is None:
+    program = shutil.which(compiler)
+    if program is None:
         raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
-    final = cache_folder("compiled") / _digest((tool, *flags, *libraries), sources) / name
+    final = cache_folder("compiled") / _digest((program, *flags, *libraries), sources) / name
     if final.exists():
         return final
     final.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent) as folder:
         made = Path(folder) / name
-        done = subprocess.run(
-            [tool, *flags, *sources, "-o", made, *libraries],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        if done.returncode:
-            raise UserError(f"{what} does not compile: {_first_error(done.stderr)}")
+        tool.run([program, *flags, *sources, "-o", made, *libraries], f"{what} does not compile")
         made.replace(final)
     return final
 
@@ -117,9 +105,3 @@ def _digest(command: Iterable[str], sources: Sequence[Path]) -> str:
     for file in (*sources, *headers, *shared):
         digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:32]
-
-
-def _first_error(output: str) -> str:
-    lines = output.strip().splitlines()
-    errors = [line for line in lines if "error" in line or "undefined" in line]
-    return (errors or lines or ["the compiler said nothing"])[0]

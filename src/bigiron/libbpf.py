@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from bigiron import tool
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import debian
@@ -65,7 +66,7 @@ def _fetched(target: Architecture) -> Path:
         except UserError as error:
             raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
         for file in files:
-            subprocess.run(["dpkg-deb", "--extract", file, unpacked], check=True, capture_output=True)
+            tool.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
         if not final.is_dir():
             unpacked.rename(final)
     return final

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigiron import tool
 from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels import configuration, image, source, store
@@ -92,11 +93,8 @@ def build(
             if here := _already(name, arch, recipe, anew):
                 return here
             stripped = staging / "image"
-            subprocess.run(
-                [f"{target.prefix}objcopy", "--strip-debug", vmlinux, stripped],
-                check=True,
-                capture_output=True,
-            )
+            strip: list[str | Path] = [f"{target.prefix}objcopy", "--strip-debug", vmlinux, stripped]
+            tool.run(strip, f"{vmlinux} cannot be stripped of what is for debuggers")
             facts = image.read(stripped, str(vmlinux))
             return store.keep(stripped, name, facts, original.package_version, recipe, anew=anew)
 
@@ -104,9 +102,9 @@ def build(
 def check_tools(arch: str) -> str:
     """The compiler and its version, for instance "gcc 12.2.0"; UserError where a tool is missing."""
     target = _TARGETS[arch]
-    for tool, package in (_TOOLS | {target.compiler: target.package}).items():
-        if shutil.which(tool) is None:
-            raise UserError(f"no {tool} on PATH to build a kernel with: apt-get install {package}")
+    for program, package in (_TOOLS | {target.compiler: target.package}).items():
+        if shutil.which(program) is None:
+            raise UserError(f"no {program} on PATH to build a kernel with: apt-get install {package}")
     asked = [target.compiler, "-dumpfullversion"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return f"{target.compiler} {told}"
