@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from bigiron import compile, libbpf
+from bigiron.architectures import X86_64
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.qemu import find_qemu, how_to_get
 
 State = Literal["ok", "missing", "limited"]

@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 from bigiron import tool
+from bigiron.architectures import Architecture
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import debian
-from bigiron.machines.architecture import Architecture
 
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
 _LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")

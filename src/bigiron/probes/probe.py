@@ -7,8 +7,8 @@ from typing import Literal
 
 import polars as pl
 
+from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.architecture import Architecture
 from bigiron.machines.messages import Message
 
 
