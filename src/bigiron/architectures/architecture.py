@@ -44,7 +44,6 @@ class Architecture:
     page_bytes: int  # in most kernels
     page_tables: PageTables
     ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
-    not_recorded: tuple[str, ...] = ()  # probes that the recorder does not know there
 
     def with_pages_of(self, page_bytes: int) -> "Architecture":
         """The same, where a kernel's pages are so large; the tables above the lowest do not depend on it.

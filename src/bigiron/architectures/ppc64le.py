@@ -52,5 +52,4 @@ ARCHITECTURE = Architecture(
         page=0x01FFFFFFFFFFF000,
     ),
     ram_offset=_ram_in_one_piece,
-    not_recorded=("locks",),
 )

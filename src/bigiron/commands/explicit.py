@@ -6,9 +6,10 @@ from typing import Any
 
 from typer.main import get_current_context  # type: ignore[attr-defined]
 
-from bigiron.commands.options import numbers, words
+from bigiron.commands.options import numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology
+from bigiron.probes.options import words
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
 
@@ -18,7 +19,6 @@ _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
 _KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "deadline": "deadline_s"}
 _READ: Mapping[str, Callable[[Any], object]] = {
     "probe": words,
-    "functions": words,
     "cpus": lambda text: numbers("--cpus", text),
     "tasks": lambda text: text if text == "all" else numbers("--tasks", text),
     "topology": lambda text: str(topology.parse(text)),

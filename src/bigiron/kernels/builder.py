@@ -84,11 +84,13 @@ def build(
 
 
 def check_tools(arch: str) -> str:
-    """The compiler and its version, for instance "gcc 12.2.0"; UserError where a tool is missing."""
+    """The compiler and its version, for instance "gcc 12.2.0"; UserError with all tools that are missing."""
     target = architecture(arch)
-    for program, package in (_TOOLS | {target.compiler: target.compiler_package}).items():
-        if shutil.which(program) is None:
-            raise UserError(f"no {program} on PATH to build a kernel with: apt-get install {package}")
+    tools = _TOOLS | {target.compiler: target.compiler_package}
+    missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
+    if missing:
+        packages = " ".join(missing.values())
+        raise UserError(f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}")
     asked = [target.compiler, "-dumpfullversion"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return f"{target.compiler} {told}"

@@ -56,6 +56,7 @@ class File(msgspec.Struct, frozen=True):
 
     path: str
     lines: list[str]
+    more: bool = False
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -149,6 +150,13 @@ class SampledSummary(Summary, frozen=True):
     period: int
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """What it had to leave out, and how many of it."""
+
+    what: str
+    count: int
+
+
 _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "hello": Hello,
     "stage": Stage,
@@ -159,12 +167,13 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "sample": Sample,
     "operation": Operation,
     "blocked": Blocked,
-    "counted": Summary,
+    "blocked_summary": Summary,
     "share": Share,
-    "shared": Summary,
+    "efficiency_summary": Summary,
     "oncpu": OnCpu,
-    "sampled": SampledSummary,
+    "oncpu_summary": SampledSummary,
     "functions": Functions,
+    "lost": Lost,
 }
 
 

@@ -8,8 +8,9 @@ import re
 
 import polars as pl
 
+from bigiron.analysis import oncpu
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 
 CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
 
@@ -49,20 +50,21 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "sampled"]
-    if not said:
+    summaries = [message.content for message in raw.messages if message.type == "oncpu_summary"]
+    if not summaries:
         raise MachineError("the agent reported no samples")
     rows = [
         {
             **message.content,
             "context": _context(message.content["kind"], message.content["path"]),
-            "cost": message.content["samples"] * said[-1]["period"],
+            "cost": message.content["samples"] * summaries[-1]["period"],
         }
         for message in raw.messages
         if message.type == "oncpu"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    return Table(frame.sort("cpu", "samples", descending=[False, True]), said[-1])
+    lost = {"samples or their stacks, for which there was no room": summaries[-1]["lost"]}
+    return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
 def _context(kind: str, path: str) -> str:
@@ -83,8 +85,17 @@ def _context(kind: str, path: str) -> str:
 PROBE = Probe(
     name="oncpu",
     description="who executes what on each CPU, sampled: functions of the kernel and of the program",
-    needs_recorder=False,
+    columns=SCHEMA,
     job=_job,
     collect=_collect,
+    measures=("unbounded",),
+    measures_time=True,
     needs_bpf=True,
+    stacks=StackSource(
+        oncpu.stacks,
+        "{unit} on the CPU",
+        ("cost", "samples"),
+        ("task", "path"),
+        unit=lambda facts: oncpu.UNITS.get(facts.get("event", ""), ""),
+    ),
 )

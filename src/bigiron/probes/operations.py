@@ -23,17 +23,20 @@ def _job(_ask: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "operation"]
-    if not said:
+    operations = [message.content for message in raw.messages if message.type == "operation"]
+    if not operations:
         raise MachineError("the agent reported no operation")
-    rows = [tuple(operation[name] for name in SCHEMA) for operation in said]
+    rows = [tuple(operation[name] for name in SCHEMA) for operation in operations]
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
 
 
 PROBE = Probe(
     name="operations",
     description="what each CPU's going or coming took: time, context switches, grace periods",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,
     collect=_collect,
+    measures=("bounded",),
+    measures_time=True,
 )

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from bigiron.errors import UserError
-from bigiron.study.spec import Spec
+from bigiron.study.spec import Spec, document
+
+_ADDS = ("cpus", "tasks", "repetitions", "variant")
 
 _Item = TypeVar("_Item")
 
@@ -37,12 +39,13 @@ def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
         known = [replace(variant, kernel_sha256="") for variant in spec.variant]
         new = [one for one in given["variant"] if one not in known]
         given = {**given, "variant": new}
+    keys = document(spec)
     for key, value in given.items():
-        if getattr(spec, key) != value and not _can_add(spec, key, value):
+        if keys[key] != value and not _can_add(spec, key, value):
             raise UserError(
                 f"{source} has {_difference(spec, key, value)}: change it there, or ask a new study"
             )
-    return _union(spec, replace(spec, **given))
+    return _union(spec, replace(spec, **{key: given[key] for key in _ADDS if key in given}))
 
 
 def _can_add(spec: Spec, key: str, value: Any) -> bool:
@@ -79,4 +82,4 @@ def _difference(spec: Spec, key: str, value: Any) -> str:
     if key == "variant":
         names = {variant.name for variant in spec.variant}
         return f"another variant of the name {next(one.name for one in value if one.name in names)}"
-    return f"{key} = {getattr(spec, key)!r}, not {value!r}"
+    return f"{key} = {document(spec)[key]!r}, not {value!r}"
