@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 
 from bigiron import compile, libbpf, workloads
+from bigiron.architectures import X86_64
 from bigiron.errors import UserError
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.messages import Decoder, Message
 
 HERE = Path(__file__).parent

@@ -33,10 +33,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bigiron import compile, workloads
+from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
 from bigiron.kernels import debian
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.topology import Topology
 from bigiron.parent_death import dying_with

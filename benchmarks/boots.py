@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
 from bigiron import compile, kernels, workloads
+from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
 from bigiron.kernels import Kernel
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.engine import deadline_s
 from bigiron.machines.topology import Topology
 

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bigiron import compile, kernels, workloads
+from bigiron.architectures import architecture
 from bigiron.machines import vm
-from bigiron.machines.architecture import architecture
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.topology import Topology
 

@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from bigiron import compile, kernels, workloads
+from bigiron.architectures import X86_64
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.btf import Btf
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.topology import Topology
 from bigiron.probes.recording import Chains, read_allocations, read_recording
 

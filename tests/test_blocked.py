@@ -12,9 +12,9 @@ from conftest import WORKLOADS, bigiron, measured
 
 from bigiron import compile, kernels, libbpf, probes, workloads
 from bigiron.analysis import blocked
+from bigiron.architectures import X86_64
 from bigiron.errors import UserError
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.topology import Topology
 from bigiron.probes.blocked import SCHEMA, STATES
 

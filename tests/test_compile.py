@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bigiron import compile, libbpf, workloads
-from bigiron.machines.architecture import X86_64
+from bigiron.architectures import X86_64
 
 SOURCE = """
 char *testcase_description = "nothing";

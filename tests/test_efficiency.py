@@ -10,8 +10,8 @@ from conftest import bigiron, compared, measured
 import bigiron as library
 from bigiron import compile, kernels, probes, workloads
 from bigiron.analysis import efficiency
+from bigiron.architectures import X86_64
 from bigiron.machines import vm
-from bigiron.machines.architecture import X86_64
 from bigiron.machines.topology import Topology
 from bigiron.probes.efficiency import SCHEMA
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bigiron.analysis.match_lines import Line, kind, match
+from bigiron.architectures import X86_64
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.mm.structs import Memory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines.architecture import X86_64
 
 EVERYWHERE = {
     r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": ("lockref_get_not_dead", "reference count"),

@@ -262,3 +262,19 @@ def test_cpio_reads_it(tmp_path: Path) -> None:
     data = initramfs(b"agent", "job")
     listed = subprocess.run(["cpio", "-it"], input=data, capture_output=True, check=True)
     assert listed.stdout.split() == b"dev proc sys tmp dev/console init job".split()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("sample", {"nanoseconds": 1}, "missing required field `operations`"),
+        ("hello", {"protocol": "one"}, "protocol: Expected `int`, got `str`"),
+        ("oncpu", {"cpu": -1, "pid": []}, "pid: Expected `int`"),
+        ("error", {"kind": "mood", "text": ""}, "kind: Invalid enum value 'mood'"),
+    ],
+)
+def test_nonsense_of_an_agent_is_a_failure_of_its_machine(
+    name: str, content: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(MachineError, match=f"the agent's message {name} is not understood: .*{complaint}"):
+        Outcome().hear(Message(name, content), 0.0)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from bigiron.errors import UserError
 from bigiron.probes import Options, Table, conflicts, throughput
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
-from bigiron.study import plan, run, store
+from bigiron.study import extend, plan, run, store
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
@@ -219,6 +220,146 @@ def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None
     other = msgspec.structs.replace(first.spec, cpus=[2])
     assert store.create(tmp_path / "s", other, workload).spec.cpus == [2]
     assert library.open_study(tmp_path / "s").spec == other
+
+
+def test_a_measured_cell_is_never_replaced(tmp_path: Path) -> None:
+    study = new_study(tmp_path / "s")
+    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    with pytest.raises(UserError, match="is measured already"):
+        study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [2]}))})
+    (record,) = study.records()
+    assert study.table(record, "conflicts").rows() == [(1,)]
+
+
+def test_a_full_disk_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What remains of a study that could not be made does not keep it from being made later."""
+    for files in range(2):  # that there is room for
+        synced: list[int] = []
+
+        def fsync(file: int, synced: list[int] = synced, files: int = files) -> None:
+            synced.append(file)
+            if len(synced) > files:
+                raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as disk, pytest.raises(OSError, match="No space left"):
+            disk.setattr(os, "fsync", fsync)
+            new_study(tmp_path / "s")
+    assert [cell.variant.name for cell in new_study(tmp_path / "s").plan()] == ["a", "b"]
+
+
+def test_what_is_measured_for_one_question_is_not_put_under_another(tmp_path: Path) -> None:
+    """While one bigiron measures, another may not ask something else; and who comes late is told so."""
+    workload = workloads.find("getppid1")
+    study = new_study(tmp_path / "s")
+    other = msgspec.structs.replace(study.spec, cpus=[2])
+    with study.writing(), pytest.raises(UserError, match="another bigiron is running"):
+        store.create(tmp_path / "s", other, workload)
+    assert library.open_study(tmp_path / "s").spec == study.spec
+    store.create(tmp_path / "s", other, workload)
+    with pytest.raises(UserError, match="was asked something else meanwhile"), study.writing():
+        pass
+
+
+# Asking more
+
+ADDED = [
+    ({"cpus": [8, 64]}, 4),
+    ({"repetitions": 3}, 6),
+    ({"cpus": [64, 8], "repetitions": 2}, 8),
+]
+
+
+def with_a_cell(folder: Path) -> Study:
+    study = new_study(folder)
+    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    return study
+
+
+@pytest.mark.parametrize(("more", "cells"), ADDED)
+def test_a_study_is_extended(more: dict[str, Any], cells: int, tmp_path: Path) -> None:
+    study = with_a_cell(tmp_path / "s")
+    asked = msgspec.structs.replace(study.spec, **more)
+    wider = store.create(tmp_path / "s", asked, workloads.find("getppid1"))
+    assert len(wider.plan()) == cells
+    assert len(run.missing(wider)) == cells - 1
+    assert library.open_study(tmp_path / "s").spec == wider.spec
+
+
+def test_another_variant_is_the_last(tmp_path: Path) -> None:
+    study = with_a_cell(tmp_path / "s")
+    asked = msgspec.structs.replace(study.spec, variant=[Variant(name="c", kernel="k"), *study.spec.variant])
+    wider = store.create(tmp_path / "s", asked, workloads.find("getppid1"))
+    assert [variant.name for variant in wider.spec.variant] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"cpus": [64]}, r"cpus = \[8\], not \[64\]"),
+        ({"cpus": [8, 64], "operations": 9}, "asks something else"),
+        ({"tasks": [1]}, "tasks = all"),
+        ({"variant": [Variant(name="a", kernel="k")]}, "variants a, b, not a"),
+        ({"variant": [Variant(name=n, kernel="k", boot="x") for n in "ab"]}, "variant a with boot"),
+    ],
+)
+def test_what_contradicts_a_study(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    study = with_a_cell(tmp_path / "s")
+    with pytest.raises(UserError, match=complaint):
+        store.create(tmp_path / "s", msgspec.structs.replace(study.spec, **change), None)
+    assert library.open_study(tmp_path / "s").spec == study.spec
+
+
+def test_options_beside_a_study(tmp_path: Path) -> None:
+    spec = new_study(tmp_path / "s").spec
+    more = {"cpus": [64], "repetitions": 9, "variant": [Variant(name="c", kernel="k")], "operations": 500}
+    wider = extend.with_options(spec, more, "s")
+    assert (wider.cpus, wider.repetitions, len(wider.variant)) == ([8, 64], 9, 3)
+    for options, complaint in (
+        ({"probes": ["locks"]}, r"s has probes = \['conflicts'\], not \['locks'\]"),
+        ({"repetitions": 0}, "s has repetitions = 1, not 0"),
+        ({"tasks": [1]}, "s has tasks = 'all', not"),
+        ({"variant": [Variant(name="a", kernel="other")]}, "s has another variant of the name a"),
+    ):
+        with pytest.raises(UserError, match=complaint):
+            extend.with_options(spec, options, "s")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--cpus 64 --reps 9 --probe locks", "has probes = ['conflicts'], not ['locks']"),
+        ("--operations 9", "has operations = 50, not 9"),
+        ("--mode thread", "has mode = 'process', not 'thread'"),
+        ("--machine ssh://a", "has machine = 'vm', not 'ssh'"),
+        ("--memory 9000", "has memory_mib = 0, not 9000"),
+        ("--boot x=1", "--boot: say with --kernel of which variant"),
+        ("--kernel debian/6.1 --boot x=1", "has another variant of the name debian/6.1"),
+    ],
+)
+def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "q.toml").write_text(SWEEP)
+    answer = bigiron("run", tmp_path / "q.toml", *options.split(), "-o", tmp_path / "s")
+    assert (answer.status, (tmp_path / "s").exists()) == (2, False)
+    assert complaint in answer.complaint
+
+
+def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
+    command = "stress-ng --cpu 4 --vm 4 --timeout 4"
+    settings = ["/sys/a=1", "/sys/a=0", "/sys/a=1"]
+    variant = Variant(name="host", kernel="k", set=settings)
+    spec = Spec(command=command, machine="host", probes=["metrics"], cpus=[2], tasks=[4], variant=[variant])
+    (cell,) = plan.cells(spec)
+    job = run.agent_job(spec, cell).splitlines()
+    assert [line.removeprefix("word ") for line in job if line.startswith("word ")] == command.split()
+    assert [line.removeprefix("set ") for line in job if line.startswith("set ")] == settings
+
+
+def test_what_two_probes_want_is_asked_for_once() -> None:
+    spec = Spec(workload="getppid1", probes=["conflicts", "work"], variant=[Variant(name="a", kernel="k")])
+    job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
+    assert [job.count(line) for line in ("symbols", "operations 500", "record conflicts", "record work")] == [
+        1
+    ] * 4
 
 
 # Its question

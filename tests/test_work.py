@@ -10,8 +10,8 @@ from conftest import bigiron as command
 import bigiron
 from bigiron import compile, kernels, probes, workloads
 from bigiron.analysis import paths, work
+from bigiron.architectures import architecture
 from bigiron.machines import vm
-from bigiron.machines.architecture import architecture
 from bigiron.machines.topology import Topology
 from bigiron.probes.work import SCHEMA
 

@@ -3,13 +3,14 @@
 use std::hint::spin_loop;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-
 const ROUNDS: usize = 50;
+
+/// As many as Linux can be built for, on x86.
+const MOST_CPUS: usize = 8192;
 
 /// A line of its own, and the one beside it that prefetchers bring along.
 #[repr(align(128))]
@@ -41,10 +42,12 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
         }
         line.0.store(turn + 1, Ordering::Release);
     };
+    let start = Start::default();
     thread::scope(|scope| {
-        let other = scope
-            .spawn(|| on(to, || (0..ROUND_TRIPS * ROUNDS as u64).for_each(|trip| pass_on(2 * trip + 1))));
-        let measured = on(from, || {
+        let other = scope.spawn(|| {
+            start.on(to, || (0..ROUND_TRIPS * ROUNDS as u64).for_each(|trip| pass_on(2 * trip + 1)))
+        });
+        let measured = start.on(from, || {
             let mut trip = 0;
             least(|| {
                 for _ in 0..ROUND_TRIPS {
@@ -91,9 +94,10 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
     const ROUND_TRIPS: u64 = 100;
     let turn = Line(AtomicU64::new(0));
     let waker = thread::current();
+    let start = Start::default();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
-            on(to, || {
+            start.on(to, || {
                 for trip in 0..ROUND_TRIPS * ROUNDS as u64 {
                     while turn.0.load(Ordering::Acquire) != 2 * trip + 1 {
                         thread::park();
@@ -104,7 +108,7 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
             })
         });
         let mut trip = 0;
-        let measured = on(from, || {
+        let measured = start.on(from, || {
             least(|| {
                 for _ in 0..ROUND_TRIPS {
                     turn.0.store(2 * trip + 1, Ordering::Release);
@@ -133,14 +137,80 @@ fn least(mut round: impl FnMut() -> f64) -> f64 {
     rounds.fold(f64::INFINITY, f64::min)
 }
 
-/// Does something with this thread on one CPU, and lets the thread go where it could before.
+/// Two threads that wait for each other begin together, or not at all: alone, one would wait for ever.
+struct Start {
+    both: Barrier,
+    failure: Mutex<Option<i32>>,
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start { both: Barrier::new(2), failure: Mutex::new(None) }
+    }
+}
+
+impl Start {
+    /// Does something with this thread on one CPU, once the other thread is on its own.
+    fn on<T>(&self, cpu: usize, something: impl FnOnce() -> T) -> io::Result<T> {
+        let pinned = Pinned::to(cpu);
+        if let Err(error) = &pinned {
+            *self.failure.lock().expect("nobody panics with it") = error.raw_os_error();
+        }
+        self.both.wait();
+        match *self.failure.lock().expect("nobody panics with it") {
+            Some(number) => Err(io::Error::from_raw_os_error(number)),
+            None => pinned.map(|_pinned| something()),
+        }
+    }
+}
+
+/// Does something with this thread on one CPU.
 fn on<T>(cpu: usize, something: impl FnOnce() -> T) -> io::Result<T> {
-    let this_thread = Pid::from_raw(0);
-    let before = nix::sched::sched_getaffinity(this_thread)?;
-    let mut only = CpuSet::new();
-    only.set(cpu)?;
-    sched_setaffinity(this_thread, &only)?;
-    let done = something();
-    sched_setaffinity(this_thread, &before)?;
-    Ok(done)
+    Pinned::to(cpu).map(|_pinned| something())
+}
+
+/// This thread, on one CPU; dropped, it goes where it could before.
+struct Pinned {
+    before: Mask,
+}
+
+impl Pinned {
+    fn to(cpu: usize) -> io::Result<Pinned> {
+        let before = Mask::of_this_thread()?;
+        let mut only = Mask::default();
+        *only.0.get_mut(cpu / 64).ok_or(io::Error::from_raw_os_error(libc::EINVAL))? |= 1 << (cpu % 64);
+        only.apply()?;
+        Ok(Pinned { before })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // It was there before: where that fails, its CPUs have gone meanwhile.
+        let _ = self.before.apply();
+    }
+}
+
+/// CPUs, a bit each. The C library's `cpu_set_t` has 1024, and a kernel that knows more does not take it.
+struct Mask([u64; MOST_CPUS / 64]);
+
+impl Default for Mask {
+    fn default() -> Mask {
+        Mask([0; MOST_CPUS / 64])
+    }
+}
+
+impl Mask {
+    fn of_this_thread() -> io::Result<Mask> {
+        let mut mask = Mask::default();
+        // SAFETY: the kernel writes at most as many bytes as it is told that there are.
+        let status = unsafe { libc::sched_getaffinity(0, size_of_val(&mask.0), mask.0.as_mut_ptr().cast()) };
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(mask) }
+    }
+
+    fn apply(&self) -> io::Result<()> {
+        // SAFETY: the kernel reads at most as many bytes as it is told that there are.
+        let status = unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), self.0.as_ptr().cast()) };
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
 }

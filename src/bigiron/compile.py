@@ -1,15 +1,14 @@
 """The C programs that run in or beside the machine under test, compiled on first use into the cache."""
 
 import hashlib
-import os
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bigiron import tool
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.workloads import Workload
@@ -60,12 +59,10 @@ def recorder() -> Path:
 
 def symbols(program: Path, compiler: str) -> str:
     """A program's symbols, a line each as /proc/kallsyms has them: address, type, name."""
-    tool = shutil.which(re.sub("gcc$", "nm", compiler))
-    if tool is None:
+    nm = shutil.which(re.sub("gcc$", "nm", compiler))
+    if nm is None:
         raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
-    return subprocess.run(
-        [tool, "--defined-only", program], capture_output=True, text=True, check=True
-    ).stdout
+    return tool.run([nm, "--defined-only", program], f"the symbols of {program} cannot be read").stdout
 
 
 def _source_folder(name: str) -> Path:
@@ -81,11 +78,11 @@ def _compile(
     what: str,
     libraries: Sequence[str] = (),
 ) -> Path:
-    tool = shutil.which(compiler)
-    if tool is None:
+    program = shutil.which(compiler)
+    if program is None:
         raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
     store = cache_folder("compiled")
-    command = (tool, _version(tool), name, *flags, *map(str, sources), *libraries)
+    command = (program, _version(program), name, *flags, *map(str, sources), *libraries)
     inputs_of = store / f"{_sha256(*command)}.inputs"
     final = store / _known_digest(inputs_of, command) / name
     if final.exists():
@@ -93,10 +90,10 @@ def _compile(
     with tempfile.TemporaryDirectory(dir=store) as folder:
         made, listed = Path(folder) / name, Path(folder) / "inputs"
         # Before it is compiled: what changes meanwhile is compiled again.
-        texts = _dependencies(_run([tool, *flags, "-M", *map(str, sources)], what))
+        texts = _dependencies(_run([program, *flags, "-M", *map(str, sources)], what))
         before = _contents(texts)
         linking = [] if "-c" in flags else ["-Wl,--trace"]
-        trace = _run([tool, *flags, *linking, *map(str, sources), "-o", str(made), *libraries], what)
+        trace = _run([program, *flags, *linking, *map(str, sources), "-o", str(made), *libraries], what)
         objects = _linked(trace) if linking else []
         listed.write_text("\n".join([*texts, *objects]))
         final = store / _sha256(*command, *before, *_contents(objects)) / name
@@ -108,18 +105,11 @@ def _compile(
 
 def _run(command: Sequence[str], what: str) -> str:
     """What the compiler prints; UserError if it fails."""
-    environment = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, errors="replace", check=False, env=environment
-    )
-    if done.returncode:
-        raise UserError(f"{what} does not compile: {_first_error(done.stderr)}")
-    return done.stdout
+    return tool.run(command, f"{what} does not compile").stdout
 
 
-def _version(tool: str) -> str:
-    done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace", check=False)
-    return done.stdout
+def _version(compiler: str) -> str:
+    return tool.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
 
 
 def _dependencies(rules: str) -> list[str]:
@@ -162,9 +152,3 @@ def _sha256(*parts: str) -> str:
 
 def _package(compiler: str) -> str:
     return {"gcc": "gcc libc6-dev", "clang": "clang libbpf-dev"}.get(compiler, compiler)
-
-
-def _first_error(output: str) -> str:
-    lines = output.strip().splitlines()
-    errors = [line for line in lines if "error" in line or "undefined" in line]
-    return (errors or lines or ["the compiler said nothing"])[0]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from bigiron import compile, libbpf
+from bigiron.architectures import PPC64LE, X86_64, Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
-from bigiron.machines.architecture import PPC64LE, X86_64, Architecture
 from bigiron.machines.qemu import find_qemu, how_to_get
 
 State = Literal["ok", "missing", "limited"]

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from bigiron import tool
+from bigiron.architectures import Architecture
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import debian
-from bigiron.machines.architecture import Architecture
 
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
 _LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")
@@ -65,7 +66,7 @@ def _fetched(target: Architecture) -> Path:
         except UserError as error:
             raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
         for file in files:
-            subprocess.run(["dpkg-deb", "--extract", file, unpacked], check=True, capture_output=True)
+            tool.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
         if not final.is_dir():
             unpacked.rename(final)
     return final

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from bigiron import doctor, kernels
+from bigiron.architectures import architecture
 from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
 from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
-from bigiron.machines.architecture import architecture
 from bigiron.study.spec import Spec
 
 __all__ = ["Case", "Report", "cases", "check_tools", "find", "get_kernels", "names"]

@@ -25,13 +25,14 @@ def measure_study(
     programs = runner.prepare(spec, workload)
     if max_time_s:
         sequential.refuse_undecidable(spec)
-    study = store.create(output, spec, workload)
-    missing = runner.missing(study)
-    if not missing and not max_time_s:
-        print(f"every cell of {output} is measured: see `bigiron compare {output}`")
-        return
-    jobs, undecided = jobs or runner.default_jobs(spec), None
+    undecided = None
     try:
+        study = store.create(output, spec, workload)
+        missing = runner.missing(study)
+        if not missing and not max_time_s:
+            print(f"every cell of {output} is measured: see `bigiron compare {output}`")
+            return
+        jobs = jobs or runner.default_jobs(study.spec)
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
             if max_time_s:
                 records, undecided = sequential.run(study, programs, jobs, progress, until)

@@ -9,12 +9,14 @@ import typer
 
 from bigiron import probes
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
+from bigiron.commands import explicit
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
 from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
+from bigiron.study import extend
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
@@ -158,9 +160,8 @@ def run(
     """
     given, output = Path(what.workload) if what.workload else None, running.output
     if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        if variants.kernel or what.workload_file or what.command or repetitions.tolerance is not None:
-            raise UserError(f"{given} says which kernels, workload and tolerance to use: change them there")
-        spec = specs.read(given if given.suffix == ".toml" else given / "study.toml")
+        file = given if given.suffix == ".toml" else given / "study.toml"
+        spec = extend.with_options(specs.read(file), explicit.question(), str(given))
         output = output or (given if given.is_dir() else None)
     else:
         spec = _asked(what, variants, where, repetitions, Options(*options))

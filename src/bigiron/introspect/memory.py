@@ -8,8 +8,8 @@ import os
 from functools import lru_cache
 from types import TracebackType
 
+from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
-from bigiron.machines.architecture import Architecture
 
 _PAGE = 4096
 _PAGES_KEPT = 4096  # 16 MiB

@@ -9,10 +9,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from bigiron.architectures import known_arch
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
 from bigiron.kernels.builder import build
-from bigiron.kernels.kernel import Kernel, known_arch
+from bigiron.kernels.kernel import Kernel
 
 __all__ = ["Kernel", "add", "build", "fetch", "find", "installed"]
 

@@ -10,33 +10,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from bigiron import tool
+from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels import configuration, image, source, store
 from bigiron.kernels.configuration import ConfigOption
-from bigiron.kernels.kernel import Kernel, known_arch
+from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
 from bigiron.parent_death import dying_with
 
-
-@dataclass(frozen=True)
-class _Target:
-    arch: str  # the kernel's folder of the architecture
-    prefix: str  # of the compiler's name and its tools'
-    package: str  # the compiler's
-
-    @property
-    def compiler(self) -> str:
-        return f"{self.prefix}gcc"
-
-
-_TARGETS = {
-    "x86_64": _Target("x86", "", "gcc"),
-    "ppc64le": _Target("powerpc", "powerpc64le-linux-gnu-", "gcc-powerpc64le-linux-gnu"),
-}
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
 _ERROR = re.compile(r".*(\b[Ee]rror: |syntax error|undefined reference|FAILED: |No rule to make target).*")
@@ -68,7 +53,7 @@ def build(
     `anew`, else UserError.
     """
     arch = known_arch(arch)
-    target = _TARGETS[arch]
+    target = architecture(arch)
     wishes = configuration.wishes(arch, fragments)
     compiler = check_tools(arch)
     original = source.find(spelled, on_step)
@@ -92,20 +77,17 @@ def build(
             if here := _already(name, arch, recipe, anew):
                 return here
             stripped = staging / "image"
-            subprocess.run(
-                [f"{target.prefix}objcopy", "--strip-debug", vmlinux, stripped],
-                check=True,
-                capture_output=True,
-            )
+            strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", vmlinux, stripped]
+            tool.run(strip, f"{vmlinux} cannot be stripped of what is for debuggers")
             facts = image.read(stripped, str(vmlinux))
             return store.keep(stripped, name, facts, original.package_version, recipe, anew=anew)
 
 
 def check_tools(arch: str) -> str:
     """The compiler and its version, for instance "gcc 12.2.0"; UserError with all tools that are missing."""
-    target = _TARGETS[arch]
-    tools = _TOOLS | {target.compiler: target.package}
-    missing = {tool: package for tool, package in tools.items() if shutil.which(tool) is None}
+    target = architecture(arch)
+    tools = _TOOLS | {target.compiler: target.compiler_package}
+    missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
     if missing:
         packages = " ".join(missing.values())
         raise UserError(f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}")
@@ -138,7 +120,7 @@ def _already(name: str, arch: str, recipe: str, anew: bool) -> Kernel | None:
 class _Make:
     """The kernel's own make, in a build folder: `source` is what is compiled, `objects` what it makes."""
 
-    def __init__(self, folder: Path, target: _Target) -> None:
+    def __init__(self, folder: Path, target: Architecture) -> None:
         self.log = folder / "log"
         self._source, self._objects = folder / "source", folder / "objects"
         self._objects.mkdir(exist_ok=True)
@@ -149,8 +131,8 @@ class _Make:
             str(self._source),
             f"O={self._objects}",
             f"-j{len(os.sched_getaffinity(0))}",
-            f"ARCH={target.arch}",
-            f"CROSS_COMPILE={target.prefix}",
+            f"ARCH={target.kernel_arch}",
+            f"CROSS_COMPILE={target.tools}",
             f"CC={cached}{target.compiler}",
             f"HOSTCC={cached}gcc",
             "LOCALVERSION=",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigiron.architectures import architecture
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 
@@ -24,7 +25,6 @@ MIRROR_VARIABLE = "BIGIRON_DEBIAN_MIRROR"
 FRESH_SECONDS = 3600  # package lists younger than this are used as they are
 
 # Debian's name of the architecture, and the flavour: the one made for virtual machines where there is one
-_FLAVOURS = {"x86_64": ("amd64", "cloud-amd64"), "ppc64le": ("ppc64el", "powerpc64le")}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Apt:
     """apt with its own sources, lists and cache, one folder an architecture."""
 
     def __init__(self, arch: str) -> None:
-        self._arch, self._flavour = _FLAVOURS[arch]
+        self._arch, self._flavour = architecture(arch).debian, architecture(arch).flavour
         self._folder = cache_folder("apt") / self._arch
         for needed in ("sources", "state/lists/partial", "cache/archives/partial"):
             (self._folder / needed).mkdir(parents=True, exist_ok=True)

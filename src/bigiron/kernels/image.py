@@ -10,14 +10,15 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigiron.architectures import architectures
 from bigiron.errors import UserError
 
 ACCEPTED = "a bzImage, an ELF vmlinux, a .deb or a built tree"
 
-_ELF_MACHINES = {62: "x86_64", 21: "ppc64le"}
+_ELF_MACHINES = {one.elf_machine: one.name for one in architectures()}
 _EXECUTABLE = (2, 3)  # ET_EXEC; ET_DYN, which a relocatable ppc64le kernel is
 _PHDR, _SHDR = 56, 64  # bytes of one entry in the tables of segments and sections
-_BOOTABLE = "only x86_64 and ppc64le kernels can be booted"
+_BOOTABLE = f"only {' and '.join(_ELF_MACHINES.values())} kernels can be booted"
 _SMALLEST = 4096  # bytes; mmap refuses an empty file, and no kernel is this small
 _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")

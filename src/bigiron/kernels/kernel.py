@@ -1,16 +1,7 @@
-"""One kernel that bigiron can boot, and the two architectures it knows."""
+"""One kernel that bigiron can boot."""
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from bigiron.errors import UserError
-
-_SPELLINGS = {
-    "x86_64": "x86_64",
-    "amd64": "x86_64",
-    "ppc64le": "ppc64le",
-    "ppc64el": "ppc64le",  # Debian's spelling
-}
 
 
 @dataclass(frozen=True)
@@ -27,19 +18,7 @@ class Kernel:
     name: str  # what the user types: debian/6.1, debian/6.1.192-2, or the name given to `add`
     release: str  # uname -r
     version: str  # the package's version; "" if unknown
-    arch: str  # x86_64 or ppc64le
+    arch: str  # of bigiron.architectures
     image: Path  # x86_64: a bzImage or an ELF vmlinux; ppc64le: an ELF vmlinux
     sha256: str  # of the image
     source: str  # where it came from: the suite and package, or the path added
-
-
-def known_arch(arch: str) -> str:
-    """The kernel's own spelling of an architecture.
-
-    >>> known_arch("ppc64el")
-    'ppc64le'
-    """
-    try:
-        return _SPELLINGS[arch]
-    except KeyError:
-        raise UserError(f"architecture {arch!r} is not known: use one of {', '.join(_SPELLINGS)}") from None

@@ -3,7 +3,11 @@
 import json
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+
+from bigiron.errors import MachineError
 
 PROTOCOL = 1
 _START = b"@bigiron "
@@ -17,6 +21,181 @@ class Message:
 
     type: str
     content: dict[str, Any]
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """The agent has started."""
+
+    protocol: int
+    page_bytes: int
+    release: str
+    version: str
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """What it is doing."""
+
+    stage: str
+
+
+class Error(msgspec.Struct, frozen=True):
+    """Why it gives up."""
+
+    kind: Literal["job", "setting", "workload", "machine"]
+    text: str
+
+
+class End(msgspec.Struct, frozen=True):
+    """Its last word."""
+
+    failed: bool
+
+
+class File(msgspec.Struct, frozen=True):
+    """What a file holds."""
+
+    path: str
+    lines: list[str]
+    more: bool = False
+
+
+class Command(msgspec.Struct, frozen=True):
+    """How an external command ended."""
+
+    nanoseconds: int
+    status: int
+    signal: int
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The tasks' counters at a moment."""
+
+    nanoseconds: int
+    operations: list[int]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """What one operation took."""
+
+    operation: int
+    state: str
+    cpu: int | None
+    nanoseconds: int
+    system_ns: int
+    voluntary: int
+    involuntary: int
+    grace_periods: int | None
+    expedited: int | None
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """One task's times off the CPU at one place in one state."""
+
+    task: str
+    pid: int
+    tgid: int
+    state: str
+    path: str
+    user_path: str
+    count: int
+    total_ns: int
+    max_ns: int
+    histogram: list[int]
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What one CPU spent on one thing."""
+
+    cpu: int
+    kind: str
+    name: str
+    ns: int
+    times: int
+
+
+class OnCpu(msgspec.Struct, frozen=True):
+    """How often one task was found in one stack on one CPU."""
+
+    cpu: int
+    pid: int
+    tgid: int
+    kind: str
+    task: str
+    path: str
+    user_path: str
+    samples: int
+
+
+class Functions(msgspec.Struct, frozen=True):
+    """Of the trace that follows as a file."""
+
+    roots: list[str]
+    absent: list[str]
+    lost_events: int
+    cost_of_a_call_ns: int
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What holds for all of a probe's messages."""
+
+    nanoseconds: int
+    lost: int
+    operations: list[int]
+
+
+class SampledSummary(Summary, frozen=True):
+    """The same, and what a sample stands for."""
+
+    event: str
+    period: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """What it had to leave out, and how many of it."""
+
+    what: str
+    count: int
+
+
+_PAYLOADS: dict[str, type[msgspec.Struct]] = {
+    "hello": Hello,
+    "stage": Stage,
+    "error": Error,
+    "end": End,
+    "file": File,
+    "command": Command,
+    "sample": Sample,
+    "operation": Operation,
+    "blocked": Blocked,
+    "blocked_summary": Summary,
+    "share": Share,
+    "efficiency_summary": Summary,
+    "oncpu": OnCpu,
+    "oncpu_summary": SampledSummary,
+    "functions": Functions,
+    "lost": Lost,
+}
+
+
+def check(message: Message) -> None:
+    """MachineError if a message is not as docs/protocol.md has it: an agent may be another's, or damaged.
+
+    >>> check(Message("stage", {"stage": "recording"}))
+    >>> check(Message("stage", {"stage": 7}))
+    Traceback (most recent call last):
+    bigiron.errors.MachineError: the agent's message stage is not understood: stage: Expected `str`, got `int`
+    """
+    payload = _PAYLOADS.get(message.type)
+    if payload is None:
+        return  # of a probe that came later, and checks it itself
+    try:
+        msgspec.convert(message.content, payload)
+    except msgspec.ValidationError as error:
+        why, _, place = str(error).partition(" - at ")
+        place = place.strip("`").removeprefix("$.")
+        raise MachineError(
+            f"the agent's message {message.type} is not understood: {f'{place}: ' if place else ''}{why}"
+        ) from None
 
 
 class Decoder:

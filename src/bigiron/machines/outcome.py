@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.messages import PROTOCOL, Message
+from bigiron.machines.messages import PROTOCOL, Message, check
 
 
 @dataclass
@@ -27,6 +27,7 @@ class Outcome:
         UserError where the agent says that what it was given cannot run, MachineError where the machine
         failed.
         """
+        check(message)
         if not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from bigiron.architectures import architectures
 from bigiron.errors import UserError
 
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
 
-PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "qemu-system-ppc64": "qemu-system-ppc"}
+_PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def require_qemu(binary: str) -> str:
 
 def how_to_get(binary: str) -> str:
     """The command that installs a QEMU new enough, as this machine's distribution has it."""
-    package = PACKAGES.get(Path(binary).name, Path(binary).name)
+    package = _PACKAGES.get(Path(binary).name, Path(binary).name)
     system = platform.freedesktop_os_release() if Path("/etc/os-release").exists() else {}
     if system.get("ID") != "debian":
         return f"install QEMU {OLDEST} or newer, built with plugins (in Debian the package {package})"

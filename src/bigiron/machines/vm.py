@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO
 
 from bigiron import compile, kernels, workloads
+from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import topology as topologies
-from bigiron.machines.architecture import Architecture, architecture
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.initramfs import initramfs
 from bigiron.machines.messages import Decoder

@@ -11,8 +11,8 @@ from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.analysis.growth import Series
 from bigiron.analysis.repetitions import Better
+from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.architecture import Architecture
 from bigiron.machines.messages import Message
 from bigiron.probes.options import Options, ProbeOptions
 

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -164,6 +165,16 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
+
+    def handle(self) -> None:
+        """Answer, unless the page has been closed meanwhile: that is nobody's failure."""
+        with suppress(ConnectionError):
+            super().handle()
+
+    def finish(self) -> None:
+        """What is left to send, likewise."""
+        with suppress(ConnectionError):
+            super().finish()
 
     def do_GET(self) -> None:
         live, url = self.server.live, urlsplit(self.path)

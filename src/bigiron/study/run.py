@@ -17,8 +17,8 @@ from time import monotonic
 from typing import Protocol
 
 from bigiron import compile, libbpf, probes
+from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
-from bigiron.machines.architecture import architecture
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.sanitize import sanitize

@@ -10,9 +10,9 @@ import msgspec
 from bigiron import probes, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits, real, ssh
-from bigiron.machines.architecture import architecture
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.probes import Options, Probe
 from bigiron.probes.options import read_options, whole_number

@@ -27,12 +27,15 @@ from bigiron import sanitize
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
+from bigiron.study import extend
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.workloads import Workload
 
 _STAGING = ".new-"
+_FILES = ("study.toml", "workload.c", "machine.toml")
+_OURS = {".lock", "cells", *_FILES, *(f".{name}" for name in _FILES)}
 
 
 class TableFile(msgspec.Struct, frozen=True):
@@ -147,7 +150,10 @@ class Study:
 
     def record(self, cell: Cell) -> CellRecord | None:
         """What is known of a cell; None if it was never tried. UserError if its folder is damaged."""
-        folder = self._cells / cell.id
+        return self._known(cell.id)
+
+    def _known(self, cell_id: str) -> CellRecord | None:
+        folder = self._cells / cell_id
         if not folder.is_dir():
             return None
         try:
@@ -157,7 +163,7 @@ class Study:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:
             raise UserError(f"{folder} has format {record.format}, this bigiron reads {FORMAT}")
-        if record.id != cell.id:
+        if record.id != cell_id:
             raise _damaged(folder, f"cell.json is of cell {record.id}")
         return record
 
@@ -225,6 +231,8 @@ class Study:
     ) -> None:
         """Write a cell, whole or not at all. It replaces one that failed, never one that was measured."""
         final = self._cells / record.id
+        if (known := self._known(record.id)) and known.measured:
+            raise UserError(f"the cell {final} is measured already: another bigiron may have done so")
         with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
             folder = Path(staging) / "cell"
             folder.mkdir()
@@ -257,11 +265,11 @@ class Study:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the only one that adds cells; UserError if another bigiron does."""
-        with (self.folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"another bigiron is running the study {self.folder}: wait for it") from None
+        with _locked(self.folder):
+            now = open_study(self.folder).spec
+            if _first_difference(now, self.spec):
+                raise UserError(f"the study {self.folder} was asked something else meanwhile: run it again")
+            self.spec = now
             for dead in self._cells.glob(_STAGING + "*"):
                 shutil.rmtree(dead)
             yield
@@ -272,32 +280,56 @@ class Study:
 
 
 def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
-    """Make the folder of a new study, or find it if it asks exactly the same.
+    """Make the folder of a new study, or find it if it asks the same. What only adds to it widens it.
 
     One in which nothing was measured yet may be asked something else. It keeps the workload's file, or
-    that of the simulated machine.
+    that of the simulated machine. Invariant: it is a study once it has its study.toml, which comes last.
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
-        difference = _first_difference(study.spec, spec)
-        if difference and any(record.measured for record in study.records()):
-            raise UserError(
-                f"the study {folder} asks something else ({difference}): give another -o, or delete it"
-            )
-        if not difference:
+        if not _first_difference(study.spec, spec):
             return study
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and not _is_free(folder):
         raise UserError(f"{folder} is there already and is no study: give another folder with -o")
     with _naming(folder):
-        (folder / "cells").mkdir(parents=True, exist_ok=True)
-        if workload:
-            shutil.copyfile(workload.source, folder / "workload.c")
-        if spec.engine.is_model:
-            (folder / "machine.toml").write_text(
-                machine_files.text(spec.simulation.machine), encoding="utf-8"
-            )
-        _write_question(folder, spec)
-    return Study(folder, spec)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            _write_question(folder, _widened(folder, spec), workload)
+    return open_study(folder)
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether it has nothing but what a study leaves that never came to be one, as on a full disk."""
+    return folder.is_dir() and _OURS.issuperset(path.name for path in folder.iterdir())
+
+
+def _widened(folder: Path, spec: Spec) -> Spec:
+    """The question for a study to answer from now on; UserError if what it has measured is of another one."""
+    if not (folder / "study.toml").exists():
+        return spec
+    study = open_study(folder)
+    difference = _first_difference(study.spec, spec)
+    if not difference:
+        return study.spec
+    if not any(record.measured for record in study.records()):
+        return spec
+    wider = extend.wider(study.spec, spec)
+    if not wider:
+        raise UserError(
+            f"the study {folder} asks something else ({difference}): give another -o, or delete it"
+        )
+    return wider
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Be the only one that writes there; UserError if another bigiron does."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another bigiron is running the study {folder}: wait for it") from None
+        yield
 
 
 def open_study(path: str | Path) -> Study:
@@ -312,14 +344,23 @@ def open_study(path: str | Path) -> Study:
     return Study(folder, study_spec.read(folder / "study.toml"))
 
 
-def _write_question(folder: Path, spec: Spec) -> None:
-    """Whole, or as it was."""
-    temporary = folder / ".study.toml"
+def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) -> None:
+    """What is asked, and what it is asked of: each file whole, or as it was."""
+    (folder / "cells").mkdir(exist_ok=True)
+    if workload:
+        _write_whole(folder / "workload.c", workload.source.read_bytes())
+    if spec.engine.is_model:
+        _write_whole(folder / "machine.toml", machine_files.text(spec.simulation.machine).encode())
+    _write_whole(folder / "study.toml", study_spec.to_toml(spec))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}")
     with temporary.open("wb") as file:
-        file.write(study_spec.to_toml(spec))
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    temporary.rename(folder / "study.toml")
+    temporary.rename(path)
 
 
 @contextmanager

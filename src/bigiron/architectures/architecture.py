@@ -1,0 +1,89 @@
+"""What differs between architectures: one record each, in a module of its own beside this one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class PageTables:
+    """How the kernel's virtual addresses are mapped: tables of 64-bit entries, down from the top one."""
+
+    root: str  # the symbol of the top table
+    image: int  # the kernel's own image is mapped to physical memory by this distance
+    levels: tuple[tuple[int, int], ...]  # the lowest bit of each level's index in an address, and its bits
+    largest_page: int  # the lowest bit of the highest level whose entries may map memory instead of a table
+    byte_order: Literal["little", "big"]  # of an entry
+    present: int  # bits of it
+    leaf: int
+    table: int  # the physical address in an entry that leads to a table
+    page: int  # and in one that maps memory
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One architecture: how QEMU and the compiler name its parts, and what its lines are."""
+
+    name: str  # the kernel's own spelling
+    debian: str  # Debian's
+    flavour: str  # of Debian's kernels, the one that is fetched
+    elf_machine: int  # in an ELF image's header
+    kernel_arch: str  # the folder of the kernel's source
+    qemu: str
+    qemu_package: str  # Debian's
+    machine: tuple[str, ...]  # QEMU's options for the machine and the CPU
+    accelerated_cpu: str  # the CPU model under KVM
+    remapping: tuple[str, ...]  # QEMU's options where interrupts must reach more than 255 CPUs
+    boot: tuple[str, ...]  # kernel parameters that it needs
+    compiler: str
+    compiler_package: str
+    line_bytes: int
+    # Where memory is, as the recorder's findings are read in it:
+    kernel_start: int  # addresses from here on are the kernel's, as in plugin/
+    address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
+    page_bytes: int  # in most kernels
+    page_tables: PageTables
+    ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
+
+    def with_pages_of(self, page_bytes: int) -> "Architecture":
+        """The same, where a kernel's pages are so large; the tables above the lowest do not depend on it.
+
+        >>> from bigiron.architectures import PPC64LE
+        >>> PPC64LE.with_pages_of(4096).page_tables.levels
+        ((39, 13), (30, 9), (21, 9), (12, 9))
+        """
+        *upper, _ = self.page_tables.levels
+        shift = page_bytes.bit_length() - 1
+        levels = (*upper, (shift, upper[-1][0] - shift))
+        return replace(self, page_bytes=page_bytes, page_tables=replace(self.page_tables, levels=levels))
+
+    @property
+    def tools(self) -> str:
+        """What the names of the compiler and its tools start with.
+
+        >>> from bigiron.architectures import PPC64LE, X86_64
+        >>> PPC64LE.tools, X86_64.tools
+        ('powerpc64le-linux-gnu-', '')
+        """
+        return self.compiler.removesuffix("gcc")
+
+    def class_of(self, address: int) -> str:
+        """What lies at a kernel address, as far as the address alone tells.
+
+        >>> from bigiron.architectures import X86_64
+        >>> X86_64.class_of(0xffff888003c5b280)
+        'page or slab object'
+        """
+        for start, end, name in self.address_classes:
+            if start <= address < end:
+                return name
+        return "unknown memory"
+
+    def start_of(self, name: str) -> int:
+        """Where the class of address of that name starts.
+
+        >>> from bigiron.architectures import X86_64
+        >>> hex(X86_64.start_of("struct page"))
+        '0xffffea0000000000'
+        """
+        return next(start for start, _, known in self.address_classes if known == name)

@@ -1,0 +1,63 @@
+"""The options that somebody gave, and not their defaults, as keys of study.toml."""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from typer.main import get_current_context  # type: ignore[attr-defined]
+
+from bigiron.commands.options import numbers
+from bigiron.errors import UserError
+from bigiron.machines import topology
+from bigiron.probes.options import words
+from bigiron.study.spec import Variant
+from bigiron.study.sweep import sweep
+
+_NOT_ASKED = {"workload", "jobs", "live", "output", "until_decided", "max_time"}
+"""Options of how a study is run: they ask nothing."""
+_OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
+_KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "deadline": "deadline_s"}
+_READ: Mapping[str, Callable[[Any], object]] = {
+    "probe": words,
+    "cpus": lambda text: numbers("--cpus", text),
+    "tasks": lambda text: text if text == "all" else numbers("--tasks", text),
+    "topology": lambda text: str(topology.parse(text)),
+    "workload_file": str,
+}
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def question() -> dict[str, Any]:
+    """What the options of the command that runs now ask of a study that there is already."""
+    context = get_current_context()
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    }
+    asked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _NOT_ASKED | _OF_VARIANTS:
+            continue
+        plain = value.value if isinstance(value, Enum) else value
+        asked[_KEYS.get(name, name)] = _READ.get(name, _as_it_is)(plain)
+    if "machine" in asked and asked["machine"].startswith("ssh://"):
+        asked |= {"machine": "ssh", "address": asked["machine"]}
+    if not _OF_VARIANTS.isdisjoint(given):
+        asked["variant"] = _variants(given)
+    return asked
+
+
+def _variants(given: Mapping[str, Any]) -> list[Variant]:
+    """Those to add."""
+    if not given.get("kernel"):
+        names = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in _OF_VARIANTS & set(given))
+        raise UserError(f"{names}: say with --kernel of which variant, which is added to the study's")
+    kernels = [
+        Variant(name=name, kernel=name, boot=given.get("boot", ""), set=given.get("set_", []))
+        for name in given["kernel"]
+    ]
+    return sweep(kernels, given.get("boot_sweep", []), given.get("set_sweep", []))

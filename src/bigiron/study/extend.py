@@ -1,0 +1,85 @@
+"""Asking a study more than so far: CPUs, numbers of tasks, repetitions and variants can be added.
+
+Whatever else is asked otherwise contradicts it: the cells that there are would answer another question.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from bigiron.errors import UserError
+from bigiron.study.spec import Spec, document
+
+_ADDS = ("cpus", "tasks", "repetitions", "variant")
+
+_Item = TypeVar("_Item")
+
+
+def wider(old: Spec, asked: Spec) -> Spec | None:
+    """The question that has both for an answer; None if what is asked does more than add to the old one."""
+    both = _union(old, asked)
+    if not _can_add(old, "tasks", asked.tasks) or not _can_add(old, "repetitions", asked.repetitions):
+        return None
+    # As `both` has all of `asked`, they are the same if they are equally many.
+    if [*map(len, (both.cpus, both.tasks, both.variant))] != [
+        *map(len, (asked.cpus, asked.tasks, asked.variant))
+    ]:
+        return None
+    added = {key: getattr(both, key) for key in ("cpus", "tasks", "variant", "look", "workload_file")}
+    return both if replace(asked, **added) == both else None
+
+
+def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
+    """What a study asks with options that were given beside it, by their keys in study.toml.
+
+    UserError names the first that contradicts it.
+    """
+    if "variant" in given:
+        known = [replace(variant, kernel_sha256="") for variant in spec.variant]
+        new = [one for one in given["variant"] if one not in known]
+        given = {**given, "variant": new}
+    keys = document(spec)
+    for key, value in given.items():
+        if keys[key] != value and not _can_add(spec, key, value):
+            raise UserError(
+                f"{source} has {_difference(spec, key, value)}: change it there, or ask a new study"
+            )
+    return _union(spec, replace(spec, **{key: given[key] for key in _ADDS if key in given}))
+
+
+def _can_add(spec: Spec, key: str, value: Any) -> bool:
+    if key == "tasks":
+        return spec.tasks == value or "all" not in (spec.tasks, value)
+    if key == "repetitions":
+        # With looks, what was added since was chosen by what the first ones gave.
+        return spec.repetitions == value or bool(value > spec.repetitions and not spec.look)
+    if key == "variant":
+        names = {variant.name: variant for variant in spec.variant}
+        return all(names.get(one.name, one) == one for one in value)
+    return key == "cpus"
+
+
+def _union(spec: Spec, asked: Spec) -> Spec:
+    tasks = spec.tasks
+    if spec.tasks != "all" and asked.tasks != "all":
+        tasks = _added(spec.tasks, asked.tasks)
+    return replace(
+        spec,
+        cpus=_added(spec.cpus, asked.cpus),
+        tasks=tasks,
+        repetitions=max(spec.repetitions, asked.repetitions),
+        variant=_added(spec.variant, asked.variant),
+    )
+
+
+def _added(there: Iterable[_Item], more: Iterable[_Item]) -> list[_Item]:
+    known = list(there)
+    return [*known, *(item for item in more if item not in known)]
+
+
+def _difference(spec: Spec, key: str, value: Any) -> str:
+    if key == "variant":
+        names = {variant.name for variant in spec.variant}
+        return f"another variant of the name {next(one.name for one in value if one.name in names)}"
+    return f"{key} = {document(spec)[key]!r}, not {value!r}"

@@ -1,0 +1,35 @@
+"""An architecture is one record: whoever has to know what differs reads it there."""
+
+from pathlib import Path
+
+import pytest
+
+from bigiron import architectures, kernels
+from bigiron.architectures import Architecture, architecture, known_arch
+from bigiron.kernels import builder, debian, image
+from bigiron.machines import qemu
+
+SOURCES = Path(architectures.__file__).parents[1]
+
+
+@pytest.mark.parametrize("one", architectures.architectures(), ids=lambda one: one.name)
+def test_every_room_knows_it(one: Architecture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path))
+    assert known_arch(one.name) == known_arch(one.debian) == one.name
+    assert architecture(one.name) is one
+    assert image._ELF_MACHINES[one.elf_machine] == one.name
+    assert qemu._PACKAGES[one.qemu] == one.qemu_package
+    assert debian.Apt(one.name)._flavour == one.flavour
+    assert f"CROSS_COMPILE={one.tools}" in builder._Make(tmp_path, one)._command
+    assert one.start_of("struct page") > one.kernel_start
+    assert kernels.installed() == []
+
+
+def test_no_other_room_names_one() -> None:
+    """But in commands' defaults, examples and what doctor asks of this machine."""
+    rooms = ("kernels", "introspect", "machines", "probes", "analysis")
+    files = [file for room in rooms for file in (SOURCES / room).rglob("*.py")]
+    for file in files:
+        lines = file.read_text().split("\n")
+        named = [line for line in lines if '"ppc64le"' in line or "powerpc64le" in line]
+        assert not named, (file, named)

@@ -1,0 +1,204 @@
+"""Engines: what a study knows of where it runs, and that what happens to a cell is that cell's failure."""
+
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import BIGIRON
+
+from bigiron import tool
+from bigiron.errors import MachineError, UserError
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
+from bigiron.machines.messages import Message
+from bigiron.machines.outcome import Outcome
+from bigiron.report.live import LiveReport
+from bigiron.report.progress import ProgressBar
+from bigiron.study import engines, run, simulated, store
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
+
+
+@dataclass(frozen=True)
+class Elsewhere(Engine):
+    """An engine in one place, as a fleet will be: its second repetition fails as it is told to."""
+
+    time = "some time"
+    is_model = True  # so that no programs are compiled for it
+
+    failure: Exception
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """All."""
+        return asked
+
+    def arch(self, asked: str) -> str:
+        """Any."""
+        return asked
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """None."""
+        return BootedKernel(name, "")
+
+    def prepare(self, cpus: list[int]) -> None:
+        """Nothing."""
+
+    def side_by_side(self, cpus: int) -> int:
+        """Two."""
+        return 2
+
+    def deadline_s(self, cpus: int) -> int:
+        """One."""
+        return 1
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """The repetition."""
+        return {"seed": job.repetition}
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: threading.Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """A report like a simulation's."""
+        if job.repetition == 2:
+            raise self.failure
+        cpus = {f"{what}_ns": [1.0] for what in simulated._SPENT} | {"interrupt_ns": [0.0]}
+        report = {"elapsed_ns": 1.0, "cpus": cpus, "figures": [], "operations_per_s": 7.0}
+        return collect(
+            Outcome([Message("simulation", report | {"lines": [], "locks": [], "timeline": None})])
+        )
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], Study]:
+    """A study on that engine, which is all that it takes to have another one."""
+
+    def study(failure: Exception) -> Study:
+        monkeypatch.setattr(engines, "_ENGINES", {"elsewhere": lambda _spec: Elsewhere(failure)})
+        monkeypatch.setattr("bigiron.simulator.machine_files.text", lambda _name: "")
+        spec = Spec(workload="w", machine="elsewhere", repetitions=3, cpus=[1], variant=[Variant(name="v")])
+        return store.create(tmp_path / "s", spec, None)
+
+    return study
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "reason"),
+    [
+        (UserError("no such setting"), "input", "no such setting"),
+        (MachineError("it burnt"), "machine", "it burnt"),
+        (KeyError("operations"), "machine", "KeyError in test_engine.py, line "),
+        (MemoryError(), "machine", "this machine has not memory enough"),
+        (OSError(28, "No space left on device", "/tmp/x"), "machine", "No space left on device (/tmp/x)"),
+    ],
+)
+def test_what_happens_to_one_cell_is_its_failure(
+    failure: Exception, kind: str, reason: str, elsewhere: Callable[[Exception], Study]
+) -> None:
+    study = elsewhere(failure)
+    assert study.time == "some time"
+    with ProgressBar([]) as progress:
+        run.run(study, None, run.default_jobs(study.spec), progress)
+    first, second, third = study.records()
+    assert (first.failure, third.failure) == (None, None)
+    assert first.environment["seed"] == 1
+    assert study.table(first, "simulation").filter(pl.col("figure") == "throughput")["value"].item() == 7
+    assert second.failure and second.failure.kind == kind
+    assert second.failure.reason.startswith(reason)
+
+
+def test_a_machine_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="machine = 'moon': use one of vm, host, ssh, simulated, imported"):
+        engines.engine(Spec(workload="w", machine="moon", variant=[]))
+
+
+@pytest.mark.parametrize("script", ["echo 'a.c:1: error: so it is' >&2; exit 1", "kill -9 $$", "exit 3"])
+def test_a_compiler_that_fails_is_one_line(script: str) -> None:
+    expected = {"e": "a.c:1: error: so it is", "k": "killed by signal 9"}.get(
+        script[0] * (script[1] != "x"), ""
+    )
+    with pytest.raises(UserError) as failed:
+        tool.run(["sh", "-c", script], "x does not compile")
+    assert str(failed.value) == f"x does not compile: {expected or 'status 3, and it said nothing'}"
+
+
+# Ctrl-C
+
+
+def test_ctrl_c_stops_a_simulation(tmp_path: Path) -> None:
+    """One that would take days. What is looked at is that it ends, not how soon."""
+    asked = ("lock-bound", "--machine", "altix-512", "--duration", "900000000", "-o", str(tmp_path / "s"))
+    running = subprocess.Popen([BIGIRON, "simulate", *asked], stderr=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "s" / "study.toml").exists():
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    assert "stopped; run it again" in said and "Traceback" not in said
+
+
+def test_ctrl_c_stops_a_sweep() -> None:
+    script = (
+        "import os, signal, threading; from bigiron import _sim; "
+        "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start(); "
+        "machine = _sim.Machine.named('altix-512'); "
+        "_sim.simulate([_sim.Point('lock-bound', machine, [], seed=1, warmup_ns=0, duration_ns=1e17,"
+        " event_budget=10**18)] * 3)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.stderr.strip().endswith("KeyboardInterrupt")
+
+
+# Measuring this machine
+
+
+@pytest.mark.parametrize("what", ["transfer_ns", "wakeup_ns", "memory_ns"])
+@pytest.mark.parametrize("cpu", [8000, 10000])
+def test_a_cpu_on_which_no_thread_can_run(what: str, cpu: int) -> None:
+    """Neither thread waits for the other for ever; and more than 1024 CPUs can be named."""
+    for pair in ((0, cpu), (cpu, 0)):
+        script = f"from bigiron import _sim; _sim.{what}{pair}"
+        ended = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert "OSError: Invalid argument" in ended.stderr
+
+
+# The live report
+
+
+def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    spec = simulated.resolve(simulated.asking("lock-bound", "x86-2s"))
+    study = store.create(tmp_path / "s", spec, None)
+    with ProgressBar([]) as progress, LiveReport(study, progress) as live:
+        port, path = live.address.rsplit(":", 1)[1].split("/", 1)
+        for _ in range(5):
+            page = socket.create_connection(("127.0.0.1", int(port)))
+            page.sendall(
+                f"GET /{path}news?page=p&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+            )
+            page.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )  # as a tab that closes
+            page.close()
+            live._tell("a cell", "in recording")
+        for thread in threading.enumerate():
+            if "process_request" in thread.name:
+                live._tell("a cell", "at its end")
+                thread.join(60)
+    assert "Traceback" not in capfd.readouterr().err
