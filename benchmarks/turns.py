@@ -3,7 +3,7 @@
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
 8 CPUs on four kernels: by turns of the emulator's clock and with little memory, as once, and as it is now.
 
-    .venv/bin/python benchmarks/turns.py FOLDER [--checkout WILL-IT-SCALE] [--kernels debian/6.1,...] [NAME ...]
+    .venv/bin/python benchmarks/turns.py FOLDER [--checkout CHECKOUT] [--kernels debian/6.1,...] [NAME ...]
 
 Measures what FOLDER does not have yet, so that it can be interrupted; some hours for all. `--print` measures
 nothing.
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--kernels", default=KERNELS)
     parser.add_argument("--checkout", type=Path)
     parser.add_argument("--print", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     kernels = asked.kernels.split(",")
     if asked.checkout:
         files = sorted((asked.checkout / "tests").glob("*.c"))
