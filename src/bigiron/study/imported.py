@@ -8,10 +8,12 @@ from pathlib import Path
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import Options, Table, metrics
+from bigiron.probes.metrics import MetricsOptions
 from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
 from bigiron.study import store
+from bigiron.study.engines import IMPORTED
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, check_variant_name
 from bigiron.study.store import CellRecord, Study
@@ -58,10 +60,10 @@ def add(
     cells = _by_cell(source, tasks)
     before = store.open_study(output) if (output / "study.toml").exists() else None
     asked = Spec(
-        machine="imported",
+        machine=IMPORTED,
         workload=workload or source.reading.workload or _workload(source),
-        metric=source.format.name,
-        probes=["metrics"],
+        options=Options(MetricsOptions(metric=source.format.name)),
+        probes=[metrics.PROBE.name],
         cpus=[cpus or source.reading.cpus or _cpus(before) or max(count for count, _run in cells)],
         tasks=sorted({count for count, _run in cells}),
         repetitions=max(run for _tasks, run in cells),
@@ -102,10 +104,10 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
 def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     """UserError where the figures do not belong into that study."""
     spec = study.spec
-    if spec.machine != "imported":
+    if not spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} was measured by bigiron: give another folder with -o")
     for what, old, new in (
-        ("format", spec.metric, asked.metric),
+        ("format", spec.options[MetricsOptions].metric, asked.options[MetricsOptions].metric),
         ("workload", spec.workload, asked.workload),
     ):
         if old != new:
@@ -115,7 +117,7 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
             )
     if not study.records():
         return
-    units = dict(study.tables("metrics").select("metric", "unit").unique().rows())
+    units = dict(study.tables(metrics.PROBE.name).select("metric", "unit").unique().rows())
     for figure in source.reading.figures:
         if units.get(figure.metric, figure.unit) != figure.unit:
             raise UserError(
@@ -138,7 +140,7 @@ def _add_cells(
             repetition += 1
         if known:
             continue
-        study.add(_record(cell, asked, source, run, cpus_from), {"metrics": figures})
+        study.add(_record(cell, asked, source, run, cpus_from), {metrics.PROBE.name: figures})
         added.append(cell)
     return added
 
@@ -153,7 +155,7 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
         "cpus_from": cpus_from,
         **({"said": dict(source.reading.about)} if source.reading.about else {}),
     }
-    return store.new_record(cell, "imported", environment)
+    return store.new_record(cell, IMPORTED, environment)
 
 
 def _union(spec: Spec, asked: Spec, added: list[Cell]) -> Spec:

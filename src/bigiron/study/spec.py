@@ -1,31 +1,30 @@
 """What a study asks: study.toml, or the command line's options, as one typed value."""
 
-import hashlib
 import re
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from bigiron import kernels, probes, readers, sanitize, workloads
+from bigiron import probes, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
-from bigiron.machines import limits, real, ssh, topology
+from bigiron.machines import limits, real, ssh
 from bigiron.machines.architecture import architecture
-from bigiron.probes.blocked import STATES
-from bigiron.probes.functions import AUTO
+from bigiron.machines.engine import DEFAULT_CPUS, Engine
+from bigiron.probes import Options, Probe
+from bigiron.probes.options import read_options, whole_number
+from bigiron.study import engines
 from bigiron.workloads import Workload
 
 FORMAT = 1
 MOST_CPUS = 8192  # that Linux is built for, on x86; guest/affinity.h
 _MOST_TASKS = 64 * MOST_CPUS
-_CPUS = (8,)
 MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
-_FUNCTION = re.compile(r"[\w.*?]{1,200}")
 _NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
 
 
@@ -72,20 +71,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of the C file; filled in when the study is made."""
     command: str = ""
     """An external command instead of a workload; `{tasks}` in it stands for the number of tasks."""
-    metric: str = ""
-    """What to read in what it prints: a format, json:PATH, or a regular expression with a group."""
-    unit: str = ""
-    less_is_better: bool = False
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm", "host", "ssh", "simulated", "imported"] = "vm"
-    """Where it runs: virtual machines, the machine that bigiron runs on, another, the simulator; or ran."""
+    machine: str = "vm"
+    """Where it runs: `vm`, `host` (the machine that bigiron runs on), `ssh`, as study/engines.py knows."""
     address: str = ""
     """Of the other machine: ssh://USER@HOST:PORT."""
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
-    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
-    cpus: list[int] = msgspec.field(default_factory=lambda: list(_CPUS))
+    probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
+    cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
@@ -96,20 +91,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """A relative change of a time or a throughput up to which it counts as unchanged."""
     operations: int = 500
     """That each task does while it is recorded."""
-    scope: Literal["kernel", "user"] = "kernel"
-    """Whose memory conflicts are recorded in: the kernel's, or that of the tasks too."""
     cpus_to_cycle: int = 0
     """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
-    functions: list[str] = []
-    """That the probe functions traces: names, with * for any part of one; or `auto`."""
-    depth: int = 2
-    """How deep it traces: 1 for those functions alone, 2 with what they call, ..."""
-    blocked_min_us: int = 0
-    """Shorter times off the CPU the probe blocked leaves out."""
-    blocked_states: str = ""
-    """Letters of the only states that it counts, as ps shows them (`DS`); all unless given."""
-    blocked_user: bool = False
-    """Whether it takes stacks in user space too."""
+    options: Options = msgspec.field(default_factory=Options)
+    """Of the probes. In study.toml they stand among the other keys."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
     turn: Literal["operation", "time"] = "operation"
@@ -124,17 +109,22 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def interleaved(self) -> bool:
         """Whether the variants of each repetition ran beside each other, in random order."""
-        return self.machine not in ("simulated", "imported")
+        return not (self.engine.is_model or self.engine.is_elsewhere)
 
     @property
     def has_metrics(self) -> bool:
         """Whether it measures something that has noise, and more or less of which is better."""
-        return not {"throughput", "metrics"}.isdisjoint(self.probes)
+        return any(probe.samples for probe in probes.among(self.probes))
 
     @property
-    def on_real_machine(self) -> bool:
-        """Whether it runs on a machine that has its own kernel and CPUs."""
-        return self.machine in ("host", "ssh")
+    def measures_time(self) -> bool:
+        """Whether machines that run side by side would change what it measures."""
+        return any(probe.measures_time for probe in probes.among(self.probes))
+
+    @property
+    def engine(self) -> Engine:
+        """What runs its cells."""
+        return engines.engine(self)
 
 
 _AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes them visible
@@ -144,7 +134,8 @@ def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
         document = msgspec.toml.decode(path.read_bytes())
-        spec = msgspec.convert(sanitize.everywhere(document, _AS_THEY_ARE), Spec)
+        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
+        spec = msgspec.structs.replace(msgspec.convert(rest, Spec), options=options)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -153,7 +144,32 @@ def read(path: Path) -> Spec:
         raise UserError(
             f"{path} has format {spec.format} and this bigiron reads {FORMAT}: use the version that made it"
         )
+    try:
+        engines.engine(spec)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return spec
+
+
+def document(spec: Spec) -> dict[str, Any]:
+    """What study.toml says, as plain values."""
+    found: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=_flat)
+    options: dict[str, Any] = found.pop("options")
+    return found | options
+
+
+def _flat(options: object) -> dict[str, Any]:
+    assert isinstance(options, Options)
+    return {
+        key: value
+        for kind in probes.option_kinds()
+        for key, value in msgspec.structs.asdict(options[kind]).items()
+    }
+
+
+def to_toml(spec: Spec) -> bytes:
+    """The content of study.toml."""
+    return msgspec.toml.encode(document(spec))
 
 
 def _in_words(message: str) -> str:
@@ -167,46 +183,35 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     A workload file's path becomes absolute, hashes are filled in; kernels are fetched. UserError for what
     cannot be run.
     """
-    if spec.machine == "imported":
-        raise UserError(
-            "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
-        )
     if bool(spec.address) != (spec.machine == "ssh"):
         raise UserError('address is that of a machine by ssh: give both, machine = "ssh" and address')
+    if spec.address:
+        ssh.check(spec.address)
     if spec.command:
         return _resolve_command(spec), None
-    if spec.metric or spec.unit or spec.less_is_better:
-        raise UserError("metric and unit are those of an external command: give --command")
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
-    spec = _on_real_machine(spec) if spec.on_real_machine else spec
-    shape = topology.parse(spec.topology)
     _check_numbers(spec)
-    for cpus in spec.cpus:
-        shape.at(cpus)
+    spec = _on_engine(spec)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    chosen = [probes.probe(name) for name in spec.probes]
     if workload.has_rounds:
         spec = _for_rounds(spec, workload)
     elif spec.cpus_to_cycle:
         raise UserError(
             f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
         )
-    _check_functions(spec)
-    _check_blocked(spec)
     target = architecture(spec.arch)
-    for name in spec.probes:
-        if name == "operations" and not workload.has_rounds:
-            raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
-        if name == "metrics":
-            raise UserError("probe metrics reads what an external command prints: give --command")
-        if probes.probe(name).needs_recorder and spec.on_real_machine:
-            raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
-        if name in target.not_recorded:
-            raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
-    if spec.scope == "user" and "conflicts" not in spec.probes:
-        raise UserError("scope user is for the probe conflicts: record it too")
+    for probe in chosen:
+        _check_workload(probe, workload)
+        if probe.needs_recorder and not spec.engine.emulated:
+            raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
+        if probe.only_on and target.name not in probe.only_on:
+            use = " or ".join(probe.only_on)
+            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
+    _check_options(spec)
     _check_names(spec)
     return (
         msgspec.structs.replace(
@@ -214,7 +219,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
             workload=workload.name,
             workload_file=str(workload.source) if spec.workload_file else "",
             workload_sha256=workload.sha256,
-            variant=[_resolve_variant(variant, spec) for variant in spec.variant],
+            variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
         ),
         workload,
     )
@@ -222,32 +227,31 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
 
 def _resolve_command(spec: Spec) -> Spec:
     """The same for an external command: on a real machine, and nothing is recorded but what it prints."""
-    if not spec.on_real_machine:
+    if not spec.engine.has_programs:
         raise UserError(
             "a command runs on a real machine, as a virtual one has no programs: "
             "give --machine host or ssh://USER@HOST"
         )
-    if spec.workload_file or spec.probes not in (["conflicts"], ["metrics"]):
+    reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
+    if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
-    if not spec.metric:
-        raise UserError("no metric: say with --metric what to read in what the command prints")
-    readers.reader(spec.metric, spec.unit, spec.less_is_better)
+    spec = msgspec.structs.replace(spec, probes=reading)
+    _check_options(spec)
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
     command_words(spec.command, _MOST_TASKS)  # of which it is the longest
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError("the command has no {tasks}: how many there are is not for it to know")
-    spec = _on_real_machine(spec)
     _check_numbers(spec)
+    spec = _on_engine(spec)
     _check_names(spec)
     return msgspec.structs.replace(
         spec,
         workload=Path(words[0]).name,
         workload_sha256=real.program_sha256(spec.address, words[0]),
-        probes=["metrics"],
         tasks=spec.tasks if "{tasks}" in spec.command else [1],
-        variant=[_resolve_variant(variant, spec) for variant in spec.variant],
+        variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
     )
 
 
@@ -293,28 +297,12 @@ def _check_names(spec: Spec) -> None:
         raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
 
 
-def _on_real_machine(spec: Spec) -> Spec:
-    """All the CPUs that it has, or as many as a command is to use.
-
-    UserError for what needs another kernel or a boot.
-    """
-    if spec.address:
-        ssh.check(spec.address)
-    system, where = real.system(spec.address), real.name(spec.address)
-    for variant in spec.variant:
-        if variant.boot:
-            raise UserError(
-                f"variant {variant.name}: kernel parameters are for virtual machines (--machine vm)"
-            )
-        if variant.kernel not in ("", system.release):
-            raise UserError(f"variant {variant.name}: {where} runs {system.release}, not {variant.kernel}")
-    if spec.topology or spec.memory_mib:
-        raise UserError(f"topology and memory are a virtual machine's: {where} has its own")
-    asked = [system.cpus] if spec.cpus == list(_CPUS) else spec.cpus
-    if asked != [system.cpus] and (not spec.command or max(asked, default=0) > system.cpus):
-        numbers = ", ".join(map(str, asked))
-        raise UserError(f"cpus = {numbers}: {where} has {system.cpus} to use; choose how many --tasks run")
-    return msgspec.structs.replace(spec, cpus=asked, arch=system.arch)
+def _on_engine(spec: Spec) -> Spec:
+    """With the CPUs that the engine has, or can have, and its architecture."""
+    engine = spec.engine
+    if not engine.emulated and (spec.topology or spec.memory_mib):
+        raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
 
 
 def _check_repetitions(spec: Spec) -> None:
@@ -325,43 +313,34 @@ def _check_repetitions(spec: Spec) -> None:
         raise UserError(f"tolerance = {spec.tolerance}: use a share between 0 and 1, 0.02 for 2 %")
 
 
-def _check_functions(spec: Spec) -> None:
-    if ("functions" in spec.probes) != bool(spec.functions):
-        raise UserError(
-            "no function to trace: give --functions NAME,NAME"
-            if not spec.functions
-            else "functions are traced by the probe functions: add it with --probe"
-        )
-    if AUTO in spec.functions and len(spec.functions) > 1:
-        raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
-    for function in spec.functions:
-        if not _FUNCTION.fullmatch(function):
-            raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
-    limits.check("functions", spec.functions, limits.MAX_FUNCTIONS)
-    _checked("depth", [spec.depth], 100)
+def _check_options(spec: Spec) -> None:
+    """The options of the probes that are recorded; of another one, none may be given."""
+    for probe in probes.probes():
+        if probe.options and probe.name in spec.probes:
+            spec.options[probe.options].check()
+        elif probe.options and probe.options in spec.options:
+            raise UserError(spec.options[probe.options].refusal(probe.name))
 
 
-def _check_blocked(spec: Spec) -> None:
-    asked = spec.blocked_min_us or spec.blocked_states or spec.blocked_user
-    if asked and "blocked" not in spec.probes:
-        raise UserError("blocked time is counted by the probe blocked: add it with --probe")
-    _checked("blocked_min_us", [spec.blocked_min_us], 1 << 40, least=0)
-    unknown = set(spec.blocked_states) - set(STATES)
-    if unknown:
+def _check_workload(probe: Probe, workload: Workload) -> None:
+    """UserError if the probe does not measure workloads of that kind."""
+    if ("bounded" if workload.has_rounds else "unbounded") in probe.measures:
+        return
+    if workload.has_rounds and "unbounded" in probe.measures:
+        instead = [one.name for one in probes.probes() if one.measures == ("bounded",)]
         raise UserError(
-            f"blocked_states = {spec.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them"
+            f"probe {probe.name} is for workloads that go on for ever: "
+            f"measure {workload.name} with {' or '.join(instead)}"
         )
+    if "command" in probe.measures:
+        raise UserError(f"probe {probe.name} reads what an external command prints: give --command")
+    raise UserError(f"probe {probe.name} measures workloads of CPU hotplug, not {workload.name}")
 
 
 def _for_rounds(spec: Spec, workload: Workload) -> Spec:
     """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
     if spec.tasks not in ("all", [1]) or spec.mode != "process":
         raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
-    for name in ("throughput", "efficiency", "oncpu"):
-        if name in spec.probes:
-            raise UserError(
-                f"probe {name} is for workloads that go on for ever: measure {workload.name} with operations"
-            )
     most = min(spec.cpus) - 1
     if not 0 <= spec.cpus_to_cycle <= most:
         raise UserError(f"cpus_to_cycle = {spec.cpus_to_cycle}: of {most + 1} CPUs at most {most} can go")
@@ -406,14 +385,13 @@ def check_variant_name(name: str) -> str:
 
 def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[int]:
     for number in numbers or [0]:
-        if not least <= number <= most:
-            raise UserError(f"{what} = {number}: use whole numbers from {least} to {most}")
+        whole_number(what, number, most, least)
         if numbers.count(number) > 1:
             raise UserError(f"{what} = {number} twice: use --reps to measure a cell again")
     return numbers
 
 
-def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
+def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
     check_variant_name(variant.name)
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
         raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
@@ -422,11 +400,7 @@ def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
         path, equals, _value = setting.partition("=")
         if not equals or not path.startswith("/"):
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
-    if spec.on_real_machine:
-        system = real.system(spec.address)
-        running = hashlib.sha256(f"{system.release} {system.version}".encode()).hexdigest()
-        return msgspec.structs.replace(variant, kernel=system.release, kernel_sha256=running)
-    if not variant.kernel:
+    if engine.emulated and not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
-    kernel = kernels.find(variant.kernel, spec.arch)
+    kernel = engine.kernel(variant.kernel, variant.boot)
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

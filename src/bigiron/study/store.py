@@ -13,6 +13,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -87,8 +89,19 @@ def losses(records: Iterable[CellRecord]) -> list[str]:
     return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
 
 
-def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
-    """The record of a cell that begins now: its identity, and all that will have produced it."""
+@dataclass(frozen=True)
+class Collected:
+    """What came of a cell: a table of each probe, files that go with them, and what is missing in them."""
+
+    tables: Mapping[str, Table]
+    files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
+    lost: Mapping[str, int] = dataclass_field(default_factory=dict)
+    seconds: float = 0.0
+    seconds_to_agent: float = 0.0
+
+
+def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
+    """The record of a cell that begins now: its identity, and what is known of all that produces it."""
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -97,7 +110,7 @@ def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRec
         tasks=cell.tasks,
         repetition=cell.repetition,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={"bigiron": bigiron.__version__, **environment},
+        environment={"bigiron": bigiron.__version__, **(environment or {})},
     )
 
 
@@ -116,7 +129,7 @@ class Study:
     @property
     def time(self) -> str:
         """What its times are: never is an emulator's or a simulator's time shown as a real one."""
-        return {"vm": "VM time", "simulated": "simulated time"}.get(self.spec.machine, "real time")
+        return self.spec.engine.time
 
     def base(self, name: str | None) -> str:
         """The variant that the others are compared with: the one named, else the first."""
@@ -128,7 +141,7 @@ class Study:
     def plan(self) -> list[Cell]:
         """All cells that it asks for; of figures measured elsewhere, those that there are."""
         asked = cells(self.spec)
-        if self.spec.machine != "imported":
+        if not self.spec.engine.is_elsewhere:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
@@ -281,7 +294,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
         (folder / "cells").mkdir(parents=True, exist_ok=True)
         if workload:
             shutil.copyfile(workload.source, folder / "workload.c")
-        if spec.machine == "simulated":
+        if spec.engine.is_model:
             (folder / "machine.toml").write_text(
                 machine_files.text(spec.simulation.machine), encoding="utf-8"
             )
@@ -305,7 +318,7 @@ def _write_question(folder: Path, spec: Spec) -> None:
     """Whole, or as it was."""
     temporary = folder / ".study.toml"
     with temporary.open("wb") as file:
-        file.write(msgspec.toml.encode(spec))
+        file.write(study_spec.to_toml(spec))
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(folder / "study.toml")
@@ -322,12 +335,12 @@ def _naming(folder: Path) -> Iterator[None]:
 
 
 def _first_difference(one: Spec, other: Spec) -> str:
-    for field in msgspec.structs.fields(Spec):
-        old, new = getattr(one, field.name), getattr(other, field.name)
-        if old != new and field.name == "variant":
-            return _first_difference_of_variants(old, new)
-        if old != new and field.name not in ("workload_file", "look"):
-            return f"{field.name} = {old}, not {new}"
+    asked = study_spec.document(other)
+    for key, old in study_spec.document(one).items():
+        if old != asked[key] and key == "variant":
+            return _first_difference_of_variants(one.variant, other.variant)
+        if old != asked[key] and key not in ("workload_file", "look"):
+            return f"{key} = {old}, not {asked[key]}"
     return ""
 
 
