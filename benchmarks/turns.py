@@ -47,7 +47,7 @@ def rows(study: bigiron.Study, kernel: str) -> tuple[dict[str, float], float] | 
             found: dict[str, float] = {}
             for line in match_lines.lines_of(profile):
                 object = match_lines.kind(line.object)
-                found[object] = found.get(object, 0) + line.accesses
+                found[object] = found.get(object, 0) + line.accesses_per_op
             recycled = profile.filter(profile["recycled"])["accesses_per_op"].sum()
             return found, recycled
     return None
