@@ -137,11 +137,20 @@ def test_one_common_byte_is_enough_to_be_no_false_sharing() -> None:
     ("function", "writes", "recycled"),
     [("memset", 1, True), ("memset", 0, False), ("clear_page_erms", 1, True), ("fput", 1, False)],
 )
-def test_memory_that_an_allocator_clears_is_recycled(function: str, writes: int, recycled: bool) -> None:
-    rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), count(1, function, 0, writes))
+def test_memory_that_each_cpu_s_allocator_clears_is_recycled(
+    function: str, writes: int, recycled: bool
+) -> None:
+    cleared = (count(cpu, function, 0, writes) for cpu in (0, 1))
+    rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), *cleared)
     found = conflicts.profile(rows, operations=1)
     assert only(found.rows(named=True))["recycled"] is recycled
     assert len(match_lines.lines_of(found)) == (0 if recycled else 1)
+
+
+def test_an_object_that_one_cpu_allocates_and_others_use_is_shared() -> None:
+    """As a node of a tree is that all tasks walk: only who allocated it has cleared it."""
+    rows = (count(0, "f", 5, 5), count(1, "f", 5, 5), count(1, "memset", 0, 1))
+    assert not only(profile(*rows))["recycled"]
 
 
 # What is the same line

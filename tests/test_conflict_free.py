@@ -38,6 +38,9 @@ def test_the_machine_and_the_harness_do_not_show(tmp_path: Path) -> None:
         shared = touched.filter(
             (pl.col("cpu").n_unique() > 1).over("line"), (pl.col("writes").sum() > 0).over("line")
         )
+        # The tick has a task do it on its way back to user mode, also where that ends a system call.
+        by_the_tick = touched.filter(pl.col("function") == "task_mm_cid_work")
+        assert set(by_the_tick["context"]) <= {"interrupt"}
         # A look at a line that is busy anyway is none of its business: in one boot of some thirty, the kernel
         # finds that the console needs a timer, which reads jiffies five times a second.
         by_artefacts = shared.filter(

@@ -39,8 +39,8 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
     An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
     Of a line that one CPU has nearly to itself, only so many accesses count as the others can have disturbed:
-    two for each of theirs, that access and the owner's next. A recycled line is shared only in that several
-    CPUs had objects there, one after the other.
+    two for each of theirs, that access and the owner's next. A recycled line is shared only in that each of
+    its CPUs had an object of its own there, one after the other.
     """
     touched = _weighted(counts, operations, contexts)
     if touched.is_empty():
@@ -95,6 +95,7 @@ def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) 
 
 def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     """One row a line that several CPUs touched and one wrote."""
+    allocates = (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
     return (
         touched.group_by("line")
         .agg(
@@ -103,8 +104,9 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
             pl.col("cpu").n_unique().alias("touchers"),
-            pl.col("function").filter(pl.col("writes") > 0).str.contains(_ALLOCATORS).any().alias("recycled"),
+            pl.col("cpu").filter(allocates).n_unique().alias("allocating"),
         )
+        .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
 

@@ -1,0 +1,117 @@
+"""What turns by operation and a server's memory change: the table in docs/conflict.md.
+
+Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
+8 CPUs on four kernels: by turns of the emulator's clock and with little memory, as once, and as it is now.
+
+    .venv/bin/python benchmarks/turns.py FOLDER [--checkout CHECKOUT] [--kernels debian/6.1,...] [NAME ...]
+
+Measures what FOLDER does not have yet, so that it can be interrupted; some hours for all. `--print` measures
+nothing.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import bigiron
+from bigiron import workloads
+from bigiron.analysis import conflicts, match_lines
+from bigiron.errors import UserError
+
+BIGIRON = Path(sys.executable).with_name("bigiron")
+KERNELS = "debian/5.10,debian/6.1,debian/6.12,debian/7.2"
+CPUS, OPERATIONS = 8, 200
+MACHINES = {"before": f'turn = "time"\nmemory_mib = {1024 + 128 * CPUS}', "after": ""}
+LEAST = 0.05  # accesses per operation that a row must have
+
+
+def measure(folder: Path, name: str, source: str, machine: str, kernels: list[str]) -> None:
+    """One study; a cell that fails stays failed, and shows as such."""
+    folder.mkdir(parents=True, exist_ok=True)
+    question = folder / f"{name}-{machine}.toml"
+    variants = "".join(f'[[variant]]\nname = "{kernel}"\nkernel = "{kernel}"\n' for kernel in kernels)
+    numbers = f"cpus = [{CPUS}]\noperations = {OPERATIONS}\ndeadline_s = 600"
+    question.write_text(f"{source}\n{numbers}\n{MACHINES[machine]}\n{variants}", encoding="utf-8")
+    asked = [BIGIRON, "run", question, "--jobs", "1", "-o", folder / f"{name}-{machine}"]
+    subprocess.run(asked, check=False, capture_output=True)
+
+
+def rows(study: bigiron.Study, kernel: str) -> tuple[dict[str, float], float] | None:
+    """Accesses per operation to each shared line, lines that are alike as one, and to recycled memory."""
+    for record in study.records():
+        if record.variant == kernel and record.measured:
+            operations = sum(record.facts["conflicts"]["operations"])
+            profile = conflicts.profile(study.table(record, "conflicts"), operations)
+            found: dict[str, float] = {}
+            for line in match_lines.lines_of(profile):
+                object = match_lines.kind(line.object)
+                found[object] = found.get(object, 0) + line.accesses_per_op
+            recycled = profile.filter(profile["recycled"])["accesses_per_op"].sum()
+            return found, recycled
+    return None
+
+
+def shown(names: dict[str, float]) -> str:
+    """The most accessed first."""
+    ranked = sorted(names.items(), key=lambda item: -item[1])
+    words = [f"`{name}` {count:.3f}" for name, count in ranked[:3]]
+    return ", ".join([*words, *([f"{len(ranked) - 3} more"] if len(ranked) > 3 else [])])
+
+
+def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
+    """A line for each workload and kernel that share anything before or after."""
+    yield "| workload | kernel | shared | recycled | shared now | recycled now | gone | came | stayed |"
+    yield "|---|---|--:|--:|--:|--:|---|---|---|"
+    nothing = []
+    for name in names:
+        for kernel in kernels:
+            try:
+                studies = [bigiron.open_study(folder / f"{name}-{machine}") for machine in MACHINES]
+            except UserError:
+                continue
+            before, after = (rows(study, kernel) for study in studies)
+            if not before or not after:
+                continue
+            large = [{n for n, count in lines.items() if count > LEAST} for lines, _ in (before, after)]
+            if not large[0] and not large[1] and max(before[1], after[1]) < LEAST:
+                nothing.append(f"`{name}` ({kernel.removeprefix('debian/')})")
+                continue
+            gone = {n: before[0][n] for n in large[0] if after[0].get(n, 0) <= LEAST}
+            came = {n: after[0][n] for n in large[1] if before[0].get(n, 0) <= LEAST}
+            stayed = {n: after[0][n] for n in large[1] if n not in came}
+            counts = [
+                f"{count:.3f}" for found in (before, after) for count in (sum(found[0].values()), found[1])
+            ]
+            cells = [f"`{name}`", kernel.removeprefix("debian/"), *counts, *map(shown, (gone, came, stayed))]
+            yield f"| {' | '.join(cells)} |"
+    yield f"\nNothing above {LEAST} accesses an operation before or after: {', '.join(nothing)}."
+
+
+def main() -> None:
+    """Measure what is missing, then print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--kernels", default=KERNELS)
+    parser.add_argument("--checkout", type=Path)
+    parser.add_argument("--print", action="store_true")
+    asked = parser.parse_intermixed_args()
+    kernels = asked.kernels.split(",")
+    if asked.checkout:
+        files = sorted((asked.checkout / "tests").glob("*.c"))
+        sources = {f"wis-{file.stem}": f'workload_file = "{file.resolve()}"' for file in files}
+    else:
+        builtin = [workload.name for workload in workloads.builtin() if not workload.has_rounds]
+        sources = {name: f'workload = "{name}"' for name in builtin}
+    names = asked.names or list(sources)
+    for name in names if not asked.print else []:
+        for machine in MACHINES:
+            measure(asked.folder, name, sources[name], machine, kernels)
+            print(f"{name} {machine}", file=sys.stderr, flush=True)
+    print("\n".join(table(asked.folder, names, kernels)))
+
+
+if __name__ == "__main__":
+    main()
