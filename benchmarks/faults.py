@@ -140,16 +140,16 @@ def main() -> None:
         "--only", default="", help="what its place and kind must have in it, e.g. 'vm: full'"
     )
     asked = options.parse_args()
-    have_mounts_of_our_own()
-    chosen = {choose(random.Random(asked.seed + n), asked.only)[0] for n in range(asked.faults)}
-    unharmed = {where: calm(where) for where in SHARES if where in chosen}
+    seeds = range(asked.seed, asked.seed + asked.faults)
+    chosen = [choose(random.Random(seed), asked.only) for seed in seeds]
+    if any(kind.name == "full disk" for _, kind in chosen):
+        have_mounts_of_our_own()
+    unharmed = {where: calm(where) for where in SHARES if where in {where for where, _ in chosen}}
     for where, one in unharmed.items():
         print(f"{where}: {one.cell_s:.1f} s a cell, {one.run_s:.1f} s a study where nothing is harmed")
     results, since = [], time.monotonic()
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for result in pool.map(
-            lambda seed: fault(seed, asked.only, unharmed), range(asked.seed, asked.seed + asked.faults)
-        ):
+        for result in pool.map(lambda seed: fault(seed, asked.only, unharmed), seeds):
             print(result, flush=True)
             results.append(result)
     violations = sum(len(result.trial.violations) for result in results)

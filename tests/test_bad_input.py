@@ -322,8 +322,8 @@ WAYS = {
         "exits": r"task [01] ended by itself with status 7: gave up",
         "crashes": r"task [01] was killed by signal 11 \(Segmentation fault\)",
         "returns": r"testcase\(\) returned, which it must not: it counts operations until it is killed",
-        "never": r"task 0 made no operation in 20 s \(warm-up\)",
-        "stops": r"task 0 made no operation in 20 s \(recording\)",
+        "never": r"task 0 made no operation in 50 s \(warm-up\)",
+        "stops": r"task 0 made no operation in 50 s \(recording\)",
         "setting": r"setting: cannot open /proc/sys/kernel/frob: No such file or directory",
     },
     "thread": {
@@ -345,7 +345,7 @@ def misbehaved(
         workload_file=str(WORKLOADS / "misbehave.c"),
         mode=request.param,
         cpus=[2],
-        deadline_s=40,
+        deadline_s=100,
         variant=[
             Variant(
                 name=way,

@@ -4,8 +4,8 @@
 
 It stands in for `ssh` (by BIGIRON_SSH) or for QEMU (by PATH), and knows where the agent's messages come: on
 the standard output, or by the socket that QEMU is given as the chardev `agent`. Everything else goes through
-as it is. The machines of a study are numbered by files in FOLDER, and each is harmed, or not, by a chance of its
-own.
+as it is. The machines of a study are numbered by files in FOLDER, and each is harmed, or not, by a chance of
+its own.
 """
 
 import json
