@@ -22,12 +22,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its sshd
 
 from fault_injection.kinds import KINDS, Kind
-from fault_injection.trial import Calm, Trial, place, weight
+from fault_injection.trial import UNHURRIED_S, Calm, Trial, place, weight
 
 from bigiron.study.store import open_study
 
 SHARES = {"vm": 0.3, "ssh": 0.63, "ssh, throughput": 0.07}
-UNHURRIED_S = 900
 WORDS = {0: "whole", 2: "refused", 3: "cells failed", 130: "stopped"}
 _CLONE_NEWNS, _MS_PRIVATE_ALL = 0x20000, 0x44000
 

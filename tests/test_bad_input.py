@@ -4,6 +4,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -239,6 +240,18 @@ def test_two_on_one_study(tmp_path: Path) -> None:
     )
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=SAFETY_NET_S)
+
+
+def test_ctrl_c_while_the_command_starts() -> None:
+    starts = [sys.executable, "-X", "importtime", "-m", "bigiron", "doctor"]
+    with subprocess.Popen(starts, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as starting:
+        assert starting.stderr
+        for line in starting.stderr:
+            if "polars" in line:
+                starting.send_signal(signal.SIGINT)
+                break
+        assert "Traceback" not in starting.stderr.read()
+    assert starting.returncode == -signal.SIGINT
 
 
 def test_a_full_disk(small_disk: Path) -> None:

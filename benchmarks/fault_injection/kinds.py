@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sshd import PROGRAM, Server
 
-from fault_injection.trial import FIGURE, RELAY, Trial, children, kill
+from fault_injection.trial import FIGURE, RELAY, UNHURRIED_S, Trial, children, kill
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ def end_machine(trial: Trial, name: str) -> None:
     """End one of the processes of that name."""
     started = trial.start()
     trial.wait_for_moment(started)
+    trial.until(lambda: trial.processes(name) != [] or started.process.poll() is not None, UNHURRIED_S)
     found = trial.processes(name)
     trial.hit = bool(found) and kill(trial.chance.choice(found), signal.SIGKILL)
     trial.finish(started)
@@ -50,6 +51,7 @@ def end_server(trial: Trial) -> None:
     assert server
     started = trial.start()
     trial.wait_for_moment(started)
+    trial.until(lambda: descendants(server.pid) != [] or started.process.poll() is not None, UNHURRIED_S)
     connections = descendants(server.pid)
     victims = [server.pid, *connections] if trial.chance.random() < 0.3 else connections[:1]
     trial.hit = bool(connections)

@@ -26,6 +26,7 @@ BIGIRON = Path(sys.executable).with_name("bigiron")
 RELAY = Path(__file__).with_name("relay.py")
 MARK = "BIGIRON_TRIAL"
 FIGURE = 7  # that the external command prints
+UNHURRIED_S = 900  # that anything may take where it is not looked at how long it does
 SETTLE_S = 60  # that what was killed may take to be gone
 TRIES = 4  # to make a study whole: on a machine that is busier than before, a cell may miss its deadline
 _MEASURED = re.compile(r".+: measured in \d+\.\d s")
@@ -158,7 +159,8 @@ class Trial:
             seconds = self.chance.random() * self.calm.run_s
         else:
             self.until(
-                lambda: self.processes(self.place.machine) != [] or started.process.poll() is not None, 300
+                lambda: self.processes(self.place.machine) != [] or started.process.poll() is not None,
+                UNHURRIED_S,
             )
             seconds = self.chance.random() * self.calm.cell_s * 0.8  # as it took some time to come there
         self.until(lambda: started.process.poll() is not None, seconds)
