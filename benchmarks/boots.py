@@ -14,6 +14,7 @@ from bigiron.errors import MachineError
 from bigiron.kernels import Kernel
 from bigiron.machines import vm
 from bigiron.machines.architecture import X86_64
+from bigiron.machines.engine import deadline_s
 from bigiron.machines.topology import Topology
 
 CPUS = 8
@@ -29,7 +30,7 @@ def boot(kernel: Kernel) -> float | None:
         job=f"cpus {CPUS}\n",
         topology=Topology(cores=CPUS),
         memory_mib=vm.memory_mib(CPUS),
-        deadline_s=vm.deadline_s(CPUS),
+        deadline_s=deadline_s(CPUS),
     )
     try:
         return vm.run(machine, threading.Event(), lambda _stage: None).seconds_to_agent

@@ -56,6 +56,8 @@ static int job_line(struct job *job, const char *key, const char *value)
 		job->threads = !strcmp(value, "thread");
 	else if (!strcmp(key, "symbols"))
 		job->symbols = 1;
+	else if (!strcmp(key, "turns"))
+		job->turns = 1;
 	else if (!strcmp(key, "stay"))
 		job->stay = 1;
 	else if (!strcmp(key, "set") && job->nr_settings < MAX_SETTINGS)

@@ -17,6 +17,7 @@
 #include "hotplug.h"
 #include "job.h"
 #include "report.h"
+#include "turns.h"
 
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
@@ -43,6 +44,7 @@ static char *slots;
 static pid_t *thread_ids; /* of the tasks, shared with them */
 static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
+static int by_operation; /* a task's turn on the emulator ends with each of its operations */
 static unsigned long nr_dead_threads;
 
 void die_with(pid_t parent)
@@ -87,6 +89,8 @@ static void *task_main(void *arg)
 	}
 	if (!workload_has_rounds())
 		wait_for_release();
+	if (by_operation)
+		end_turns_with(task->slot);
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -105,6 +109,7 @@ void new_task(void *(*func)(void *), void *arg)
 		if (fork())
 			return;
 		die_with(parent);
+		end_no_turns();
 		func(arg);
 		_exit(0);
 	}
@@ -136,6 +141,7 @@ int start_tasks(const struct job *job)
 	struct cpus allowed;
 
 	in_threads = job->threads;
+	by_operation = job->turns;
 	tasks = calloc(job->tasks, sizeof(*tasks));
 	slots = share(job->tasks * TASK_SLOT_BYTES);
 	thread_ids = share(job->tasks * sizeof(*thread_ids));

@@ -27,7 +27,7 @@ enum entry_kind {
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
 	ENTRY_APART,	 /* goes on with an interrupt or an exception, on a stack that is no task's */
-	ENTRY_DELAYED,	 /* a function that handles interrupts which came while they were not wanted */
+	ENTRY_DELAYED,	 /* a function that does what an interrupt could not, or left to be done later */
 	ENTRY_TRACER,	 /* is called at the start of a function, and does not return to its call */
 	ENTRY_SWITCH,	 /* to another task's stack */
 	ENTRY_PREEMPTED, /* a task must give up its CPU */
@@ -35,6 +35,9 @@ enum entry_kind {
 	ENTRY_ALLOCATES,      /* a function that returns a new object */
 	ENTRY_ALLOCATES_MANY, /* one that puts pointers to new objects where its fourth argument says */
 };
+
+/* What the scheduler's tick has a task do on its way back to user mode, wherever that comes from. */
+#define TICK_WORK "task_mm_cid_work", "task_numa_work"
 
 #define ENTRY_BYTES 8
 

@@ -168,7 +168,7 @@ static enum entry_kind entry_kind(const char *symbol)
 	static const char *const tracers[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
 	/* arch/powerpc/kernel/irq_64.c: interrupts are disabled by a flag, and those that came are handled later. */
 	static const char *const delayed[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
-					       "irq_exit" };
+					       "irq_exit", TICK_WORK };
 	size_t length = strlen(symbol);
 	const char *vector;
 

@@ -143,6 +143,11 @@ static bool starts_with(const char *text, const char *prefix)
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
 static enum entry_kind entry_kind(const char *symbol)
 {
+	static const char *const delayed[] = { TICK_WORK };
+
+	for (size_t i = 0; i < sizeof(delayed) / sizeof(*delayed); i++)
+		if (!strcmp(symbol, delayed[i]))
+			return ENTRY_DELAYED;
 	if (!strcmp(symbol, "__switch_to_asm"))
 		return ENTRY_SWITCH;
 	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||

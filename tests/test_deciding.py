@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from itertools import groupby
 from pathlib import Path
@@ -114,6 +115,10 @@ def test_no_variant_comes_first_more_often_than_another(tmp_path: Path) -> None:
             assert first.count(True) == 10
 
 
+def measure(study: Study, cell: Cell) -> None:
+    runner.measure_cell(study, cell, None, threading.Event(), lambda _stage: None)
+
+
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     """As a run killed after a look was added leaves it: some cells of the look are there, others are not."""
     study = study_of(tmp_path / "s", "think=1000,1001", seeds=6)
@@ -121,7 +126,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (undecided, study.spec.look, ids(study)) == (1, [], [])
     look_at(study, [Look(9, [(2, 2)])])
     for cell in study.plan()[:15]:
-        simulated.measure(study, cell)
+        measure(study, cell)
     before = {path: path.stat().st_mtime_ns for path in study.folder.glob("cells/*/cell.json")}
     again = library.open_study(study.folder)
     heard, _ = decide(again)
@@ -134,7 +139,7 @@ def test_when_time_is_up_what_is_there_is_judged(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1000,1001", seeds=6)
     look_at(study, [Look(9, [(2, 2)]), Look(14, [(2, 2)])])
     for cell in study.plan()[: 2 * 11 + 1]:
-        simulated.measure(study, cell)
+        measure(study, cell)
     decide(study, until=0)
     assert [look.repetitions for look in study.spec.look] == [9, 11]
     assert {one.judged for one in samples.compare(study)} <= {6, 9, 11}
@@ -149,7 +154,7 @@ def test_when_time_is_up_what_is_there_is_judged(tmp_path: Path) -> None:
 def test_a_look_of_which_nothing_was_measured_is_taken_back(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1000,1001", seeds=6)
     for cell in study.plan():
-        simulated.measure(study, cell)
+        measure(study, cell)
     look_at(study, [Look(9, [(2, 2)])])
     decide(study, until=0)
     assert study.spec.look == []

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from bigiron.cases import find
 from bigiron.cases.case import Case
 from bigiron.cases.hotplug_totals import total
 from bigiron.errors import UserError
+from bigiron.machines.engine import Job
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run, simulated, store
 from bigiron.study.store import Study, open_study
@@ -212,8 +214,10 @@ def test_totals_of_hotplug() -> None:
     values = {"files": "debugfs", "waits": "0"}
     summed = total(values, cpus=48, stay=1, seeds=1)
     spec = simulated.resolve(simulated.asking("cpu-hotplug", "power10-1920", [48], duration_ms=0))
-    outcome = simulated.run(spec, 48, list(values.items()), seed=1)
-    whole = {name: value for name, value, _unit in outcome["figures"]}["total"]
+    settings = tuple(f"{name}={value}" for name, value in values.items())
+    job = Job(kernel="", boot="", settings=settings, cpus=48, tasks=48, repetition=1)
+    figures = spec.engine.run(job, simulated.collect, threading.Event(), print).tables["simulation"].rows
+    whole = dict(figures.select("figure", "value").iter_rows())["total"]
     assert summed.mean == pytest.approx(whole, rel=0.02)
     with pytest.raises(UserError, match="can stay"):
         total({}, cpus=8, stay=8)

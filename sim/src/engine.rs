@@ -10,6 +10,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use crate::cpu::{Counter, Cpu};
@@ -764,7 +766,11 @@ pub struct Simulation {
     programs: Vec<Option<Program>>,
     queue_nodes: Option<Rc<QueueNodes>>,
     events: u64,
+    stop: Arc<AtomicBool>,
 }
+
+/// How many events pass before anybody looks whether to stop: some milliseconds' worth.
+const LOOK_EVENTS: u64 = 1 << 16;
 
 impl Simulation {
     /// A machine on which nothing runs yet. The seed determines everything that chance decides.
@@ -775,7 +781,13 @@ impl Simulation {
             programs,
             queue_nodes: None,
             events: 0,
+            stop: Arc::default(),
         }
+    }
+
+    /// Ends a run with `Failure::Stopped` soon after this is set, be it by another thread.
+    pub fn stopped_by(&mut self, stop: &Arc<AtomicBool>) {
+        self.stop = Arc::clone(stop);
     }
 
     /// How many CPUs the machine has.
@@ -888,6 +900,8 @@ impl Simulation {
     fn advance(&mut self, end: Time, event_budget: u64) -> Result<(), Failure> {
         let shared = Rc::clone(&self.state);
         let mut state = shared.borrow_mut();
+        // One comparison an event is for both: the budget, and whether to stop.
+        let mut look = event_budget.min(self.events);
         loop {
             let (time, cpu) = state.queue.first();
             if time >= end {
@@ -901,8 +915,14 @@ impl Simulation {
             }
             state.now = time;
             self.events += 1;
-            if self.events > event_budget {
-                return Err(Failure::livelock(&state, event_budget));
+            if self.events > look {
+                if self.events > event_budget {
+                    return Err(Failure::livelock(&state, event_budget));
+                }
+                if self.stop.load(Ordering::Relaxed) {
+                    return Err(Failure::Stopped);
+                }
+                look = event_budget.min(self.events + LOOK_EVENTS);
             }
             if state.event(cpu) {
                 state = self.go_on(cpu, &shared, state);

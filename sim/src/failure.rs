@@ -14,6 +14,8 @@ pub enum Failure {
     Livelock(String),
     /// Something that must always be true was not.
     Broken(String),
+    /// Whoever wanted it wants it no more.
+    Stopped,
 }
 
 impl fmt::Display for Failure {
@@ -22,6 +24,7 @@ impl fmt::Display for Failure {
             Failure::Deadlock(why) => write!(f, "deadlock {why}"),
             Failure::Livelock(why) => write!(f, "livelock {why}"),
             Failure::Broken(why) => f.write_str(why),
+            Failure::Stopped => f.write_str("stopped"),
         }
     }
 }

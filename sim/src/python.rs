@@ -1,10 +1,16 @@
 //! The Python module `bigiron._sim`: machines and designs by name, sweeps on all cores.
 
-use pyo3::exceptions::PyValueError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyInterruptedError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep};
+use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep_until};
 use crate::machine::{BUILT_IN, Machine, MachineError};
 use crate::measure;
 use crate::report::{Report, Spent};
@@ -142,9 +148,20 @@ fn time(what: &str, value: f64) -> PyResult<Time> {
     Ok(ns(value))
 }
 
+/// How often to look whether to stop: how late a Ctrl-C is heard.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Simulates the points on all cores, and gives for each a dict, in their order. Python's other threads go on.
+///
+/// A signal's handler that raises ends it, as Ctrl-C does; so does `stopped`, with an InterruptedError, once it
+/// is true.
 #[pyfunction]
-fn simulate<'py>(py: Python<'py>, points: Vec<PyRef<'py, PyPoint>>) -> PyResult<Bound<'py, PyList>> {
+#[pyo3(signature = (points, stopped=None))]
+fn simulate<'py>(
+    py: Python<'py>,
+    points: Vec<PyRef<'py, PyPoint>>,
+    stopped: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
     let points: Vec<Point> = points
         .iter()
         .map(|point| Point {
@@ -154,12 +171,52 @@ fn simulate<'py>(py: Python<'py>, points: Vec<PyRef<'py, PyPoint>>) -> PyResult<
             run: point.run,
         })
         .collect();
-    let outcomes = py.detach(|| sweep(points));
+    let outcomes = unless_stopped(py, stopped, move |stop| sweep_until(points, stop))?;
     let dicts = PyList::empty(py);
     for outcome in outcomes {
         dicts.append(dict(py, &outcome)?)?;
     }
     Ok(dicts)
+}
+
+/// What `work` gives. It is done by a thread of its own, as only Python's own threads hear signals.
+fn unless_stopped<T: Send + 'static>(
+    py: Python<'_>,
+    stopped: Option<Bound<'_, PyAny>>,
+    work: impl FnOnce(&Arc<AtomicBool>) -> T + Send + 'static,
+) -> PyResult<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let theirs = Arc::clone(&stop);
+    let (sender, mut receiver) = channel();
+    let worker = thread::spawn(move || drop(sender.send(work(&theirs))));
+    loop {
+        let answer;
+        (receiver, answer) = py.detach(move || {
+            let answer = receiver.recv_timeout(LOOK);
+            (receiver, answer)
+        });
+        match answer {
+            Ok(value) => return Ok(value),
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => unreachable!("it sends before it ends"),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(error) = is_wanted(py, stopped.as_ref()) {
+            stop.store(true, Ordering::Relaxed);
+            let _ = py.detach(|| worker.join());
+            return Err(error);
+        }
+    }
+}
+
+fn is_wanted(py: Python<'_>, stopped: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    match stopped {
+        Some(stopped) if stopped.call0()?.is_truthy()? => Err(PyInterruptedError::new_err("stopped")),
+        _ => Ok(()),
+    }
 }
 
 fn dict<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDict>> {

@@ -18,21 +18,29 @@ _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2")
 
 
-def agent(workload: Workload | None, compiler: str, libbpf: Sequence[str] = ()) -> Path:
+def agent(
+    workload: Workload | None, compiler: str, libbpf: Sequence[str] = (), *, turns: bool = False
+) -> Path:
     """The guest agent linked with one workload: a static program, PID 1 of a virtual machine.
 
     Without a workload it runs external commands. It can load BPF programs if it is told how to link with
-    libbpf (`bigiron.libbpf`). UserError with the compiler's first error if the workload does not compile.
+    libbpf (`bigiron.libbpf`). With `turns` it can end a task's turn on an emulator with each operation, which
+    a real machine's throughput must not pay for (guest/turns.h). UserError with the compiler's first error if
+    the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))
+    flags: tuple[str, ...] = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
     if libbpf:
         # Without frame pointers the kernel does not find its way up a stack in user space.
-        libbpf = ("-fno-omit-frame-pointer", *libbpf)
+        flags += ("-fno-omit-frame-pointer",)
         ours += sorted(_source_folder("guest").glob("libbpf/*.c"))
-    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
-    sources = [*ours, *([workload.source] if workload else [])]
-    what = f"workload {workload.source}" if workload else "the agent"
-    return _compile("agent", compiler, flags, sources, what, libbpf)
+    if not workload:
+        return _compile("agent", compiler, flags, ours, "the agent", libbpf)
+    what, theirs = f"workload {workload.source}", workload.source
+    if turns:
+        watched = (*flags, "-fsanitize-coverage=trace-pc", "-c")
+        theirs = _compile("workload.o", compiler, watched, [theirs], what)
+    return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
 
 
 def bpf(name: str) -> Path:

@@ -115,10 +115,10 @@ def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) ->
 
 
 def _memory() -> Check:
-    from bigiron.machines.vm import memory_mib
+    from bigiron.machines.vm import host_mib, memory_mib, touched_mib
 
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    cpus = max((n for n in range(1, 8193) if memory_mib(n) <= here), default=0)
+    here = host_mib()
+    cpus = max((n for n in range(1, 8193) if touched_mib(memory_mib(n), n) <= here), default=0)
     found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
     if cpus < _DEMO_CPUS:
         return Check("memory", "limited", found, "ask for machines with less: --memory MIB")

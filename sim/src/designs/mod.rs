@@ -11,6 +11,8 @@ pub mod rcu_tree;
 pub mod slub;
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
@@ -182,16 +184,26 @@ pub type Outcome = Result<(Report, Vec<Figure>), Error>;
 
 /// Simulates many points, on all cores. Outcomes come in the order of the points, and are those of one core.
 pub fn sweep(points: Vec<Point>) -> Vec<Outcome> {
+    sweep_until(points, &Arc::default())
+}
+
+/// The same, as far as it comes before `stop` is set: then what is not done yet has failed.
+pub fn sweep_until(points: Vec<Point>, stop: &Arc<AtomicBool>) -> Vec<Outcome> {
     points
         .into_par_iter()
         .with_max_len(1) // points differ a thousandfold in what they cost
-        .map(|point| simulate(point.machine, &point.values, point.seed, point.run))
+        .map(|point| simulate_until(point.machine, &point.values, point.seed, point.run, stop))
         .collect()
 }
 
 /// Simulates a design, and gives what was reported, and the design's own figures.
 pub fn simulate(machine: Machine, values: &Values, seed: u64, run: Run) -> Outcome {
+    simulate_until(machine, values, seed, run, &Arc::default())
+}
+
+fn simulate_until(machine: Machine, values: &Values, seed: u64, run: Run, stop: &Arc<AtomicBool>) -> Outcome {
     let mut sim = Simulation::new(machine, seed);
+    sim.stopped_by(stop);
     (values.design.build)(&mut sim, values).map_err(Error::Input)?;
     let report = sim.run(run).map_err(Error::Failure)?;
     let figures = (values.design.figures)(&report, values);

@@ -55,6 +55,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     """The release that was measured; to be read, not compared."""
     cpus: int
     tasks: int
+    memory_mib: int = 0
+    """Of the machine; 0: not known."""
     lines: list[Known] = []
     work: Work | None = None
     functions: list[Function] = []

@@ -35,7 +35,7 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
     """Fetch or build the kernels that a case's studies need, as far as they are not here."""
     builds = {build.name: build for build in case.builds}
     for kernel, arch in dict.fromkeys(
-        (variant.kernel, spec.arch) for spec in specs if spec.machine == "vm" for variant in spec.variant
+        (variant.kernel, spec.arch) for spec in specs if spec.engine.emulated for variant in spec.variant
     ):
         if kernel not in builds:
             kernels.fetch(kernel, arch, on_step)

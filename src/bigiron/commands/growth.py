@@ -27,6 +27,6 @@ def growth(
     Example: `bigiron growth s --at 512`
     """
     opened = store.open_study(study)
-    counted = "simulation" if opened.spec.machine == "simulated" else probe.value
+    counted = "simulation" if opened.spec.engine.is_model else probe.value
     result = growth_report.growth_study(opened, variant, at, counted, contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")

@@ -11,8 +11,7 @@ import typer
 from bigiron.commands.output import complain
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
-from bigiron.study import sequential, simulated, store
-from bigiron.study import spec as specs
+from bigiron.study import sequential, store
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 
@@ -22,12 +21,8 @@ def measure_study(
 ) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
-    workload = programs = None
-    if spec.machine == "simulated":
-        spec = simulated.resolve(spec)
-    else:
-        spec, workload = specs.resolve(spec)
-        programs = runner.prepare(spec, workload)
+    spec, workload = runner.resolve(spec)
+    programs = runner.prepare(spec, workload)
     if max_time_s:
         sequential.refuse_undecidable(spec)
     study = store.create(output, spec, workload)
@@ -38,7 +33,7 @@ def measure_study(
     jobs, undecided = jobs or runner.default_jobs(spec), None
     try:
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
-            if max_time_s and programs:
+            if max_time_s:
                 records, undecided = sequential.run(study, programs, jobs, progress, until)
             else:
                 records = runner.run(study, programs, jobs, progress)

@@ -107,7 +107,8 @@ X86_64 = Architecture(
     remapping=("-device", "intel-iommu,intremap=on,eim=on"),
     # A time stamp counter that runs on while a CPU waits looks unstable to the kernel sooner or later.
     # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
-    boot=("console=ttyS0", "tsc=reliable"),
+    # On a busy host the first timer's interrupts may be late, for which the kernel would panic.
+    boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
     compiler="gcc",
     line_bytes=64,
     kernel_start=0xFF00000000000000,

@@ -1,8 +1,10 @@
-"""What the agent says, whatever the machine that it runs on."""
+"""What a machine leaves: what its agent says, whatever the machine that it runs on, and what was recorded."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines.messages import PROTOCOL, Message
 
 
@@ -14,6 +16,8 @@ class Outcome:
     seconds_to_agent: float = 0.0
     seconds: float = 0.0
     stage: str = "starting"
+    results: Path = Path()  # where the recorder's files are, if there was one
+    ram: GuestRam | None = None  # the machine's memory, where something was recorded in it
 
     def hear(self, message: Message, seconds: float) -> None:
         """Take in a message that came so many seconds after the start.

@@ -7,6 +7,7 @@ CPUs are put back as they were (guest/guard.c), and the folder is removed.
 """
 
 import functools
+import hashlib
 import io
 import os
 import re
@@ -24,6 +25,7 @@ from typing import IO
 
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import ssh
+from bigiron.machines.engine import DEFAULT_CPUS, BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.sanitize import sanitize
@@ -31,6 +33,8 @@ from bigiron.sanitize import sanitize
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
 _ANSWER_S = 60  # that a machine may take to say what it is
+_COMMAND_S = 3600  # that a command may take, unless the study says otherwise
+_LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
 
 # One line, as a csh takes no other; $1 is the archive's size, as nothing may read past it.
 _RUN_AGENT = (
@@ -75,6 +79,88 @@ class RealMachine:
     job: str
     deadline_s: float
     files: tuple[Path, ...] = ()  # that the agent finds in the folder that it runs in
+
+
+@dataclass(frozen=True)
+class RealEngine(Engine):
+    """The machine that bigiron runs on, or another: with its own kernel, its own CPUs, and its programs."""
+
+    time = "real time"
+    has_programs = True
+
+    address: str  # "" is here
+    runs_command: bool = False  # instead of a workload
+    deadline: int = 0  # seconds; 0: by what it runs
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """All the CPUs that it has, or as many as a command is to use."""
+        there = system(self.address).cpus
+        numbers = [there] if asked == list(DEFAULT_CPUS) else asked
+        if numbers != [there] and (not self.runs_command or max(numbers, default=0) > there):
+            spelled = ", ".join(map(str, numbers))
+            raise UserError(f"cpus = {spelled}: {self._name} has {there} to use; choose how many --tasks run")
+        return numbers
+
+    def arch(self, asked: str) -> str:
+        """As it says itself."""
+        return system(self.address).arch
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """The one that runs; UserError for what needs another one or a boot."""
+        if boot:
+            raise UserError("kernel parameters are for virtual machines (--machine vm)")
+        running = system(self.address)
+        if name not in ("", running.release):
+            raise UserError(f"{self._name} runs {running.release}, not {name}")
+        identity = f"{running.release} {running.version}".encode()
+        return BootedKernel(running.release, hashlib.sha256(identity).hexdigest())
+
+    def prepare(self, cpus: list[int]) -> None:
+        """It is there, as it has said how many CPUs it has."""
+
+    def side_by_side(self, cpus: int) -> int:
+        """It is one machine."""
+        return 1
+
+    def deadline_s(self, cpus: int) -> int:
+        """What the study says, else for a workload by the CPUs."""
+        return self.deadline or (_COMMAND_S if self.runs_command else deadline_s(cpus))
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """The machine as it says it is."""
+        there = system(self.address)
+        return {
+            **({"address": self.address} if self.address else {}),
+            "kernel": there.release,
+            "kernel_release": there.release,
+            "kernel_version": there.version,
+            "boot": there.boot_line,
+            "cpu": there.cpu_model,
+            "memory_mib": there.memory_mib,
+        }
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: threading.Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Run the agent there."""
+        assert job.programs
+        machine = RealMachine(
+            address=self.address,
+            system=system(self.address),
+            agent=job.programs.agent,
+            job=job.agent_job,
+            deadline_s=self.deadline_s(job.cpus) + _LAST_WORDS_S,
+            files=job.programs.bpf,
+        )
+        return collect(run(machine, stop, on_stage))
+
+    @property
+    def _name(self) -> str:
+        return name(self.address)
 
 
 @functools.cache

@@ -13,17 +13,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from bigiron import compile, kernels, workloads
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
+from bigiron.machines import topology as topologies
 from bigiron.machines.architecture import Architecture, architecture
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.initramfs import initramfs
 from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.qemu import require_qemu
 from bigiron.machines.topology import Topology
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
@@ -31,6 +35,10 @@ from bigiron.sanitize import sanitize
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
+_ONE_THREAD = "tcg,thread=single"
+_A_CPU_MIB = 1024
+_LEAST_MIB = 4096  # so that most of it is no DMA32 zone
+_MOST_MIB = 960 << 10
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,17 @@ class VirtualMachine:
     ram: GuestRam | None = None
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
+
+    @property
+    def turn(self) -> str:
+        """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
+
+        `none` where they run at once.
+        """
+        if self.accelerator != _ONE_THREAD:
+            return "none"
+        return "operation" if self.turns else "time"
 
     @property
     def boot_line(self) -> str:
@@ -82,26 +101,137 @@ class VirtualMachine:
             # QEMU can remap only what its own controllers send.
             return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
-        return "tcg,thread=multi" if enough and not self.plugin else "tcg,thread=single"
+        return "tcg,thread=multi" if enough and not self.plugin else _ONE_THREAD
+
+
+@dataclass(frozen=True)
+class VmEngine(Engine):
+    """Virtual machines: one for each cell, booted for it alone."""
+
+    time = "VM time"
+    emulated = True
+    files_at = "/"
+
+    target: str  # its architecture's name
+    shape: str  # its topology, as the user says it
+    memory: int = 0  # MiB; 0: by its CPUs
+    deadline: int = 0  # seconds; 0: by its CPUs
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """As many as anybody asks for, as far as the topology allows."""
+        shape = topologies.parse(self.shape)
+        for cpus in asked:
+            shape.at(cpus)
+        return asked
+
+    def arch(self, asked: str) -> str:
+        """What the study says."""
+        return asked
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """One that is in the cache, or can be fetched into it."""
+        kernel = kernels.find(name, self.target)
+        return BootedKernel(kernel.name, kernel.sha256)
+
+    def prepare(self, cpus: list[int]) -> None:
+        """A QEMU that bigiron can use, and room for the machines."""
+        require_qemu(architecture(self.target).qemu)
+        for number in cpus:
+            check_memory(self.memory_mib(number), number)
+
+    def side_by_side(self, cpus: int) -> int:
+        """One a core, as far as what they touch fits into half the memory."""
+        fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
+        return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+    def deadline_s(self, cpus: int) -> int:
+        """What the study says, else by the CPUs."""
+        return self.deadline or deadline_s(cpus)
+
+    def memory_mib(self, cpus: int) -> int:
+        """How much memory a machine has."""
+        return self.memory or memory_mib(cpus)
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """The machine and the kernel that booted in it."""
+        machine, kernel = self._machine(job), kernels.find(job.kernel, self.target)
+        return {
+            "kernel": kernel.name,
+            "kernel_release": kernel.release,
+            "kernel_version": kernel.version,
+            "boot": machine.boot_line,
+            "sockets": machine.topology.sockets,
+            "nodes": machine.topology.nodes,
+            "cores": machine.topology.cores,
+            "threads": machine.topology.threads,
+            "memory_mib": machine.memory_mib,
+            "qemu": require_qemu(machine.architecture.qemu),
+            "accelerator": machine.accelerator,
+            "turn": machine.turn,
+        }
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: threading.Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Boot a machine for the cell. Its memory outlives it where something was recorded in it."""
+        machine = self._machine(job)
+        with (
+            tempfile.TemporaryDirectory(prefix="bigiron-") as results,
+            GuestRam(machine.memory_mib) if machine.plugin else nullcontext() as ram,
+        ):
+            outcome = run(replace(machine, results=Path(results), ram=ram), stop, on_stage)
+            outcome.results, outcome.ram = Path(results), ram
+            return collect(outcome)
+
+    def _machine(self, job: Job) -> VirtualMachine:
+        assert job.programs
+        return VirtualMachine(
+            architecture=architecture(self.target),
+            kernel=kernels.find(job.kernel, self.target).image,
+            agent=job.programs.agent,
+            job=job.agent_job,
+            topology=topologies.parse(self.shape).at(job.cpus),
+            memory_mib=self.memory_mib(job.cpus),
+            deadline_s=self.deadline_s(job.cpus),
+            boot=job.boot,
+            plugin=job.programs.recorder,
+            files=job.programs.bpf,
+            # The recorder needs QEMU's own emulation.
+            kvm=job.programs.recorder is None and kvm_works()[0],
+            turns=job.programs.turns,
+        )
 
 
 def memory_mib(cpus: int) -> int:
-    """How much memory a machine has by default: will-it-scale's tests map up to 128 MiB a task."""
-    return 1024 + 128 * cpus
+    """How much memory a machine has by default: as much a CPU as a server, of which little is ever touched.
+
+    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/machine.md). More than
+    QEMU's 40 address bits hold, below its devices, no machine has.
+    """
+    return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
 
 
-def deadline_s(cpus: int) -> int:
-    """How long a cell may take by default: several times what it takes on two slow cores."""
-    return 60 + 5 * cpus
+def touched_mib(mib: int, cpus: int) -> int:
+    """How much of a machine's memory the host has to give: what a kernel writes at boot, and tasks touch."""
+    return min(mib, 128 + mib // 32 + 32 * cpus)
+
+
+def host_mib() -> int:
+    """How much memory this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
 def check_memory(mib: int, cpus: int) -> None:
-    """Raise UserError if a machine of so much memory cannot fit into this one's."""
-    host_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    if mib > host_mib:
+    """Raise UserError if what a machine of so much memory touches cannot fit into this one's."""
+    touched, here = touched_mib(mib, cpus), host_mib()
+    if touched > here:
         raise UserError(
-            f"a machine of {mib} MiB for {cpus} CPUs does not fit into this one's {host_mib} MiB: "
-            "ask for fewer CPUs, or for less with --memory MIB"
+            f"a machine of {mib} MiB for {cpus} CPUs does not fit into this one's {here} MiB, as it touches "
+            f"{touched} MiB: ask for fewer CPUs, or for less with --memory MIB"
         )
 
 
@@ -113,7 +243,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     """
     with tempfile.TemporaryDirectory(prefix="bigiron-") as folder, tempfile.TemporaryFile() as stderr:
         initrd = Path(folder) / "initramfs"
-        initrd.write_bytes(initramfs(vm.agent.read_bytes(), vm.job, _contents(vm.files)))
+        job = vm.job + ("turns\n" if vm.turn == "operation" else "")
+        initrd.write_bytes(initramfs(vm.agent.read_bytes(), job, _contents(vm.files)))
         console, their_console = socket.socketpair()
         agent, their_agent = socket.socketpair()
         with console, agent:
@@ -241,7 +372,7 @@ def _escaped(path: Path | None) -> str:
 def _memory(vm: VirtualMachine) -> list[str]:
     nodes = vm.topology.nodes
     if nodes == 1:
-        return [*vm.ram.backend("ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"] if vm.ram else []
+        return [*_backend(vm, "ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"]
     cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
     options = []
     start = 0
@@ -249,14 +380,17 @@ def _memory(vm: VirtualMachine) -> list[str]:
         size = memory if node else vm.memory_mib - memory * (nodes - 1)
         last = (node + 1) * cpus - 1
         name = f"node{node}"
-        options += (
-            vm.ram.backend(name, start, size)
-            if vm.ram
-            else ["-object", f"memory-backend-ram,id={name},size={size}M"]
-        )
+        options += _backend(vm, name, start, size)
         options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
         start += size
     return options
+
+
+def _backend(vm: VirtualMachine, name: str, offset_mib: int, mib: int) -> list[str]:
+    """Memory of which the host gives what is touched, and reserves none: much less than all will be."""
+    if vm.ram:
+        return vm.ram.backend(name, offset_mib, mib)
+    return ["-object", f"memory-backend-ram,id={name},size={mib}M,reserve=off"]
 
 
 @functools.cache

@@ -46,7 +46,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _verb(studies: Mapping[str, Study]) -> str:
-    return "simulated" if all(study.spec.machine == "simulated" for study in studies.values()) else "measured"
+    return "simulated" if all(study.spec.engine.is_model for study in studies.values()) else "measured"
 
 
 def _cpus(studies: Mapping[str, Study]) -> str:

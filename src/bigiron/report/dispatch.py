@@ -41,7 +41,7 @@ def compare(study: Study, probe: str, how: CompareOptions) -> str:
     """The variants of a study side by side, from what a probe recorded."""
     if how.by:
         return _profile(study, probe, how, how.by)
-    if study.spec.machine == "simulated" and probe != "throughput":
+    if study.spec.engine.is_model and probe != "throughput":
         return simulation.FORMATS[how.format](simulation.compare_study(study))
     return _COMPARED[probe](study, how)
 

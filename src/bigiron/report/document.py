@@ -156,9 +156,9 @@ def _why(record: CellRecord | None) -> str:
 def _question(spec: Spec, base: str) -> str:
     cpus = _and([str(number) for number in spec.cpus])
     where = f"with {cpus} CPU{'' if spec.cpus == [1] else 's'}"
-    if spec.machine == "simulated":
+    if spec.engine.is_model:
         where += f" of {spec.simulation.machine}, simulated"
-    elif spec.machine == "vm":
+    elif spec.engine.emulated:
         where += " in virtual machines"
     others = [variant.name for variant in spec.variant if variant.name != base]
     if others:
@@ -452,7 +452,7 @@ def _commands(
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
     yield "every cell", f"bigiron run study.toml -o {name}"
-    if study.spec.machine == "simulated":
+    if study.spec.engine.is_model:
         yield "the figures", f"bigiron compare {name}{options}"
         probes = ()
     if "conflicts" in probes:
@@ -466,7 +466,7 @@ def _asked(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
     document["variant"] = [_without_defaults(variant) for variant in spec.variant]
-    if spec.machine == "simulated":
+    if spec.engine.is_model:
         document["simulation"] = _without_defaults(spec.simulation)
     if spec.workload_file:
         document["workload_file"] = "workload.c"

@@ -41,6 +41,7 @@ def check_study(study: Study, path: Path) -> list[Checked]:
             there = "; ".join(point.place for point in baseline.point) or "nothing"
             place = Point(variant=variant, cpus=cpus, tasks=tasks).place
             raise UserError(f"{path} has no counts of {place}: it has {there}")
+        _refuse_another_machine(baseline, path, point, records)
         used.add(point.place)
         findings = _findings(study, records, point, baseline)
         checked.append(Checked(msgspec.structs.replace(point, variant=variant).place, point.place, findings))
@@ -71,6 +72,8 @@ def record(study: Study, path: Path) -> str:
         arch=study.spec.arch,
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )
+    measured = _measured(study, new.probes)
+    new = msgspec.structs.replace(new, turn=_turn(next(iter(measured.values()))))
     was: dict[_Place, Point] = {}
     if old:
         new = msgspec.structs.replace(
@@ -82,8 +85,7 @@ def record(study: Study, path: Path) -> str:
         )
         was = _by_place(old)
     points = [
-        _point(study, place, records, was.get(place), new)
-        for place, records in sorted(_measured(study, new.probes).items())
+        _point(study, place, records, was.get(place), new) for place, records in sorted(measured.items())
     ]
     new = msgspec.structs.replace(new, point=points)
     if new != old:
@@ -100,7 +102,7 @@ def _point(
     """What the baseline records of one point; `was` is what it had."""
     variant, cpus, tasks = place
     kernel = str(records[0].environment.get("kernel_release", ""))
-    point = Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks)
+    point = Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks, memory_mib=_memory_mib(records))
     if "conflicts" in baseline.probes:
         lines = check.known(_lines(study, records))
         lines = check.kept(was.lines, lines, baseline.tolerances) if was else lines
@@ -137,6 +139,28 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
                 )
         places.setdefault((record.variant, record.cpus, record.tasks), []).append(record)
     return places
+
+
+def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
+    """UserError if the counts are of machines whose CPUs take other turns, or that have other memory."""
+    for what, old, new in (
+        ("turn", baseline.turn, _turn(records)),
+        ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
+    ):
+        if old != new:
+            raise UserError(
+                f"{path} is of machines with {what} {old}, and the study of those with {new}: "
+                "record it anew (--record)"
+            )
+
+
+def _turn(records: list[CellRecord]) -> str:
+    """What ended the turns of the machine's CPUs; an older bigiron knew but one."""
+    return str(records[0].environment.get("turn", "time"))
+
+
+def _memory_mib(records: list[CellRecord]) -> int:
+    return int(records[0].environment.get("memory_mib", 0))
 
 
 def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:

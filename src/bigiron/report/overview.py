@@ -27,13 +27,13 @@ def text(study: Study) -> str:
     spec = study.spec
     lines = [
         f"study       {study.folder}",
-        *(_simulated(spec) if spec.machine == "simulated" else _asked(spec)),
+        *(_simulated(spec) if spec.engine.is_model else _asked(spec)),
     ]
     return "\n".join(lines) + "\n\n" + _cells(study).text()
 
 
 def _asked(spec: Spec) -> list[str]:
-    if spec.machine == "imported":
+    if spec.engine.is_elsewhere:
         variants = [f"variant     {variant.name}" for variant in spec.variant]
         return [f"workload    {spec.workload}, measured elsewhere", f"figures     {spec.metric}", *variants]
     if spec.command:

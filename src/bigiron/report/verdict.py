@@ -81,7 +81,7 @@ def compare_study(
         study.base(base),
         study.spec.tolerance if tolerance is None else tolerance,
         len(looks(study.spec)),
-        "import" if study.spec.machine == "imported" else "run STUDY --until-decided --max-time SECONDS",
+        "import" if study.spec.engine.is_elsewhere else "run STUDY --until-decided --max-time SECONDS",
         rows,
     )
 

@@ -19,6 +19,7 @@ _HEADER = """\
 # A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
 # `bigiron check STUDY --record FILE` renews what has changed. A line or work can have a tolerance of its own.
 """
+_HEAD = ("variant", "kernel", "cpus", "tasks")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -31,6 +32,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     mode: str
     scope: str = "kernel"
     arch: str
+    turn: str = "time"
+    """Of the machines' CPUs; an older bigiron knew no other."""
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
     work_tolerance: float = WORK_TOLERANCE.absolute
@@ -77,7 +80,9 @@ def text(baseline: Baseline) -> str:
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name != "point"]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
-        head = [f"{name} = {_value(getattr(point, name))}" for name in ("variant", "kernel", "cpus", "tasks")]
+        head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
+        if point.memory_mib:
+            head.append(f"memory_mib = {point.memory_mib}")
         if point.work:
             head.append(f"work = {_value(_fields(point.work))}")
         tables = [

@@ -12,6 +12,7 @@ from bigiron.probes import Table
 from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
 from bigiron.study import store
+from bigiron.study.engines import IMPORTED
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, check_variant_name
 from bigiron.study.store import CellRecord, Study
@@ -58,7 +59,7 @@ def add(
     cells = _by_cell(source, tasks)
     before = store.open_study(output) if (output / "study.toml").exists() else None
     asked = Spec(
-        machine="imported",
+        machine=IMPORTED,
         workload=workload or source.reading.workload or _workload(source),
         metric=source.format.name,
         probes=["metrics"],
@@ -102,7 +103,7 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
 def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     """UserError where the figures do not belong into that study."""
     spec = study.spec
-    if spec.machine != "imported":
+    if not spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} was measured by bigiron: give another folder with -o")
     for what, old, new in (
         ("format", spec.metric, asked.metric),
@@ -153,7 +154,7 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
         "cpus_from": cpus_from,
         **({"said": dict(source.reading.about)} if source.reading.about else {}),
     }
-    return store.new_record(cell, "imported", environment)
+    return store.new_record(cell, IMPORTED, environment)
 
 
 def _union(spec: Spec, asked: Spec, added: list[Cell]) -> Spec:

@@ -4,34 +4,32 @@ import math
 import os
 import platform
 import random
-import tempfile
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
-from bigiron import compile, kernels, libbpf, probes
+from bigiron import compile, libbpf, probes
 from bigiron.errors import MachineError, UserError
-from bigiron.introspect.memory import GuestRam
-from bigiron.machines import real, topology, vm
 from bigiron.machines.architecture import architecture
-from bigiron.machines.outcome import Outcome
-from bigiron.machines.qemu import require_qemu
+from bigiron.machines.engine import Job, Programs
+from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.sanitize import sanitize
 from bigiron.study import simulated, store
+from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, command_words
-from bigiron.study.store import CellRecord, Failure, Study
+from bigiron.study.store import CellRecord, Collected, Failure, Study
 from bigiron.workloads import Workload
 
 _LOOK_S = 0.25  # how soon a Ctrl-C is noticed
-_LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
-_COMMAND_S = 3600  # that a command may take, unless the study says otherwise
 _WARM_UP = 100  # operations of each task before anything is measured
 
 
@@ -72,45 +70,37 @@ def _measures_time(spec: Spec) -> bool:
 
 
 def default_jobs(spec: Spec) -> int:
-    """How many machines run side by side: one a core, as far as half the memory goes.
+    """How many machines run side by side.
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    if spec.machine == "simulated":
-        return len(os.sched_getaffinity(0))
-    if _measures_time(spec) or spec.on_real_machine:
-        return 1
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 21
-    return max(1, min(len(os.sched_getaffinity(0)), memory // _memory_mib(spec, max(spec.cpus))))
+    return 1 if _measures_time(spec) else spec.engine.side_by_side(max(spec.cpus))
 
 
-@dataclass(frozen=True)
-class Programs:
-    """What runs in and beside the machines."""
-
-    agent: Path
-    recorder: Path | None
-    bpf: tuple[Path, ...] = ()
+def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
+    """Check what a study asks, and fix what names can change: before anything runs."""
+    return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
 
 
-def prepare(spec: Spec, workload: Workload | None) -> Programs:
-    """Compile what the study needs; UserError if it cannot run here."""
+def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
+    """Compile what the study needs, if its engine runs programs; UserError if it cannot run here."""
+    spec.engine.prepare(spec.cpus)
+    if spec.engine.is_model:
+        return None
     target = architecture(spec.arch)
-    if spec.machine == "vm":
-        require_qemu(target.qemu)
-        for cpus in spec.cpus:
-            vm.check_memory(_memory_mib(spec, cpus), cpus)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
-    agent = compile.agent(workload, target.compiler, libbpf.flags(target) if programs else ())
+    # What is done in rounds is done by one task, most of it in the kernel.
+    turns = spec.engine.emulated and spec.turn == "operation" and bool(workload and not workload.has_rounds)
     return Programs(
-        agent,
+        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
+        turns,
     )
 
 
 def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) -> list[CellRecord]:
-    """Measure every missing cell; the records of those tried now. Without programs, cells are simulated.
+    """Measure every missing cell; the records of those tried now.
 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
@@ -127,9 +117,7 @@ def measure_missing(
 
     def measure(cell: Cell) -> CellRecord:
         progress.started(cell)
-        if not programs:
-            return simulated.measure(study, cell)
-        return _measure(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
+        return measure_cell(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
 
     records = []
     waiting, begun = deque(missing(study)), None
@@ -154,81 +142,61 @@ def measure_missing(
     return records
 
 
-def _measure(
+def measure_cell(
     study: Study,
     cell: Cell,
-    programs: Programs,
+    programs: Programs | None,
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> CellRecord:
-    """Boot a machine for one cell and write what came of it."""
-    spec = study.spec
-    chosen = [probes.probe(name) for name in spec.probes]
-    with tempfile.TemporaryDirectory(prefix="bigiron-") as results, _ram(spec, cell, programs) as ram:
-        machine = _machine(spec, cell, programs, Path(results), ram)
-        record = _new_record(spec, cell, machine)
-        tables: dict[str, probes.Table] = {}
-        try:
-            outcome = _run(machine, stop, on_stage)
-            record.seconds, record.seconds_to_agent = outcome.seconds, outcome.seconds_to_agent
-            raw = probes.RawOutput(
-                outcome.messages,
-                Path(results),
-                architecture(spec.arch),
-                programs.agent,
-                _request(spec, cell),
-                ram,
-            )
-            tables = {probe.name: probe.collect(raw) for probe in chosen}
-        except UserError as error:
-            record.failure = Failure("input", str(error))
-        except MachineError as error:
-            record.failure = Failure("machine", error.reason, error.console_tail)
-    study.add(record, tables)
+    """Run one cell and write what came of it. Whatever happens to it is its failure, and not the study's."""
+    spec, engine = study.spec, study.spec.engine
+    record, collected = store.new_record(cell, spec.machine), Collected({})
+    collect = partial(_collect, spec, cell, programs)
+    try:
+        job = _job(spec, cell, programs)
+        record.environment |= _environment(spec, cell, job)
+        _refuse_another_machine(study, record)
+        collected = engine.run(job, collect, stop, on_stage)
+        record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
+    except StoppedError:
+        raise
+    except UserError as error:
+        record.failure = Failure("input", str(error))
+    except MachineError as error:
+        record.failure = Failure("machine", error.reason, error.console_tail)
+    except Exception as error:
+        record.failure = Failure("machine", _in_one_line(error))
+    study.add(record, collected.tables, collected.files)
     return record
 
 
-def _ram(spec: Spec, cell: Cell, programs: Programs) -> GuestRam | nullcontext[None]:
-    """Memory that outlives the machine, where something is recorded in it."""
-    return GuestRam(_memory_mib(spec, cell.cpus)) if programs.recorder else nullcontext()
+def _in_one_line(error: Exception) -> str:
+    """What went wrong that nobody foresaw, and where."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+    if isinstance(error, MemoryError):
+        return "this machine has not memory enough"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = sanitize(" ".join(str(error).split()))
+    return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}: {what}"
 
 
-_Machine: TypeAlias = vm.VirtualMachine | real.RealMachine
-
-
-def _run(machine: _Machine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
-    if isinstance(machine, real.RealMachine):
-        return real.run(machine, stop, on_stage)
-    return vm.run(machine, stop, on_stage)
-
-
-def _machine(spec: Spec, cell: Cell, programs: Programs, results: Path, ram: GuestRam | None) -> _Machine:
-    job = _job(spec, cell)
-    if spec.on_real_machine:
-        return real.RealMachine(
-            address=spec.address,
-            system=real.system(spec.address),
-            agent=programs.agent,
-            job=job,
-            deadline_s=_deadline_s(spec, cell.cpus) + _LAST_WORDS_S,
-            files=programs.bpf,
+def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome) -> Collected:
+    """What the cell's probes found, while what it left is still there."""
+    if not programs:
+        collected = simulated.collect(outcome)
+    else:
+        raw = probes.RawOutput(
+            outcome.messages,
+            outcome.results,
+            architecture(spec.arch),
+            programs.agent,
+            _request(spec, cell),
+            outcome.ram,
         )
-    return vm.VirtualMachine(
-        architecture=architecture(spec.arch),
-        kernel=kernels.find(cell.variant.kernel, spec.arch).image,
-        agent=programs.agent,
-        job=job,
-        topology=topology.parse(spec.topology).at(cell.cpus),
-        memory_mib=_memory_mib(spec, cell.cpus),
-        deadline_s=_deadline_s(spec, cell.cpus),
-        boot=cell.variant.boot,
-        plugin=programs.recorder,
-        results=results,
-        ram=ram,
-        files=programs.bpf,
-        # The recorder needs QEMU's own emulation.
-        kvm=programs.recorder is None and vm.kvm_works()[0],
-    )
+        collected = Collected({name: probes.probe(name).collect(raw) for name in spec.probes})
+    return replace(collected, seconds=outcome.seconds, seconds_to_agent=outcome.seconds_to_agent)
 
 
 def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
@@ -238,8 +206,8 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         spec.operations,
         spec.mode,
         spec.scope,
-        files_at="/" if spec.machine == "vm" else "./",
-        in_vm=spec.machine == "vm",
+        files_at=spec.engine.files_at,
+        in_vm=spec.engine.emulated,
         functions=tuple(spec.functions),
         depth=spec.depth,
         blocked_min_us=spec.blocked_min_us,
@@ -252,45 +220,69 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
     )
 
 
-def _job(spec: Spec, cell: Cell) -> str:
-    """The agent's job (docs/protocol.md)."""
-    request = _request(spec, cell)
+def _job(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
+    variant = cell.variant
+    return Job(
+        kernel=variant.kernel,
+        boot=variant.boot,
+        settings=tuple(variant.set),
+        cpus=cell.cpus,
+        tasks=cell.tasks,
+        repetition=cell.repetition,
+        agent_job=agent_job(spec, cell) if programs else "",
+        programs=programs,
+    )
+
+
+def agent_job(spec: Spec, cell: Cell) -> str:
+    """What the agent is to do (docs/protocol.md)."""
+    request, engine = _request(spec, cell), spec.engine
     lines = [
         f"mode {spec.mode}",
-        *([f"cpus {cell.cpus}"] if spec.machine == "vm" or spec.command else []),  # that must be there
+        *([f"cpus {cell.cpus}"] if engine.emulated or spec.command else []),  # that must be there
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
-        f"patience_s {_deadline_s(spec, cell.cpus) // (1 if spec.command else 2)}",
+        f"patience_s {engine.deadline_s(cell.cpus) // (1 if spec.command else 2)}",
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
-        *(line for name in spec.probes for line in probes.probe(name).job(request)),
     ]
-    return "\n".join(dict.fromkeys(lines)) + "\n"  # two probes may ask for the same
+    for name in spec.probes:
+        # Two probes may want the same. What one of them says twice it means twice: a command's words.
+        wanted = frozenset(lines)
+        lines += [line for line in probes.probe(name).job(request) if line not in wanted]
+    return "\n".join(lines) + "\n"
 
 
-def _memory_mib(spec: Spec, cpus: int) -> int:
-    return spec.memory_mib or vm.memory_mib(cpus)
+def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
+    """All that produced the cell: what was asked, and where it ran."""
+    asked: dict[str, object] = {}
+    if job.programs:
+        asked = {
+            "workload": spec.workload,
+            "workload_sha256": spec.workload_sha256,
+            **(_of_command(spec) if spec.command else _of_workload(spec)),
+            "kernel_sha256": cell.variant.kernel_sha256,
+            "set": cell.variant.set,
+            "arch": spec.arch,
+            "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
+        }
+    return asked | spec.engine.environment(job)
 
 
-def _deadline_s(spec: Spec, cpus: int) -> int:
-    return spec.deadline_s or (_COMMAND_S if spec.command else vm.deadline_s(cpus))
-
-
-def _new_record(spec: Spec, cell: Cell, machine: _Machine) -> CellRecord:
-    """A cell's identity and environment: all that produced it."""
-    on = _of_real(machine) if isinstance(machine, real.RealMachine) else _of_vm(spec, cell, machine)
-    environment = {
-        "workload": spec.workload,
-        "workload_sha256": spec.workload_sha256,
-        **(_of_command(spec) if spec.command else _of_workload(spec)),
-        "kernel_sha256": cell.variant.kernel_sha256,
-        "set": cell.variant.set,
-        "arch": spec.arch,
-        "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
-        **on,
-    }
-    return store.new_record(cell, spec.machine, environment)
+def _refuse_another_machine(study: Study, record: CellRecord) -> None:
+    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    if not study.spec.engine.emulated:
+        return
+    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    other = next((cell for cell in known if cell and cell.measured), record)
+    for what in ("turn", "memory_mib"):
+        was, now = other.environment.get(what, "unknown"), record.environment[what]
+        if was != now:
+            raise UserError(
+                f"the study's other cells have {what} {was} and this one {now}: "
+                "counts of the two are not compared; give another -o"
+            )
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:
@@ -309,33 +301,3 @@ def _of_workload(spec: Spec) -> dict[str, object]:
 
 def _of_command(spec: Spec) -> dict[str, object]:
     return {"command": spec.command, "metric": spec.metric}
-
-
-def _of_vm(spec: Spec, cell: Cell, machine: vm.VirtualMachine) -> dict[str, object]:
-    kernel, shape = kernels.find(cell.variant.kernel, spec.arch), machine.topology
-    return {
-        "kernel": kernel.name,
-        "kernel_release": kernel.release,
-        "kernel_version": kernel.version,
-        "boot": machine.boot_line,
-        "sockets": shape.sockets,
-        "nodes": shape.nodes,
-        "cores": shape.cores,
-        "threads": shape.threads,
-        "memory_mib": machine.memory_mib,
-        "qemu": require_qemu(machine.architecture.qemu),
-        "accelerator": machine.accelerator,
-    }
-
-
-def _of_real(machine: real.RealMachine) -> dict[str, object]:
-    system = machine.system
-    return {
-        **({"address": machine.address} if machine.address else {}),
-        "kernel": system.release,
-        "kernel_release": system.release,
-        "kernel_version": system.version,
-        "boot": system.boot_line,
-        "cpu": system.cpu_model,
-        "memory_mib": system.memory_mib,
-    }

@@ -12,7 +12,8 @@ import msgspec
 from bigiron.analysis.repetitions import where
 from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
-from bigiron.study.run import Programs, Progress, measure_missing
+from bigiron.machines.engine import Programs
+from bigiron.study.run import Progress, measure_missing
 from bigiron.study.samples import compare, untried
 from bigiron.study.spec import MOST_REPETITIONS, Spec, looks, points
 from bigiron.study.store import CellRecord, Study

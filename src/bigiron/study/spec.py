@@ -1,6 +1,5 @@
 """What a study asks: study.toml, or the command line's options, as one typed value."""
 
-import hashlib
 import re
 import shlex
 from pathlib import Path
@@ -8,19 +7,20 @@ from typing import Literal
 
 import msgspec
 
-from bigiron import kernels, probes, readers, sanitize, workloads
+from bigiron import probes, readers, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
-from bigiron.machines import real, ssh, topology
+from bigiron.machines import real, ssh
 from bigiron.machines.architecture import architecture
+from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.probes.blocked import STATES
 from bigiron.probes.functions import AUTO
+from bigiron.study import engines
 from bigiron.workloads import Workload
 
 FORMAT = 1
 MOST_CPUS = 8192  # that Linux is built for, on x86; guest/affinity.h
-_CPUS = (8,)
 MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
@@ -76,15 +76,15 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     unit: str = ""
     less_is_better: bool = False
     mode: Literal["process", "thread"] = "process"
-    machine: Literal["vm", "host", "ssh", "simulated", "imported"] = "vm"
-    """Where it runs: virtual machines, the machine that bigiron runs on, another, the simulator; or ran."""
+    machine: str = "vm"
+    """Where it runs: `vm`, `host` (the machine that bigiron runs on), `ssh`, as study/engines.py knows."""
     address: str = ""
     """Of the other machine: ssh://USER@HOST:PORT."""
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
     probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
-    cpus: list[int] = msgspec.field(default_factory=lambda: list(_CPUS))
+    cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
@@ -111,6 +111,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether it takes stacks in user space too."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
+    turn: Literal["operation", "time"] = "operation"
+    """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
+    the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     deadline_s: int = 0
@@ -120,7 +123,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def interleaved(self) -> bool:
         """Whether the variants of each repetition ran beside each other, in random order."""
-        return self.machine not in ("simulated", "imported")
+        return not (self.engine.is_model or self.engine.is_elsewhere)
 
     @property
     def has_metrics(self) -> bool:
@@ -128,9 +131,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return not {"throughput", "metrics"}.isdisjoint(self.probes)
 
     @property
-    def on_real_machine(self) -> bool:
-        """Whether it runs on a machine that has its own kernel and CPUs."""
-        return self.machine in ("host", "ssh")
+    def engine(self) -> Engine:
+        """What runs its cells."""
+        return engines.engine(self)
 
 
 _AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes them visible
@@ -149,6 +152,10 @@ def read(path: Path) -> Spec:
         raise UserError(
             f"{path} has format {spec.format} and this bigiron reads {FORMAT}: use the version that made it"
         )
+    try:
+        engines.engine(spec)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return spec
 
 
@@ -163,12 +170,10 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     A workload file's path becomes absolute, hashes are filled in; kernels are fetched. UserError for what
     cannot be run.
     """
-    if spec.machine == "imported":
-        raise UserError(
-            "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
-        )
     if bool(spec.address) != (spec.machine == "ssh"):
         raise UserError('address is that of a machine by ssh: give both, machine = "ssh" and address')
+    if spec.address:
+        ssh.check(spec.address)
     if spec.command:
         return _resolve_command(spec), None
     if spec.metric or spec.unit or spec.less_is_better:
@@ -176,11 +181,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
-    spec = _on_real_machine(spec) if spec.on_real_machine else spec
-    shape = topology.parse(spec.topology)
     _check_numbers(spec)
-    for cpus in spec.cpus:
-        shape.at(cpus)
+    spec = _on_engine(spec)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
     if workload.has_rounds:
@@ -197,7 +199,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
             raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
         if name == "metrics":
             raise UserError("probe metrics reads what an external command prints: give --command")
-        if probes.probe(name).needs_recorder and spec.on_real_machine:
+        if probes.probe(name).needs_recorder and not spec.engine.emulated:
             raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
         if name in target.not_recorded:
             raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
@@ -210,7 +212,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
             workload=workload.name,
             workload_file=str(workload.source) if spec.workload_file else "",
             workload_sha256=workload.sha256,
-            variant=[_resolve_variant(variant, spec) for variant in spec.variant],
+            variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
         ),
         workload,
     )
@@ -218,7 +220,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
 
 def _resolve_command(spec: Spec) -> Spec:
     """The same for an external command: on a real machine, and nothing is recorded but what it prints."""
-    if not spec.on_real_machine:
+    if not spec.engine.has_programs:
         raise UserError(
             "a command runs on a real machine, as a virtual one has no programs: "
             "give --machine host or ssh://USER@HOST"
@@ -233,8 +235,8 @@ def _resolve_command(spec: Spec) -> Spec:
     words = command_words(spec.command, 1)
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError("the command has no {tasks}: how many there are is not for it to know")
-    spec = _on_real_machine(spec)
     _check_numbers(spec)
+    spec = _on_engine(spec)
     _check_names(spec)
     return msgspec.structs.replace(
         spec,
@@ -242,7 +244,7 @@ def _resolve_command(spec: Spec) -> Spec:
         workload_sha256=real.program_sha256(spec.address, words[0]),
         probes=["metrics"],
         tasks=spec.tasks if "{tasks}" in spec.command else [1],
-        variant=[_resolve_variant(variant, spec) for variant in spec.variant],
+        variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
     )
 
 
@@ -286,28 +288,12 @@ def _check_names(spec: Spec) -> None:
         raise UserError(f"variants need names that differ, and these are {names}" if names else "no variant")
 
 
-def _on_real_machine(spec: Spec) -> Spec:
-    """All the CPUs that it has, or as many as a command is to use.
-
-    UserError for what needs another kernel or a boot.
-    """
-    if spec.address:
-        ssh.check(spec.address)
-    system, where = real.system(spec.address), real.name(spec.address)
-    for variant in spec.variant:
-        if variant.boot:
-            raise UserError(
-                f"variant {variant.name}: kernel parameters are for virtual machines (--machine vm)"
-            )
-        if variant.kernel not in ("", system.release):
-            raise UserError(f"variant {variant.name}: {where} runs {system.release}, not {variant.kernel}")
-    if spec.topology or spec.memory_mib:
-        raise UserError(f"topology and memory are a virtual machine's: {where} has its own")
-    asked = [system.cpus] if spec.cpus == list(_CPUS) else spec.cpus
-    if asked != [system.cpus] and (not spec.command or max(asked, default=0) > system.cpus):
-        numbers = ", ".join(map(str, asked))
-        raise UserError(f"cpus = {numbers}: {where} has {system.cpus} to use; choose how many --tasks run")
-    return msgspec.structs.replace(spec, cpus=asked, arch=system.arch)
+def _on_engine(spec: Spec) -> Spec:
+    """With the CPUs that the engine has, or can have, and its architecture."""
+    engine = spec.engine
+    if not engine.emulated and (spec.topology or spec.memory_mib):
+        raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
 
 
 def _check_repetitions(spec: Spec) -> None:
@@ -405,7 +391,7 @@ def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[i
     return numbers
 
 
-def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
+def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
     check_variant_name(variant.name)
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
         raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
@@ -413,11 +399,7 @@ def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
         path, equals, _value = setting.partition("=")
         if not equals or not path.startswith("/") or "\n" in setting or len(setting) > 4000:
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
-    if spec.on_real_machine:
-        system = real.system(spec.address)
-        running = hashlib.sha256(f"{system.release} {system.version}".encode()).hexdigest()
-        return msgspec.structs.replace(variant, kernel=system.release, kernel_sha256=running)
-    if not variant.kernel:
+    if engine.emulated and not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
-    kernel = kernels.find(variant.kernel, spec.arch)
+    kernel = engine.kernel(variant.kernel, variant.boot)
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

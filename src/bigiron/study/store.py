@@ -12,6 +12,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -71,8 +73,18 @@ class CellRecord(msgspec.Struct, kw_only=True):
         return self.failure is None
 
 
-def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRecord:
-    """The record of a cell that begins now: its identity, and all that will have produced it."""
+@dataclass(frozen=True)
+class Collected:
+    """What came of a cell: a table of each probe, and files that go with them."""
+
+    tables: Mapping[str, Table]
+    files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
+    seconds: float = 0.0
+    seconds_to_agent: float = 0.0
+
+
+def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
+    """The record of a cell that begins now: its identity, and what is known of all that produces it."""
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -81,7 +93,7 @@ def new_record(cell: Cell, machine: str, environment: dict[str, Any]) -> CellRec
         tasks=cell.tasks,
         repetition=cell.repetition,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment={"bigiron": bigiron.__version__, **environment},
+        environment={"bigiron": bigiron.__version__, **(environment or {})},
     )
 
 
@@ -100,7 +112,7 @@ class Study:
     @property
     def time(self) -> str:
         """What its times are: never is an emulator's or a simulator's time shown as a real one."""
-        return {"vm": "VM time", "simulated": "simulated time"}.get(self.spec.machine, "real time")
+        return self.spec.engine.time
 
     def base(self, name: str | None) -> str:
         """The variant that the others are compared with: the one named, else the first."""
@@ -112,7 +124,7 @@ class Study:
     def plan(self) -> list[Cell]:
         """All cells that it asks for; of figures measured elsewhere, those that there are."""
         asked = cells(self.spec)
-        if self.spec.machine != "imported":
+        if not self.spec.engine.is_elsewhere:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
@@ -264,7 +276,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
         (folder / "cells").mkdir(parents=True, exist_ok=True)
         if workload:
             shutil.copyfile(workload.source, folder / "workload.c")
-        if spec.machine == "simulated":
+        if spec.engine.is_model:
             (folder / "machine.toml").write_text(
                 machine_files.text(spec.simulation.machine), encoding="utf-8"
             )

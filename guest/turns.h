@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Turns by operation. An emulator that runs all CPUs in one thread lets each run for as long as it wants to, up to 100 ms,
+ * before the next one: tasks would do hundreds of operations at a stretch, and hardly ever meet. So a task that has done
+ * an operation hints that another may run.
+ *
+ * A workload counts its operations itself, with ++*iterations. It is compiled with -fsanitize-coverage=trace-pc, so that
+ * every basic block of it calls __sanitizer_cov_trace_pc(), which looks whether the count has changed.
+ */
+#ifndef TURNS_H
+#define TURNS_H
+
+/* By a task: its turn ends whenever `count` has changed. */
+void end_turns_with(const unsigned long long *count);
+/* By a process that was forked from such a task, and does none of its operations. */
+void end_no_turns(void);
+
+#endif

@@ -1,0 +1,115 @@
+"""An engine: where the cells of a study run. One module each; study/engines.py makes that of a study.
+
+A job is plain values and files, and what comes of it is collected where it ran: an engine may hand both to
+other machines.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Protocol, TypeVar
+
+from bigiron.machines.outcome import Outcome
+
+DEFAULT_CPUS = (8,)
+"""Of a machine, where nobody says how many. Of a real one, all that it has."""
+
+Collected = TypeVar("Collected")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What runs in and beside the machines."""
+
+    agent: Path
+    recorder: Path | None
+    bpf: tuple[Path, ...] = ()
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one cell asks of its engine."""
+
+    kernel: str  # its name; of a real machine, its release
+    boot: str
+    settings: tuple[str, ...]
+    cpus: int
+    tasks: int
+    repetition: int  # from 1
+    agent_job: str = ""  # what the agent is to do (docs/protocol.md)
+    programs: Programs | None = None  # of an engine that runs any
+
+
+@dataclass(frozen=True)
+class BootedKernel:
+    """Which kernel a variant runs."""
+
+    name: str
+    sha256: str
+
+
+def deadline_s(cpus: int) -> int:
+    """How long a cell may take by default: several times what it takes on two slow cores."""
+    return 60 + 5 * cpus
+
+
+class Engine(Protocol):
+    """Where cells run, and what is known of it before they do."""
+
+    time: str
+    """What its times are: never is an emulator's or a simulator's time shown as a real one."""
+    emulated: bool = False
+    """Whether its CPUs are an emulator's: a recorder sees what they do, and they share the host's."""
+    is_model: bool = False
+    """Whether it simulates a design, and runs no program."""
+    is_elsewhere: bool = False
+    """Whether its cells were measured by somebody else, and cannot be measured here."""
+    has_programs: bool = False
+    """Whether it has any that are not ours, to run as an external command."""
+    files_at: str = "./"
+    """Where the agent finds the files that come with it."""
+
+    @abstractmethod
+    def cpus(self, asked: list[int]) -> list[int]:
+        """The numbers of CPUs to run on, where those are asked for; UserError for what it cannot have."""
+
+    @abstractmethod
+    def arch(self, asked: str) -> str:
+        """Of which architecture it is."""
+
+    @abstractmethod
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """What a variant of that kernel and with those parameters runs; UserError where it cannot."""
+
+    @abstractmethod
+    def prepare(self, cpus: list[int]) -> None:
+        """UserError if machines with so many CPUs cannot run."""
+
+    @abstractmethod
+    def side_by_side(self, cpus: int) -> int:
+        """How many machines with so many CPUs may run beside each other."""
+
+    @abstractmethod
+    def deadline_s(self, cpus: int) -> int:
+        """How long a cell may take."""
+
+    @abstractmethod
+    def environment(self, job: Job) -> dict[str, object]:
+        """What a cell's record says of where it ran."""
+
+    @abstractmethod
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Run it to its end, and collect what came of it before that is cleared away.
+
+        UserError where what it was given cannot run, MachineError where the machine failed, StoppedError
+        where `stop` was set.
+        """

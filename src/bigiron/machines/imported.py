@@ -1,0 +1,57 @@
+"""Figures that somebody else measured (docs/import.md): nothing of them runs here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from bigiron.errors import UserError
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
+from bigiron.machines.outcome import Outcome
+
+_REFUSAL = "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
+
+
+@dataclass(frozen=True)
+class ImportedEngine(Engine):
+    """Says what the figures' times are, and refuses to measure any."""
+
+    time = "real time"
+    is_elsewhere = True
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """None here."""
+        raise UserError(_REFUSAL)
+
+    def arch(self, asked: str) -> str:
+        """Not known."""
+        return asked
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """None here."""
+        raise UserError(_REFUSAL)
+
+    def prepare(self, cpus: list[int]) -> None:
+        """Nothing can run."""
+        raise UserError(_REFUSAL)
+
+    def side_by_side(self, cpus: int) -> int:
+        """None is the least."""
+        return 1
+
+    def deadline_s(self, cpus: int) -> int:
+        """It is over."""
+        return 0
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """Nothing is known of where it ran."""
+        return {}
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Not here."""
+        raise UserError(_REFUSAL)

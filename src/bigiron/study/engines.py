@@ -1,0 +1,57 @@
+"""The engine that runs a study's cells, by the machine that the study names."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from bigiron.errors import UserError
+from bigiron.machines.engine import Engine
+from bigiron.machines.imported import ImportedEngine
+from bigiron.machines.real import RealEngine
+from bigiron.machines.simulated import SimulatedEngine
+from bigiron.machines.vm import VmEngine
+
+if TYPE_CHECKING:
+    from bigiron.study.spec import Spec
+
+SIMULATED, IMPORTED = "simulated", "imported"
+
+
+def engine(spec: "Spec") -> Engine:
+    """The engine of a study; UserError where there is no such machine."""
+    if spec.machine not in _ENGINES:
+        raise UserError(f"machine = {spec.machine!r}: use one of {', '.join(_ENGINES)}")
+    return _ENGINES[spec.machine](spec)
+
+
+def _vm(spec: "Spec") -> Engine:
+    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s)
+
+
+def _real(spec: "Spec") -> Engine:
+    return RealEngine(spec.address, bool(spec.command), spec.deadline_s)
+
+
+def _simulated(spec: "Spec") -> Engine:
+    asked = spec.simulation
+    return SimulatedEngine(
+        design=spec.workload,
+        machine=asked.machine,
+        machine_sha256=asked.machine_sha256,
+        warmup_ms=asked.warmup_ms,
+        duration_ms=asked.duration_ms,
+        timeline_us=asked.timeline_us,
+        numbers_tasks=spec.tasks != "all",
+    )
+
+
+def _imported(_spec: "Spec") -> Engine:
+    return ImportedEngine()
+
+
+_ENGINES: Mapping[str, Callable[["Spec"], Engine]] = {
+    "vm": _vm,
+    "host": _real,
+    "ssh": _real,
+    SIMULATED: _simulated,
+    IMPORTED: _imported,
+}
