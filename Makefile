@@ -3,16 +3,19 @@ DEMO ?= demo-study
 PYTHON := .venv/bin/python
 BIGIRON := .venv/bin/bigiron
 export PATH := $(PATH):$(HOME)/.cargo/bin
-C_SOURCES = $(wildcard guest/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c)
+C_SOURCES = $(wildcard guest/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench
+.PHONY: help setup setup-ppc64le demo test check lint lint-c fresh docs bench
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing; afterwards the command is .venv/bin/bigiron
 	@./setup.sh
+
+setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron case hotplug-rcu)
+	@./setup.sh ppc64le
 
 demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in a few minutes
 	$(BIGIRON) kernel fetch debian/6.1
@@ -26,15 +29,29 @@ test: ## every test, the slow ones too; building a whole kernel is left out (pyt
 	$(PYTHON) -m pytest -m 'not build'
 	cargo test --manifest-path sim/Cargo.toml
 
-lint: setup ## ruff, mypy, clippy, and the C compiler's warnings
+check: ## lint, and every test that needs no virtual machine, no network and no root: in a minute
+check: lint
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m 'not needs_more and not slow and not build'
+
+lint: setup ## ruff, mypy, what may import what, clippy, and the C compiler's warnings
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m mypy
-	bash -n setup.sh .ci/run
+	.venv/bin/lint-imports --no-logo
+	for script in setup.sh .ci/run tools/*.sh; do bash -n $$script || exit; done
 	cargo fmt --manifest-path sim/Cargo.toml --check
 	cargo clippy --manifest-path sim/Cargo.toml --all-targets --features python -- --deny warnings
+	@$(MAKE) --no-print-directory lint-c
+
+lint-c:
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
 	clang -target bpfel -Wall -Wextra -Werror -idirafter /usr/include/$$(gcc -print-multiarch) -fsyntax-only bpf/*.bpf.c
+
+fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
+	@tools/fresh.sh all $(RELEASE)
+
+docs: setup ## make the outputs in README and docs/ again; PAGE=docs/lock.md: of one page; CHECK=1: change nothing
+	$(PYTHON) tools/docs.py $(if $(CHECK),--check) $(PAGE)
 
 bench: setup ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

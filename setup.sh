@@ -1,35 +1,64 @@
 #!/usr/bin/env bash
 # Makes this machine ready for bigiron: Debian packages first, then .venv with the command in it.
 # Says in one line each what it installs and why, and nothing about what is there already.
-# `setup.sh test` gets what the tests need, too.
+# `setup.sh ppc64le` gets what virtual machines of ppc64le need, too; `setup.sh test` that, and all that tests start.
 set -Eeuo pipefail
 trap 'fail "line $LINENO of setup.sh"' ERR
 cd -P "$(dirname "${BASH_SOURCE[0]}")"
 
-declare -A why=(
-    [python3-venv]="the virtual environment that bigiron lives in"
-    [gcc]="compiles the guest agent, the workloads and the QEMU plugin"
-    [libc6-dev]="the static C library: the guest agent is one static binary"
-    [make]="make demo, make test"
-    [git]="reads kernel trees"
-    [debian-archive-keyring]="verifies the kernels that bigiron fetches"
-    [clang]="compiles the BPF program of the probe blocked"
-    [libbpf-dev]="loads BPF programs: it is linked into the guest agent"
-    [libelf-dev]="reads them for libbpf"
-    [zlib1g-dev]="is needed by libelf"
-    [libzstd-dev]="is needed by libelf"
-    [flex]="builds kernels from source, as do the next three: it makes the parser of their configuration"
-    [bison]="makes it too"
-    [bc]="computes constants of theirs"
-    [dwarves]="has pahole, which writes down their types for the probes"
-    [ccache]="keeps what was compiled for the next build"
-    [cargo]="compiles the simulator"
-    [cargo-web]="compiles the simulator: Debian 12's own cargo is of 2022, this one it keeps for browsers"
-    [chromium]="opens the reports of the tests"
-    [openssh-server]="is what the tests of --machine ssh connect to; it is kept from starting by itself"
-    [qemu-system-x86]="boots those kernels: QEMU 10 or newer, as older ones crash newer kernels"
-)
-PATH=$PATH:$HOME/.cargo/bin # where rustup puts Rust
+# What bigiron starts and links with: the package that has it, and what for. Things are looked for, not packages:
+# a QEMU or a Python of the user's own will do. tests/test_programs.py finds programs that are not named here.
+things() {
+    cat <<'END'
+python    python3                      python3-venv     the virtual environment that bigiron lives in
+program   sh                           dash             starts what is to be measured on a real machine
+program   setpriv                      util-linux       has what bigiron starts end when bigiron ends
+program   bash                         bash             runs this script and the tests' own
+program   apt-get                      apt              fetches Debian's kernels
+program   apt-cache                    apt              says which there are
+program   apt-config                   apt              says how this machine reaches them
+program   dpkg                         dpkg             compares their versions
+program   dpkg-deb                     dpkg             unpacks them
+keyring   -                            debian-archive-keyring  verifies the kernels that bigiron fetches
+program   gcc                          gcc              compiles the guest agent, the workloads and the QEMU plugin
+program   nm                           binutils         says where a program's functions are
+program   objcopy                      binutils         strips kernels that were built here
+program   objdump                      binutils         shows the tests what was compiled
+library   libc.a                       libc6-dev        the static C library: the guest agent is one static binary
+program   make                         make             make demo, make test
+program   git                          git              reads kernel trees
+program   clang                        clang            compiles the BPF program of the probe blocked
+library   libbpf.a                     libbpf-dev       loads BPF programs: it is linked into the guest agent
+library   libelf.a                     libelf-dev       reads them for libbpf
+library   libz.a                       zlib1g-dev       is needed by libelf
+libzstd   libzstd.a                    libzstd-dev      is needed by libelf
+program   flex                         flex             builds kernels from source, as do the next three: it makes the parser of their configuration
+program   bison                        bison            makes it too
+program   bc                           bc               computes constants of theirs
+program   pahole                       dwarves          writes down their types for the probes
+program   ccache                       ccache           keeps what was compiled for the next build
+rust      cargo                        rust             compiles the simulator
+program   ssh                          openssh-client   reaches the machines of --machine ssh
+qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10 or newer, as older ones crash newer kernels
+END
+    [ "$purpose" != ppc64le ] && [ "$purpose" != test ] || cat <<'END'
+qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10 or newer, too
+program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le
+crosslib  libc.a                       libc6-dev-ppc64el-cross    the static C library for ppc64le
+END
+    [ "$purpose" != test ] || cat <<'END'
+program   chromium                     chromium         opens the reports of the tests
+program   sshd                         openssh-server   is what the tests of --machine ssh connect to; it is kept from starting by itself
+program   ssh-keygen                   openssh-client   makes their keys
+program   cpio                         cpio             reads what the tests' virtual machines start from
+program   go                           golang-go        has pprof, which reads what bigiron exports
+program   script                       bsdutils         makes a terminal for a test
+program   mount                        mount            makes the tests' small disks
+program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
+program   umount                       mount            takes them away again
+END
+}
+PATH=$PATH:$HOME/.cargo/bin:/usr/sbin:/sbin # where rustup puts Rust, and Debian puts sshd
 purpose=${1-}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 log=$(mktemp -t bigiron-setup.XXXXXX)
@@ -43,51 +72,54 @@ main() {
     rm -f "$log"
 }
 
-# Things are looked for, not packages: a QEMU or a Python of the user's own will do.
 missing_packages() {
-    venv_is_usable || find_python >/dev/null || echo python3-venv
-    have gcc || echo gcc
-    has_library libc.a || echo libc6-dev
-    have make || echo make
-    have git || echo git
-    [ -e $keyring ] || echo debian-archive-keyring
-    have clang || echo clang
-    has_library libbpf.a || echo libbpf-dev
-    has_library libelf.a || echo libelf-dev
-    has_library libz.a || echo zlib1g-dev
-    ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || has_library libzstd.a || echo libzstd-dev
-    have flex || echo flex
-    have bison || echo bison
-    have bc || echo bc
-    have pahole || echo dwarves
-    have ccache || echo ccache
-    rust_is_usable || rust_package
-    have chromium || echo chromium
-    [ "$purpose" != test ] || have sshd || [ -x /usr/sbin/sshd ] || echo openssh-server
-    qemu_is_usable || echo qemu-system-x86
+    local kind name package what
+    things | while read -r kind name package what; do
+        "${kind}_is_here" "$name" || package_of "$package"
+    done | sort -u
+}
+
+package_of() {
+    if [ "$1" != rust ]; then
+        echo "$1"
+    elif [ "$(codename)" = bookworm ]; then
+        echo cargo-web # its own cargo is of 2022, this one it keeps for browsers
+    else
+        echo cargo
+    fi
+}
+
+why() {
+    local kind name package what
+    things | while read -r kind name package what; do
+        [ "$(package_of "$package")" != "$1" ] || echo "$what"
+    done | sed -n 1p
 }
 
 install_packages() {
-    local package obstacle left codename
+    local package obstacle left
+    local -a ordinary=() newer=()
     obstacle=$(why_not_install)
     if [ -n "$obstacle" ]; then
-        for package; do left+="${left:+, }$package (${why[$package]})"; done
+        for package; do left+="${left:+, }$package ($(why "$package"))"; done
         say "$obstacle; going on without what bigiron needs: $left"
         return
     fi
     # One broken source of the user's own must not stop us; a package that cannot be had will.
     apt_get update -q || say "apt-get update had an error, going on: $(first_error)"
-    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
     for package; do
-        say "installing $package: ${why[$package]}"
-        if [ "$package" = qemu-system-x86 ] && [ "$codename" = bookworm ]; then
-            add_backports bookworm
-            apt_install -t bookworm-backports "$package"
-        else
-            [ "$package" != openssh-server ] || keep_from_starting ssh.service ssh.socket
-            apt_install "$package"
-        fi
+        say "installing $package: $(why "$package")"
+        case "$(codename) $package" in
+            "bookworm qemu-system-"*) newer+=("$package") ;;
+            *) ordinary+=("$package") ;;
+        esac
+        [ "$package" != openssh-server ] || keep_from_starting ssh.service ssh.socket
     done
+    [ ${#ordinary[@]} = 0 ] || apt_install "${ordinary[@]}"
+    if [ ${#newer[@]} != 0 ]; then
+        add_backports bookworm
+        apt_install -t bookworm-backports "${newer[@]}"
+    fi
     left=$(missing_packages | paste -sd ' ')
     [ -z "$left" ] || fail "installed, yet still not usable: $left (does an older one come first on PATH?)"
 }
@@ -151,7 +183,7 @@ make_venv() {
     local python
     if ! venv_is_usable; then
         python=$(find_python) || fail "no Python 3.11 or newer with its venv module on PATH, and bigiron needs one"
-        say "making .venv with $("$python" --version): ${why[python3-venv]}"
+        say "making .venv with $("$python" --version): $(why python3-venv)"
         quietly "$python" -m venv --clear "$PWD/.venv" || fail "making .venv"
     fi
     say "installing bigiron into .venv, with the Python packages that pyproject.toml names and explains," \
@@ -161,25 +193,28 @@ make_venv() {
     stamp >.venv/setup-stamp
 }
 
-library() { gcc -print-file-name="$1" 2>/dev/null; } # its bare name where there is none
-has_library() { [ -e "$(library "$1")" ]; }
+python_is_here() { venv_is_usable || find_python >/dev/null; }
+program_is_here() { have "$1"; }
+keyring_is_here() { [ -e $keyring ]; }
+library_is_here() { [ -e "$(library "$1")" ]; }
+crosslib_is_here() { [ -e "$(library "$1" powerpc64le-linux-gnu-gcc)" ]; }
+libzstd_is_here() { ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || library_is_here "$1"; }
+library() { "${2-gcc}" -print-file-name="$1" 2>/dev/null; } # its bare name where there is none
 
-qemu_is_usable() { # an option that needs plugins, then the version: both answered by one start
+qemu_is_here() { # an option that needs plugins, then the version: both answered by one start
     local answer
-    answer=$(qemu-system-x86_64 -plugin none --version 2>/dev/null) &&
+    answer=$("$1" -plugin none --version 2>/dev/null) &&
         [[ $answer =~ version\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 10))
 }
 
-rust_is_usable() { # sim/Cargo.toml says from which version on
-    local wanted have
+rust_is_here() { # sim/Cargo.toml says from which version on
+    local wanted here
     wanted=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' sim/Cargo.toml)
-    have=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) && cargo --version >/dev/null 2>&1 &&
-        printf '%s\n' "$wanted" "$have" | sort --version-sort --check=quiet
+    here=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) && cargo --version >/dev/null 2>&1 &&
+        printf '%s\n' "$wanted" "$here" | sort --version-sort --check=quiet
 }
 
-rust_package() {
-    if [ "$(. /etc/os-release && echo "${VERSION_CODENAME-}")" = bookworm ]; then echo cargo-web; else echo cargo; fi
-}
+codename() (. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME-}")
 
 apt_install() {
     apt_get install -q -y --no-install-recommends --no-remove "$@" || fail "apt-get install $*"

@@ -109,7 +109,7 @@ static __always_inline void left(void *ctx, __u32 pid, __u32 tgid, __u32 state, 
 	departure->tgid = tgid;
 	departure->state = state;
 	departure->kernel_stack = kernel_stack_of(ctx, &counting.lost);
-	departure->user_stack = filter.user_stacks ? user_stack_of(ctx) : -1;
+	departure->user_stack = filter.user_stacks ? user_stack_of(ctx, &counting.lost_user_stacks) : -1;
 	departure->when = now;
 }
 

@@ -29,6 +29,7 @@ struct blocked_count {
 	unsigned long long since;    /* when counting was switched on (CLOCK_MONOTONIC); 0: it is off */
 	unsigned long long total_ns; /* how long it was on, before that */
 	unsigned long long lost;     /* times for which no map had room */
+	unsigned long long lost_user_stacks;
 };
 
 struct blocked_key {

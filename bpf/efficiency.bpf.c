@@ -61,7 +61,7 @@ static __always_inline struct share_value *share_of(const struct share_key *key)
 /* Add the time up to now to what the CPU has been doing. Returns what it did, NULL while nothing is counted. */
 static __always_inline struct now_doing *charge(int ends)
 {
-	__u64 since = counting.since, now;
+	__u64 since = counting.since, until = counting.until, now;
 	__u32 zero = 0;
 	struct now_doing *cpu = since ? bpf_map_lookup_elem(&doing, &zero) : 0;
 	struct share_key key = { .cpu = bpf_get_smp_processor_id() };
@@ -74,10 +74,14 @@ static __always_inline struct now_doing *charge(int ends)
 		cpu->since = since;
 		cpu->interrupt = cpu->softirq = 0;
 	}
+	if (until && cpu->since >= until)
+		return 0;
 	key.kind = cpu->interrupt ? SHARE_INTERRUPT : cpu->softirq ? SHARE_SOFTIRQ : SHARE_TASK;
 	key.id = cpu->interrupt ? cpu->interrupt : cpu->softirq ? cpu->softirq - 1 : (__u32)bpf_get_current_pid_tgid();
 	value = share_of(&key);
 	now = bpf_ktime_get_ns();
+	if (until && now > until)
+		now = until;
 	if (value && now > cpu->since)
 		value->ns += now - cpu->since;
 	if (value && ends)

@@ -24,6 +24,7 @@ struct share_value {
 /* A page shared by the program and the agent. */
 struct share_count {
 	unsigned long long since; /* when counting was switched on (CLOCK_MONOTONIC); 0: it is off */
+	unsigned long long until; /* when it was switched off: later time does not count; 0: it is on */
 	unsigned long long lost;  /* stretches of time for which the map had no room */
 };
 

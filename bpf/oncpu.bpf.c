@@ -28,7 +28,7 @@ int sample(void *ctx)
 	if (!sampling.on)
 		return 0;
 	key.kernel_stack = kernel_stack_of(ctx, &sampling.lost);
-	key.user_stack = key.pid ? user_stack_of(ctx) : -1;
+	key.user_stack = key.pid ? user_stack_of(ctx, &sampling.lost_user_stacks) : -1;
 	value = bpf_map_lookup_elem(&samples, &key);
 	if (value) {
 		value->count++;

@@ -10,6 +10,7 @@ struct sampling {
 	unsigned int on;
 	unsigned int unused;
 	unsigned long long lost; /* samples for which no map had room */
+	unsigned long long lost_user_stacks;
 };
 
 struct sample_key {

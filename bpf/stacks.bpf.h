@@ -47,9 +47,14 @@ static __always_inline int kernel_stack_of(void *ctx, volatile __u64 *lost)
 	return stack;
 }
 
-static __always_inline int user_stack_of(void *ctx)
+/* The same of the stack in user space, of which there is one map. */
+static __always_inline int user_stack_of(void *ctx, volatile __u64 *lost)
 {
-	return bpf_get_stackid(ctx, &user_stacks, BPF_F_USER_STACK);
+	int stack = bpf_get_stackid(ctx, &user_stacks, BPF_F_USER_STACK);
+
+	if (stack == -17 /* EEXIST */)
+		__sync_fetch_and_add(lost, 1);
+	return stack;
 }
 
 #endif

@@ -57,10 +57,23 @@ static int run_in_child(const struct job *job)
 	return WEXITSTATUS(status) == MEASURED ? 0 : 1;
 }
 
+static int read_job(struct job *job, const char *path)
+{
+	FILE *text = fopen(path, "re");
+	char error[JOB_ERROR_BYTES];
+	int failed;
+
+	if (!text)
+		return report_error("job", "cannot open the job %s: %m", path);
+	failed = job_read(job, text, error);
+	fclose(text);
+	return failed ? report_error("job", "%s", error) : 0;
+}
+
 /* A real machine has CPUs taken from it if it may, and is left as it was. */
 static int spare_machine(const struct job *job)
 {
-	if (workload_has_rounds() && !job->allow_hotplug)
+	if (workload_is_bounded() && !job->allow_hotplug)
 		return report_error("workload", "it takes CPUs of this machine offline: say --allow-hotplug if it may");
 	return guard_begin(job);
 }
@@ -80,7 +93,7 @@ int main(int argc, char **argv)
 	report_hello();
 	capture_workload_stderr();
 
-	failed = job_read(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
+	failed = read_job(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
 	if (!failed && job.symbols)
 		failed = record_symbols();
 	if (!failed && job.tasks)

@@ -56,7 +56,7 @@ int blocked_end(const uint64_t *operations, unsigned long tasks)
 	int failed = way->end();
 
 	if (!failed)
-		report_counted(&(struct blocked_facts){
+		report_blocked_summary(&(struct blocked_summary){
 			.way = way->name,
 			.why_not_bpf = why_not_bpf,
 			.nanoseconds = counting->total_ns,

@@ -35,7 +35,7 @@ struct blocked_row {
 void report_blocked(const struct blocked_row *row);
 
 /* What holds for all of it. */
-struct blocked_facts {
+struct blocked_summary {
 	const char *way;	 /* in which it was counted */
 	const char *why_not_bpf; /* "" where BPF was */
 	uint64_t nanoseconds;	 /* for which counting was on */
@@ -44,7 +44,7 @@ struct blocked_facts {
 	unsigned long tasks;
 };
 
-void report_counted(const struct blocked_facts *facts);
+void report_blocked_summary(const struct blocked_summary *summary);
 
 /*
  * A way to count. All functions but count() return 0, or 1 after reporting the error; prepare() returns -1, and

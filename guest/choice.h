@@ -6,21 +6,24 @@
 #ifndef CHOICE_H
 #define CHOICE_H
 
+#include "graph.h"
+
 #define SHARE_WANTED 0.9
 #define MAX_CHOSEN 64
+
+struct choice {
+	char chosen[MAX_CHOSEN][FUNCTION_BYTES]; /* over all rounds */
+	int nr_chosen;
+	char next[MAX_CHOSEN][FUNCTION_BYTES]; /* of the chosen, what to trace in the next round */
+	int nr_next;
+	unsigned long lost; /* functions that should have been chosen, and for which there was no room */
+	struct graph graph;
+};
 
 /* Where to begin. Returns the names, and how many in `number`. */
 const char *const *choice_roots(int *number);
 
-/*
- * From a trace, two calls deep, of what was chosen last (at first the roots) to what to trace next. Returns how many
- * functions that are, 0 when all is chosen, or -1 after reporting the error.
- */
-int choice_narrow(const char *path);
-const char *choice_next(int nr);
-
-/* All that was chosen, over all rounds. */
-int choice_number(void);
-const char *choice_name(int nr);
+/* From a trace, two calls deep, of what was chosen last (at first the roots) to what to trace next: nothing when all is chosen. */
+void choice_narrow(struct choice *choice, FILE *trace);
 
 #endif

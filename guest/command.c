@@ -80,19 +80,19 @@ static int use_cpus(unsigned long wanted)
 	return 0;
 }
 
-/* From now on orphans fall to this process, and it hears by a signal of its children's ends and of the agent's. */
-static int become_keeper(sigset_t *heard)
+/* From now on orphans fall to this process, and signals say when its children and the agent end. */
+static int become_subreaper(sigset_t *signals)
 {
 	pid_t agent = getppid();
 
-	sigemptyset(heard);
-	sigaddset(heard, SIGCHLD);
-	sigaddset(heard, SIGTERM);
-	if (sigprocmask(SIG_BLOCK, heard, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1) ||
+	sigemptyset(signals);
+	sigaddset(signals, SIGCHLD);
+	sigaddset(signals, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, signals, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1) ||
 	    prctl(PR_SET_PDEATHSIG, SIGTERM))
 		return report_error("machine", "cannot keep the command's processes together: %m");
 	if (getppid() != agent)
-		_exit(1); /* it died before the kernel was told */
+		_exit(1); /* it died before the kernel knew */
 	return 0;
 }
 
@@ -128,7 +128,7 @@ static int has_written_too_much(const int *outputs)
 }
 
 /* Returns 0 with the command's status, or 1 after reporting the error. */
-static int wait_for_end(const struct job *job, pid_t command, const sigset_t *heard, const int *outputs, int *status)
+static int wait_for_end(const struct job *job, pid_t command, const sigset_t *signals, const int *outputs, int *status)
 {
 	uint64_t deadline = clock_ns() + job->patience_s * 1000000000ull;
 	const struct timespec second = { .tv_sec = 1 };
@@ -137,7 +137,7 @@ static int wait_for_end(const struct job *job, pid_t command, const sigset_t *he
 		int ended, one;
 		pid_t pid;
 
-		if (sigtimedwait(heard, NULL, &second) == SIGTERM) {
+		if (sigtimedwait(signals, NULL, &second) == SIGTERM) {
 			kill_descendants();
 			_exit(1);
 		}
@@ -171,20 +171,20 @@ int run_command(const struct job *job)
 	int outputs[2] = { memfd_create("stdout", MFD_CLOEXEC), memfd_create("stderr", MFD_CLOEXEC) };
 	uint64_t begin, nanoseconds;
 	int failed, status = 0;
-	sigset_t heard;
+	sigset_t signals;
 	pid_t command;
 
 	if (outputs[0] < 0 || outputs[1] < 0) {
 		report_error("machine", "cannot keep what the command prints: %m");
 		return MEASURE_REPORTED;
 	}
-	if (become_keeper(&heard) || use_cpus(job->cpus))
+	if (become_subreaper(&signals) || use_cpus(job->cpus))
 		return MEASURE_REPORTED;
 	report_stage("command");
 	begin = clock_ns();
 	if (start(job, outputs, &command))
 		return MEASURE_REPORTED;
-	failed = wait_for_end(job, command, &heard, outputs, &status);
+	failed = wait_for_end(job, command, &signals, outputs, &status);
 	nanoseconds = clock_ns() - begin;
 	kill_descendants();
 	if (failed)

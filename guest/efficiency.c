@@ -66,9 +66,9 @@ static void visit_all_cpus(void)
 int efficiency(const struct job *job)
 {
 	const struct timespec time = { job->efficiency_ms / 1000, job->efficiency_ms % 1000 * 1000000 };
-	uint64_t before[job->tasks], after[job->tasks], began;
+	uint64_t before[job->tasks], after[job->tasks], began, ended;
 	char why_not[256] = "the agent was made without it";
-	struct share_facts facts = { .why_not_bpf = why_not, .operations = after, .tasks = job->tasks };
+	struct efficiency_summary summary = { .why_not_bpf = why_not, .operations = after, .tasks = job->tasks };
 	char *accounts_before[NR_ACCOUNTS], *accounts_after[NR_ACCOUNTS];
 	int by_bpf = -1;
 
@@ -79,20 +79,25 @@ int efficiency(const struct job *job)
 		return 1;
 	read_operations(before, job->tasks);
 	began = clock_ns();
+	if (!by_bpf)
+		shares_count(began, 0);
 	nanosleep(&time, NULL);
-	facts.nanoseconds = clock_ns() - began;
+	ended = clock_ns();
+	if (!by_bpf)
+		shares_count(began, ended);
+	summary.nanoseconds = ended - began;
 	read_operations(after, job->tasks);
 	visit_all_cpus();
 	if (read_accounts(accounts_after))
 		return 1;
 	if (!by_bpf) {
 		why_not[0] = 0;
-		if (shares_end(&facts.lost))
+		if (shares_end(&summary.lost))
 			return 1;
 	}
 	for (unsigned long i = 0; i < job->tasks; i++)
 		after[i] -= before[i];
-	report_shared(&facts);
+	report_efficiency_summary(&summary);
 	report_accounts(accounts_before);
 	report_accounts(accounts_after);
 	return report_dead_task(job);

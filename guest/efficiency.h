@@ -24,7 +24,7 @@ struct share {
 void report_share(const struct share *share);
 
 /* What holds for all of it. */
-struct share_facts {
+struct efficiency_summary {
 	const char *why_not_bpf; /* "" where BPF was */
 	uint64_t nanoseconds;
 	uint64_t lost;		    /* how often there was no room for something */
@@ -32,10 +32,12 @@ struct share_facts {
 	unsigned long tasks;
 };
 
-void report_shared(const struct share_facts *facts);
+void report_efficiency_summary(const struct efficiency_summary *summary);
 
 /* Where linked with libbpf. Both return 0, or 1 after reporting the error; begin() -1 where this kernel cannot. */
 int shares_begin(const struct job *job, char why_not[256]) __attribute__((weak));
+/* What counts is the time between the two, by clock_ns(); `until` is 0 as long as it goes on. */
+void shares_count(uint64_t since, uint64_t until) __attribute__((weak));
 /* Adds what found no room to `lost`. */
 int shares_end(uint64_t *lost) __attribute__((weak));
 

@@ -15,40 +15,23 @@
 #include "blocked.h"
 #include "job.h"
 #include "report.h"
+#include "switches.h"
 #include "tasks.h"
 #include "tracing.h"
 
 #define SWITCH "events/sched/sched_switch/"
-#define SWITCHED_ON "counting is switched on"
 
 /* KiB of each CPU. Tasks that go on for ever fill any: then the first switches are kept. */
-#define BUFFER_OF_ROUNDS "4096"
-#define BUFFER_OF_STRETCHES "1024"
+#define BOUNDED_BUFFER_KIB "4096"
+#define UNBOUNDED_BUFFER_KIB "1024"
 
-/* A switch from one task to another; or, with cpu -1, the moment at which counting was switched on. */
-struct event {
-	uint64_t us;
-	int cpu;
-	uint32_t prev, next;
-	char state;
-	char task[TASK_NAME_BYTES]; /* the name of prev */
-	char *path;
-};
-
-/* One time that one task was off the CPU; its event is the one at which it left. */
-struct absence {
-	const struct event *event;
-	uint64_t us;
-};
-
-static struct event *events;
-static size_t nr_events;
+static struct switches switches;
 static const struct job *job;
 static struct blocked_count *counting;
 
-static int prepare(const struct job *asked, struct blocked_count **shared, char why_not[256])
+static int prepare(const struct job *blocked_job, struct blocked_count **shared, char why_not[256])
 {
-	job = asked;
+	job = blocked_job;
 	if (access(TRACING_FOLDER SWITCH "trigger", W_OK)) {
 		snprintf(why_not, 256, "%s: %s", TRACING_FOLDER SWITCH "trigger", strerror(errno));
 		return -1;
@@ -67,7 +50,7 @@ static int begin(void)
 	tracing_write("options/overwrite", "0");
 	tracing_write("options/markers", "1");
 	tracing_write("trace_clock", "mono");
-	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
+	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	tracing_write("trace", "");
 	if (tracing_write(SWITCH "trigger", "stacktrace") || tracing_write(SWITCH "enable", "1"))
@@ -79,113 +62,19 @@ static void count(int on)
 {
 	tracing_write("tracing_on", on ? "1" : "0");
 	if (on)
-		tracing_write("trace_marker", SWITCHED_ON);
-}
-
-static struct event *new_event(void)
-{
-	if (!(nr_events & (nr_events - 1))) {
-		events = realloc(events, (nr_events ? 2 * nr_events : 1) * sizeof(*events));
-		if (!events)
-			abort();
-	}
-	events[nr_events] = (struct event){ .cpu = -1 };
-	return &events[nr_events++];
-}
-
-/*
- * A line's head ends before `what`: "sh-12 [003] d..2. 52.123456: sched_switch: ". Sets its CPU and its time. Returns
- * what comes after, or NULL where the line is of something else.
- */
-static char *parse_head(char *line, const char *what, int *cpu, uint64_t *us)
-{
-	char *found = strstr(line, what), *word = found;
-	unsigned long seconds, fraction;
-
-	if (!found)
-		return NULL;
-	/* A task's name may have any character in it: backwards, the time, the flags, the CPU. */
-	for (int words = 0; words < 3; words++) {
-		while (word > line && word[-1] == ' ')
-			word--;
-		while (word > line && word[-1] != ' ')
-			word--;
-	}
-	if (sscanf(word, "[%d] %*s %lu.%lu", cpu, &seconds, &fraction) != 3)
-		return NULL;
-	*us = seconds * 1000000ull + fraction;
-	return found + strlen(what);
-}
-
-static void parse_switch(const char *text, int cpu, uint64_t us)
-{
-	struct event *event = new_event();
-	const char *name = strstr(text, "prev_comm="), *prev = strstr(text, " prev_pid=");
-	const char *state = strstr(text, " prev_state="), *next = strstr(text, " next_pid=");
-
-	if (!name || !prev || !state || !next)
-		return;
-	name += strlen("prev_comm=");
-	event->cpu = cpu;
-	event->us = us;
-	event->state = state[strlen(" prev_state=")];
-	event->prev = strtoul(prev + strlen(" prev_pid="), NULL, 10);
-	event->next = strtoul(next + strlen(" next_pid="), NULL, 10);
-	snprintf(event->task, sizeof(event->task), "%.*s", (int)(prev - name), name);
-}
-
-/* Lines " => function" follow, the innermost first. Returns the path; `line` is the one after it. */
-static char *read_path(FILE *trace, char **line, size_t *room, ssize_t *length)
-{
-	char *path = strdup(""), *longer, name[256];
-
-	while ((*length = getline(line, room, trace)) >= 0 && sscanf(*line, " => %255s", name) == 1) {
-		if (asprintf(&longer, "%s%s%s", name, *path ? ";" : "", path) < 0)
-			abort();
-		free(path);
-		path = longer;
-	}
-	return path;
-}
-
-static struct event *last_of(int cpu)
-{
-	for (size_t i = nr_events; i--;)
-		if (events[i].cpu == cpu)
-			return &events[i];
-	return NULL;
+		tracing_write("trace_marker", COUNTING_BEGINS);
 }
 
 static int read_events(void)
 {
 	FILE *trace = fopen(TRACING_FOLDER "trace", "re");
-	char *line = NULL, *text;
-	size_t room = 0;
-	ssize_t length;
-	uint64_t us;
-	int cpu;
+	int failed;
 
 	if (!trace)
 		return report_error("machine", "cannot read the trace: %m");
-	length = getline(&line, &room, trace);
-	while (length >= 0) {
-		if ((text = parse_head(line, "sched_switch: ", &cpu, &us))) {
-			parse_switch(text, cpu, us);
-		} else if (parse_head(line, "<stack trace>", &cpu, &us)) {
-			struct event *event = last_of(cpu);
-			char *path = read_path(trace, &line, &room, &length);
-
-			if (event && !event->path)
-				event->path = path;
-			continue;
-		} else if (strstr(line, SWITCHED_ON)) {
-			new_event();
-		}
-		length = getline(&line, &room, trace);
-	}
-	free(line);
+	failed = switches_read(&switches, trace);
 	fclose(trace);
-	return 0;
+	return failed ? report_error("machine", "no memory for the scheduler's events: %m") : 0;
 }
 
 /*
@@ -195,23 +84,21 @@ static int read_events(void)
 static void forget_what_follows_a_loss(void)
 {
 	uint64_t until = UINT64_MAX;
-	size_t kept = 0;
 
 	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++) {
 		unsigned long lost = tracing_lost(cpu);
-		struct event *last = lost ? last_of(cpu) : NULL;
+		const struct switch_event *last = lost ? switches_last(&switches, cpu) : NULL;
 
 		counting->lost += lost;
 		if (lost && last && last->us < until)
 			until = last->us;
 	}
-	while (kept < nr_events && events[kept].us <= until)
-		kept++;
-	nr_events = kept;
+	switches_cut(&switches, until);
 }
 
-static int is_wanted(const struct event *event, uint64_t us)
+static int is_selected(const struct absence *absence)
 {
+	const struct switch_event *event = absence->event;
 	unsigned int bits[] = { ['R'] = STATE_PREEMPTED, ['S'] = 1, ['D'] = 2, ['I'] = STATE_IDLE, ['T'] = 4,
 				['t'] = 8, ['X'] = 16, ['Z'] = 32, ['P'] = 64 };
 	unsigned char letter = event->state;
@@ -223,51 +110,7 @@ static int is_wanted(const struct event *event, uint64_t us)
 		return 0;
 	if (job->blocked_states && !(state & job->blocked_states))
 		return 0;
-	return us >= job->blocked_min_us;
-}
-
-static int compare(const void *one, const void *other)
-{
-	const struct event *a = ((const struct absence *)one)->event, *b = ((const struct absence *)other)->event;
-
-	if (a->prev != b->prev)
-		return a->prev < b->prev ? -1 : 1;
-	if (a->state != b->state)
-		return a->state - b->state;
-	return strcmp(a->path, b->path);
-}
-
-/* From the event at which a task left to the next at which it comes, unless counting was off in between. */
-static size_t find_absences(struct absence *absences)
-{
-	struct event **left; /* by pid: where it did, NULL where it is there */
-	uint32_t most = 0;
-	size_t number = 0;
-
-	for (size_t i = 0; i < nr_events; i++)
-		most = events[i].prev > most ? events[i].prev : events[i].next > most ? events[i].next : most;
-	left = calloc(most + 1, sizeof(*left));
-	if (!left)
-		abort();
-	for (struct event *event = events; event < events + nr_events; event++) {
-		struct event *from = left[event->next];
-
-		if (event->cpu < 0) {
-			memset(left, 0, (most + 1) * sizeof(*left));
-			continue;
-		}
-		if (from && is_wanted(from, event->us - from->us))
-			absences[number++] = (struct absence){ from, event->us - from->us };
-		left[event->next] = NULL;
-		if (!event->path)
-			event->path = strdup("");
-		/* All idle tasks have the number 0; the dead do not come back. */
-		if (event->prev && event->state != 'X' && event->state != 'Z')
-			left[event->prev] = event;
-	}
-	free(left);
-	qsort(absences, number, sizeof(*absences), compare);
-	return number;
+	return absence->us >= job->blocked_min_us;
 }
 
 /* What the events do not tell. A task that has ended is its own process, as far as anybody knows. */
@@ -289,13 +132,13 @@ static uint32_t process_of(uint32_t pid)
 /* The first `number` absences are of one row. */
 static void report(const struct absence *absences, size_t number)
 {
-	const struct event *event = absences->event;
+	const struct switch_event *event = absences->event;
 	uint32_t histogram[BUCKETS] = { 0 };
 	struct blocked_row row = {
 		.pid = event->prev,
 		.task = event->task,
 		.state = event->state,
-		.path = event->path,
+		.path = absence_path(absences),
 		.user_path = "",
 		.count = number,
 		.histogram = histogram,
@@ -317,19 +160,21 @@ static void report(const struct absence *absences, size_t number)
 static int end(void)
 {
 	struct absence *absences;
-	size_t number, first = 0;
+	size_t number, selected = 0, first = 0;
 
 	tracing_write(SWITCH "enable", "0");
 	tracing_write(SWITCH "trigger", "!stacktrace");
 	if (read_events())
 		return 1;
 	forget_what_follows_a_loss();
-	absences = calloc(nr_events + 1, sizeof(*absences));
+	absences = switches_absences(&switches, &number);
 	if (!absences)
-		return report_error("machine", "no memory for %zu switches: %m", nr_events);
-	number = find_absences(absences);
-	for (size_t i = 1; i <= number; i++) {
-		if (i < number && !compare(&absences[first], &absences[i]))
+		return report_error("machine", "no memory for %zu switches: %m", switches.number);
+	for (size_t i = 0; i < number; i++)
+		if (is_selected(&absences[i]))
+			absences[selected++] = absences[i];
+	for (size_t i = 1; i <= selected; i++) {
+		if (i < selected && !compare_absences(&absences[first], &absences[i]))
 			continue;
 		report(&absences[first], i - first);
 		first = i;

@@ -20,7 +20,7 @@ unsigned long cpus_to_cycle;
 
 static unsigned int cycled[MAX_CPUS];
 static unsigned long nr_cycled;
-static const char *const words[] = { "offline", "online" };
+static const char *const state_names[] = { "offline", "online" };
 
 static int write_file(const char *path, const char *text)
 {
@@ -67,7 +67,7 @@ static void require_state(unsigned int cpu, enum hotplug_state state)
 {
 	if (state_of(cpu) == (int)state || !set_state(cpu, state))
 		return;
-	report_error("machine", "CPU %u does not go %s: %m", cpu, words[state]);
+	report_error("machine", "CPU %u does not go %s: %m", cpu, state_names[state]);
 	_exit(1);
 }
 
@@ -124,7 +124,7 @@ static void enter_one_by_one(unsigned long long *iterations, enum hotplug_state 
 	for (unsigned long i = 0; i < nr_cycled; i++) {
 		operation_begin();
 		require_state(cycled[i], state);
-		operation_end(nr + i, cycled[i], words[state]);
+		operation_end(nr + i, cycled[i], state_names[state]);
 		++*iterations;
 	}
 }
@@ -168,7 +168,7 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
 		begin_round(iterations);
 		operation_begin();
 		put_threads(enter);
-		operation_end(0, -1, words[enter]);
+		operation_end(0, -1, state_names[enter]);
 		++*iterations;
 		put_threads(!enter);
 	}
@@ -188,7 +188,7 @@ int hotplug_restore(void)
 
 	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
 		if (before[cpu] >= 0 && state_of(cpu) != before[cpu] && set_state(cpu, before[cpu])) {
-			report_error("machine", "CPU %u could not be put %s again: %m", cpu, words[(int)before[cpu]]);
+			report_error("machine", "CPU %u could not be put %s again: %m", cpu, state_names[(int)before[cpu]]);
 			lost = 1;
 		}
 	return lost;

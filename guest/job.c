@@ -1,14 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
 #include "job.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "recorder.h"
-#include "report.h"
 
-static int job_line(struct job *job, const char *key, const char *value)
+/* What all below return: NULL, or what the agent does to a line that it refuses. */
+#define TOO_MANY "takes no more lines such as"
+#define NO_MEMORY "has no memory for"
+#define UNKNOWN "does not know"
+#define NO_NUMBER "finds no number in"
+#define TOO_LONG "takes no value of more than 4000 bytes, as in"
+#define HAS_NUL "takes no NUL, as in"
+
+static const char *set_number(unsigned long *number, const char *value)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoul(value, &end, 10);
+	return *value >= '0' && *value <= '9' && !*end && !errno ? NULL : NO_NUMBER;
+}
+
+static const char *set_text(char **text, const char *value)
+{
+	free(*text);
+	*text = strdup(value);
+	return *text ? NULL : NO_MEMORY;
+}
+
+static const char *add_text(char **texts, unsigned long *number, unsigned long most, const char *value)
+{
+	if (*number == most)
+		return TOO_MANY;
+	texts[*number] = NULL;
+	return set_text(&texts[(*number)++], value);
+}
+
+static const char *set_mode(struct job *job, const char *value)
+{
+	job->threads = !strcmp(value, "thread");
+	return job->threads || !strcmp(value, "process") ? NULL : UNKNOWN;
+}
+
+static const char *add_record(struct job *job, const char *value)
+{
+	static const struct {
+		const char *name;
+		enum recorder_what what;
+	} all[] = {
+		{ "conflicts", RECORD_CONFLICTS },
+		{ "work", RECORD_WORK },
+		{ "user", RECORD_USER },
+		{ "locks", RECORD_LOCKS },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		if (!strcmp(value, all[i].name)) {
+			job->record |= all[i].what;
+			return NULL;
+		}
+	}
+	return UNKNOWN;
+}
+
+static const char *add_line(struct job *job, const char *key, const char *value)
 {
 	const struct {
 		const char *key;
@@ -23,73 +82,76 @@ static int job_line(struct job *job, const char *key, const char *value)
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
 	};
+	const struct {
+		const char *key;
+		int *flag;
+	} flags[] = {
+		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
+		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
+		{ "symbols", &job->symbols },	{ "stay", &job->stay },
+		{ "turns", &job->turns },
+	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (!strcmp(key, numbers[i].key)) {
-			*numbers[i].number = strtoul(value, NULL, 10);
-			return 0;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!strcmp(key, numbers[i].key))
+			return set_number(numbers[i].number, value);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		if (!strcmp(key, flags[i].key)) {
+			*flags[i].flag = 1;
+			return NULL;
 		}
 	}
-	if (!strcmp(key, "record") && !strcmp(value, "conflicts"))
-		job->record |= RECORD_CONFLICTS;
-	else if (!strcmp(key, "record") && !strcmp(value, "work"))
-		job->record |= RECORD_WORK;
-	else if (!strcmp(key, "record") && !strcmp(value, "user"))
-		job->record |= RECORD_USER;
-	else if (!strcmp(key, "record") && !strcmp(value, "locks"))
-		job->record |= RECORD_LOCKS;
-	else if (!strcmp(key, "watch"))
-		job->watch = 1;
-	else if (!strcmp(key, "blocked"))
-		job->blocked = strdup(value);
-	else if (!strcmp(key, "efficiency"))
-		job->efficiency = strdup(value);
-	else if (!strcmp(key, "oncpu"))
-		job->oncpu = strdup(value);
-	else if (!strcmp(key, "choose_functions"))
-		job->choose_functions = 1;
-	else if (!strcmp(key, "blocked_user"))
-		job->blocked_user = 1;
-	else if (!strcmp(key, "allow_hotplug"))
-		job->allow_hotplug = 1;
-	else if (!strcmp(key, "mode"))
-		job->threads = !strcmp(value, "thread");
-	else if (!strcmp(key, "symbols"))
-		job->symbols = 1;
-	else if (!strcmp(key, "turns"))
-		job->turns = 1;
-	else if (!strcmp(key, "stay"))
-		job->stay = 1;
-	else if (!strcmp(key, "set") && job->nr_settings < MAX_SETTINGS)
-		job->settings[job->nr_settings++] = strdup(value);
-	else if (!strcmp(key, "function") && job->nr_functions < MAX_FUNCTIONS)
-		job->functions[job->nr_functions++] = strdup(value);
-	else if (!strcmp(key, "word") && job->nr_words < MAX_WORDS)
-		job->words[job->nr_words++] = strdup(value);
-	else if (!strcmp(key, "read") && job->nr_reads < MAX_READS)
-		job->reads[job->nr_reads++] = strdup(value);
-	else
-		return report_error("job", "the agent does not know '%s %s'", key, value);
-	return 0;
+	if (!strcmp(key, "mode"))
+		return set_mode(job, value);
+	if (!strcmp(key, "record"))
+		return add_record(job, value);
+	if (!strcmp(key, "blocked"))
+		return set_text(&job->blocked, value);
+	if (!strcmp(key, "efficiency"))
+		return set_text(&job->efficiency, value);
+	if (!strcmp(key, "oncpu"))
+		return set_text(&job->oncpu, value);
+	if (!strcmp(key, "set"))
+		return add_text(job->settings, &job->nr_settings, MAX_SETTINGS, value);
+	if (!strcmp(key, "function"))
+		return add_text(job->functions, &job->nr_functions, MAX_FUNCTIONS, value);
+	if (!strcmp(key, "word"))
+		return add_text(job->words, &job->nr_words, MAX_WORDS, value);
+	if (!strcmp(key, "read"))
+		return add_text(job->reads, &job->nr_reads, MAX_READS, value);
+	return UNKNOWN;
 }
 
-int job_read(struct job *job, const char *path)
+static const char *read_line(struct job *job, char *line, size_t length)
 {
-	FILE *file = fopen(path, "re");
-	char line[4096];
-	int failed = 0;
+	char *value;
 
-	if (!file)
-		return report_error("job", "cannot open the job %s: %m", path);
+	if (strlen(line) < length)
+		return HAS_NUL;
+	value = strchr(line, ' ');
+	if (value)
+		*value++ = 0;
+	if (value && strlen(value) > MAX_VALUE_BYTES)
+		return TOO_LONG;
+	return add_line(job, line, value ? value : "");
+}
+
+int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES])
+{
+	const char *wrong = NULL;
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t length;
+
 	*job = (struct job){ .patience_s = 60 };
-	while (!failed && fgets(line, sizeof(line), file)) {
-		char *value = strchr(line, ' ');
-
-		line[strcspn(line, "\n")] = 0;
-		if (value)
-			*value++ = 0;
-		failed = job_line(job, line, value ? value : "");
+	while (!wrong && (length = getline(&line, &room, text)) >= 0) {
+		if (line[length - 1] == '\n')
+			line[--length] = 0;
+		wrong = read_line(job, line, length);
+		if (wrong) /* the key ends where its value began */
+			snprintf(error, JOB_ERROR_BYTES, "the agent %s '%.24s %.60s'", wrong, line,
+				 strlen(line) < (size_t)length ? line + strlen(line) + 1 : "");
 	}
-	fclose(file);
-	return failed;
+	free(line);
+	return !!wrong;
 }

@@ -3,10 +3,16 @@
 #ifndef JOB_H
 #define JOB_H
 
+#include <stdio.h>
+
+/* What is more is refused, here and before by the controller: src/bigiron/machines/limits.py has the same. */
 #define MAX_SETTINGS 64
 #define MAX_READS 16
 #define MAX_FUNCTIONS 256
 #define MAX_WORDS 256
+#define MAX_VALUE_BYTES 4000
+
+#define JOB_ERROR_BYTES 256
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
@@ -47,7 +53,7 @@ struct job {
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };
 
-/* Both return 0, or 1 after reporting the error. */
-int job_read(struct job *job, const char *path);
+/* Fill in a job from its text. Returns 0, or 1 with what is wrong with it in `error`. */
+int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES]);
 
 #endif

@@ -119,7 +119,7 @@ static int do_operations(const struct job *job, const char *stage)
 
 	for (unsigned long i = 0; i < job->tasks; i++)
 		target[i] = task_operations(i) + job->operations + 1;
-	if (workload_has_rounds())
+	if (workload_is_bounded())
 		release_tasks(job);
 	return wait_for(job, stage, target);
 }
@@ -141,13 +141,13 @@ static int watch(const struct job *job)
 static int trace_operations(const struct job *job)
 {
 	spread_tasks(job);
-	if (workload_has_rounds())
+	if (workload_is_bounded())
 		operations_watch(WATCH_FUNCTIONS);
 	else
 		tracing_write("tracing_on", "1");
 	if (do_operations(job, "functions"))
 		return 1;
-	if (workload_has_rounds()) {
+	if (workload_is_bounded()) {
 		operations_watch(WATCH_NOTHING);
 	} else {
 		tracing_write("tracing_on", "0");
@@ -186,7 +186,7 @@ static int count_blocked(const struct job *job)
 	report_stage("blocked");
 	if (blocked_begin())
 		return 1;
-	if (workload_has_rounds())
+	if (workload_is_bounded())
 		operations_watch(WATCH_BLOCKED);
 	else
 		blocked_count(1);
@@ -195,8 +195,8 @@ static int count_blocked(const struct job *job)
 		return 1;
 	/* A round began with a count. */
 	for (unsigned long i = 0; i < job->tasks; i++)
-		operations[i] = task_operations(i) - operations[i] - !!workload_has_rounds();
-	if (workload_has_rounds()) {
+		operations[i] = task_operations(i) - operations[i] - !!workload_is_bounded();
+	if (workload_is_bounded()) {
 		operations_watch(WATCH_NOTHING);
 	} else {
 		blocked_count(0);
@@ -213,7 +213,7 @@ static int record(const struct job *job)
 		.nr_slots = job->tasks,
 		.operations = job->operations,
 		/* Other CPUs do much of a round's operation: one that goes offline, for instance, takes itself apart. */
-		.what = job->record | (workload_has_rounds() ? RECORD_EVERYWHERE : 0),
+		.what = job->record | (workload_is_bounded() ? RECORD_EVERYWHERE : 0),
 	};
 
 	if (!job->record)
@@ -227,7 +227,7 @@ static int record(const struct job *job)
 	return 0;
 }
 
-static int share_out(const struct job *job)
+static int measure_efficiency(const struct job *job)
 {
 	return job->efficiency ? efficiency(job) : 0;
 }
@@ -239,7 +239,7 @@ static int profile(const struct job *job)
 	return oncpu ? oncpu(job) : report_error("machine", "the agent was made without libbpf");
 }
 
-static int measure_rounds(const struct job *asked)
+static int measure_bounded(const struct job *asked)
 {
 	struct job job = *asked;
 
@@ -247,10 +247,10 @@ static int measure_rounds(const struct job *asked)
 	return watch(&job) || record(&job) || trace_functions(&job) || count_blocked(&job);
 }
 
-static int measure_stretches(const struct job *job)
+static int measure_unbounded(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || share_out(job) || profile(job) || record(job) || trace_functions(job) || count_blocked(job);
+	return warm_up(job) || sample(job) || measure_efficiency(job) || profile(job) || record(job) || trace_functions(job) || count_blocked(job);
 }
 
 int measure(const struct job *job)
@@ -272,7 +272,7 @@ int measure(const struct job *job)
 	wait_for_clock();
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
-	failed = workload_has_rounds() ? measure_rounds(job) : measure_stretches(job);
+	failed = workload_is_bounded() ? measure_bounded(job) : measure_unbounded(job);
 	if (job->stay && !failed) {
 		/* Whoever listens ends the machine now, and reads in its memory what the tasks still hold. */
 		report_end(report_files(job));

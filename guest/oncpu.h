@@ -26,7 +26,7 @@ struct oncpu_row {
 void report_oncpu(const struct oncpu_row *row);
 
 /* What holds for all of it. */
-struct oncpu_facts {
+struct oncpu_summary {
 	const char *event;    /* of which CPUs have counted `period` between two samples */
 	uint64_t period;
 	uint64_t nanoseconds; /* for which was sampled */
@@ -35,6 +35,6 @@ struct oncpu_facts {
 	unsigned long tasks;
 };
 
-void report_sampled(const struct oncpu_facts *facts);
+void report_oncpu_summary(const struct oncpu_summary *summary);
 
 #endif

@@ -29,7 +29,7 @@ static struct operations {
 	struct operation {
 		int cpu;
 		const char *state;
-		struct reading took;
+		struct reading usage;
 	} done[];
 } *operations;
 
@@ -125,7 +125,7 @@ void operation_end(unsigned long nr, int cpu, const char *state)
 	operations->done[nr] = (struct operation){
 		.cpu = cpu,
 		.state = state,
-		.took = {
+		.usage = {
 			.nanoseconds = now.nanoseconds - began.nanoseconds,
 			.system_ns = now.system_ns - began.system_ns,
 			.voluntary = now.voluntary - began.voluntary,
@@ -141,10 +141,10 @@ void operations_report(void)
 {
 	for (unsigned long i = 0; i < operations->nr_done; i++) {
 		const struct operation *done = &operations->done[i];
-		const struct reading *took = &done->took;
+		const struct reading *usage = &done->usage;
 
 		report_operation(done->state,
-				 (const long[]){ i, done->cpu, took->nanoseconds, took->system_ns, took->voluntary,
-						 took->involuntary, took->normal, took->expedited });
+				 (const long[]){ i, done->cpu, usage->nanoseconds, usage->system_ns, usage->voluntary,
+						 usage->involuntary, usage->normal, usage->expedited });
 	}
 }

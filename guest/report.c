@@ -20,6 +20,9 @@
 #include <termios.h>
 #include <unistd.h>
 
+#define MOST_PAYLOAD_BYTES (16 << 20) /* that the controller takes: src/bigiron/machines/messages.py */
+#define PART_BYTES (1 << 20)	      /* of a file, of which one line may be long */
+
 static int report_fd = STDOUT_FILENO;
 static int stderr_fd = -1;
 
@@ -49,17 +52,23 @@ static void write_all(const char *bytes, size_t length)
 	}
 }
 
-/* Whole frames only: two processes may report at once. */
+/* Whole frames only: two processes may report at once. Short ones go out though there is no memory left. */
 static void send_frame(const char *type, const char *payload, size_t length)
 {
-	char *frame;
-	int size = asprintf(&frame, "@bigiron %s %zu %08x\n%.*s\n", type, length, crc32(payload, length), (int)length,
-			    payload);
+	char head[64], small[512];
+	int before = snprintf(head, sizeof(head), "@bigiron %s %zu %08x\n", type, length, crc32(payload, length));
+	char *frame = before + length + 1 <= sizeof(small) ? small : malloc(before + length + 1);
 
-	if (size >= 0) {
-		write_all(frame, size);
-		free(frame);
+	if (!frame) {
+		report_lost("messages of the agent, for which it had no memory", 1);
+		return;
 	}
+	memcpy(frame, head, before);
+	memcpy(frame + before, payload, length);
+	frame[before + length] = '\n';
+	write_all(frame, before + length + 1);
+	if (frame != small)
+		free(frame);
 }
 
 void report_open(const char *path)
@@ -94,11 +103,50 @@ static void json_string(FILE *out, const char *text)
 	fputc('"', out);
 }
 
-#define WITH_PAYLOAD(type, out)                                                                       \
-	for (char *_text = NULL; !_text;)                                                             \
-		for (size_t _size = 0; !_text;)                                                       \
-			for (FILE *out = open_memstream(&_text, &_size); out;                         \
-			     fclose(out), send_frame(type, _text, _size), free(_text), out = NULL)
+/* Text that grows until it is sent. */
+struct payload {
+	FILE *out;
+	char *text;
+	size_t size;
+	int tried;
+};
+
+/* Once: returns 0 the second time, and where there is no memory for it. */
+static int payload_begin(struct payload *payload)
+{
+	if (payload->tried++)
+		return 0;
+	payload->out = open_memstream(&payload->text, &payload->size);
+	if (!payload->out)
+		report_lost("messages of the agent, for which it had no memory", 1);
+	return !!payload->out;
+}
+
+static void payload_send(struct payload *payload, const char *type)
+{
+	int failed = ferror(payload->out);
+
+	if (fclose(payload->out) || failed)
+		report_lost("messages of the agent, for which it had no memory", 1);
+	else if (payload->size > MOST_PAYLOAD_BYTES)
+		report_lost("messages of the agent, which were longer than 16 MiB", 1);
+	else
+		send_frame(type, payload->text, payload->size);
+	free(payload->text);
+}
+
+#define WITH_PAYLOAD(type, stream)                                                                  \
+	for (struct payload _payload = { 0 }; payload_begin(&_payload); payload_send(&_payload, type)) \
+		for (FILE *stream = _payload.out; stream; stream = NULL)
+
+void report_lost(const char *what, unsigned long count)
+{
+	char text[256];
+	int length = snprintf(text, sizeof(text), "{\"what\":\"%s\",\"count\":%lu}", what, count);
+
+	if (count)
+		send_frame("lost", text, length);
+}
 
 void report_hello(void)
 {
@@ -203,13 +251,13 @@ void report_blocked(const struct blocked_row *row)
 	}
 }
 
-void report_counted(const struct blocked_facts *facts)
+void report_blocked_summary(const struct blocked_summary *summary)
 {
-	WITH_PAYLOAD("counted", out) {
-		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", facts->way);
-		json_string(out, facts->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+	WITH_PAYLOAD("blocked_summary", out) {
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", summary->way);
+		json_string(out, summary->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }
@@ -223,13 +271,13 @@ void report_share(const struct share *share)
 	}
 }
 
-void report_shared(const struct share_facts *facts)
+void report_efficiency_summary(const struct efficiency_summary *summary)
 {
-	WITH_PAYLOAD("shared", out) {
+	WITH_PAYLOAD("efficiency_summary", out) {
 		fprintf(out, "{\"why_not_bpf\":");
-		json_string(out, facts->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+		json_string(out, summary->why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }
@@ -248,12 +296,12 @@ void report_oncpu(const struct oncpu_row *row)
 	}
 }
 
-void report_sampled(const struct oncpu_facts *facts)
+void report_oncpu_summary(const struct oncpu_summary *summary)
 {
-	WITH_PAYLOAD("sampled", out) {
-		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", facts->event,
-			facts->period, facts->nanoseconds, facts->lost);
-		print_operations(out, facts->operations, facts->tasks);
+	WITH_PAYLOAD("oncpu_summary", out) {
+		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", summary->event,
+			summary->period, summary->nanoseconds, summary->lost);
+		print_operations(out, summary->operations, summary->tasks);
 		fputc('}', out);
 	}
 }
@@ -278,22 +326,28 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
+/* A long one in parts, each of which says whether there is more. */
 void report_lines(const char *path, FILE *file)
 {
 	char *line = NULL;
 	size_t room = 0;
+	int more;
 
-	WITH_PAYLOAD("file", out) {
-		fprintf(out, "{\"path\":");
-		json_string(out, path);
-		fprintf(out, ",\"lines\":[");
-		for (int first = 1; getline(&line, &room, file) >= 0; first = 0) {
-			line[strcspn(line, "\n")] = 0;
-			fputs(first ? "" : ",", out);
-			json_string(out, line);
+	do {
+		more = 0;
+		WITH_PAYLOAD("file", out) {
+			fprintf(out, "{\"path\":");
+			json_string(out, path);
+			fprintf(out, ",\"lines\":[");
+			for (int first = 1; !more && getline(&line, &room, file) >= 0; first = 0) {
+				line[strcspn(line, "\n")] = 0;
+				fputs(first ? "" : ",", out);
+				json_string(out, line);
+				more = ftell(out) > PART_BYTES;
+			}
+			fprintf(out, "],\"more\":%s}", more ? "true" : "false");
 		}
-		fprintf(out, "]}");
-	}
+	} while (more);
 	free(line);
 }
 
@@ -326,8 +380,9 @@ int report_files(const struct job *job)
 
 void report_end(int failed)
 {
-	WITH_PAYLOAD("end", out)
-		fprintf(out, "{\"failed\":%s}", failed ? "true" : "false");
+	const char *text = failed ? "{\"failed\":true}" : "{\"failed\":false}";
+
+	send_frame("end", text, strlen(text));
 	tcdrain(report_fd);
 }
 

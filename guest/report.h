@@ -5,7 +5,7 @@
  *	@bigiron TYPE LENGTH CRC32\n
  *	PAYLOAD\n
  *
- * with a JSON payload of LENGTH bytes whose CRC-32 (IEEE) is given in eight hex digits.
+ * with a JSON payload of LENGTH bytes, 16 MiB at most, whose CRC-32 (IEEE) is given in eight hex digits.
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -38,6 +38,8 @@ int report_file(const char *path);
 void report_lines(const char *path, FILE *text);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
 int report_files(const struct job *job);
+/* What had to be left out, as the plural of a noun without quotes, and how many of it; 0: nothing was. */
+void report_lost(const char *what, unsigned long count);
 void report_end(int failed);
 
 /* KIND is "job", "setting", "workload" or "machine". Returns 1, for the caller to return. */

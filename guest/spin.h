@@ -13,6 +13,8 @@ static inline void __attribute__((noreturn)) spin(unsigned long long *iterations
 		for (int i = 0; i < SPIN_STEPS; i++)
 			number = number * 6364136223846793005ul + 1442695040888963407ul;
 		++*iterations;
+		/* The loop has no end after which a compiler would have to write the count down. */
+		asm volatile("" : : : "memory");
 	}
 }
 

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "tasks.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +24,10 @@
 
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
+
+#define END_THREAD (SIGRTMAX - 1) /* which no workload uses */
+#define POLL_US 1000
+#define MOST_LOOKS 5000
 
 /* The workload: will-it-scale's interface. Without one, commands can be run. */
 extern void __attribute__((weak)) testcase_prepare(unsigned long nr_tasks);
@@ -41,7 +48,7 @@ struct task {
 static struct task *tasks;
 static unsigned long nr_tasks;
 static char *slots;
-static pid_t *thread_ids; /* of the tasks, shared with them */
+static pid_t *thread_ids; /* of the tasks, shared with them; 0 until a task is on its CPU */
 static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
 static int by_operation; /* a task's turn on the emulator ends with each of its operations */
@@ -51,7 +58,7 @@ void die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(1); /* it died before the kernel was told */
+		_exit(1); /* it died before the kernel knew */
 }
 
 static void wait_for_release(void)
@@ -68,7 +75,7 @@ void begin_round(unsigned long long *iterations)
 	++*iterations;
 }
 
-int workload_has_rounds(void)
+int workload_is_bounded(void)
 {
 	return &testcase_operations != NULL;
 }
@@ -82,12 +89,12 @@ static void *task_main(void *arg)
 {
 	struct task *task = arg;
 
-	thread_ids[task->nr] = gettid();
 	if (pin(0, task->cpu)) {
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
-	if (!workload_has_rounds())
+	__atomic_store_n(&thread_ids[task->nr], gettid(), __ATOMIC_RELEASE);
+	if (!workload_is_bounded())
 		wait_for_release();
 	if (by_operation)
 		end_turns_with(task->slot);
@@ -99,20 +106,23 @@ static void *task_main(void *arg)
 /* will-it-scale's helper for a testcase that wants a companion, on its own CPU: affinity is inherited. */
 void new_task(void *(*func)(void *), void *arg)
 {
+	pid_t parent = getpid(), pid = -1;
 	pthread_t thread;
 
-	if (in_threads) {
-		pthread_create(&thread, NULL, func, arg);
-	} else {
-		pid_t parent = getpid();
-
-		if (fork())
-			return;
-		die_with(parent);
-		end_no_turns();
-		func(arg);
-		_exit(0);
+	if (in_threads)
+		errno = pthread_create(&thread, NULL, func, arg);
+	else
+		pid = fork();
+	if (in_threads ? errno : pid < 0) {
+		report_error("machine", "cannot start a task's companion: %m");
+		_exit(1);
 	}
+	if (pid)
+		return;
+	die_with(parent);
+	end_no_turns();
+	func(arg);
+	_exit(0);
 }
 
 static int start_task(struct task *task)
@@ -136,12 +146,63 @@ static void *share(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* Until each is on its CPU and can be moved. */
+static int wait_for_tasks(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->tasks; i++) {
+		while (!__atomic_load_n(&thread_ids[i], __ATOMIC_ACQUIRE)) {
+			if (report_dead_task(job))
+				return 1;
+			usleep(POLL_US);
+		}
+	}
+	return 0;
+}
+
+/* As SIGKILL ends a process: at once, whatever it is in the middle of. */
+static void end_thread(int signal)
+{
+	(void)signal;
+	syscall(SYS_exit, 0);
+}
+
+static int count_threads(void (*each)(pid_t thread))
+{
+	DIR *all = opendir("/proc/self/task");
+	int number = 0;
+
+	for (struct dirent *entry; all && (entry = readdir(all));) {
+		if (atoi(entry->d_name) <= 0)
+			continue;
+		each(atoi(entry->d_name));
+		number++;
+	}
+	if (all)
+		closedir(all);
+	return number;
+}
+
+static void end_other(pid_t thread)
+{
+	if (thread != gettid())
+		tgkill(getpid(), thread, END_THREAD);
+}
+
+/* Their companions too. One that blocks all signals is not waited for. */
+static void end_threads(void)
+{
+	for (int looks = 0; count_threads(end_other) > 1 && looks < MOST_LOOKS; looks++)
+		usleep(POLL_US);
+}
+
 int start_tasks(const struct job *job)
 {
 	struct cpus allowed;
 
 	in_threads = job->threads;
 	by_operation = job->turns;
+	if (in_threads)
+		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
 	tasks = calloc(job->tasks, sizeof(*tasks));
 	slots = share(job->tasks * TASK_SLOT_BYTES);
 	thread_ids = share(job->tasks * sizeof(*thread_ids));
@@ -161,7 +222,7 @@ int start_tasks(const struct job *job)
 		if (start_task(&tasks[i]))
 			return report_error("machine", "cannot start task %lu of %lu: %m", i, job->tasks);
 	}
-	return 0;
+	return wait_for_tasks(job);
 }
 
 void release_tasks(const struct job *job)
@@ -185,12 +246,10 @@ void spread_tasks(const struct job *job)
 
 void stop_tasks(const struct job *job)
 {
-	for (unsigned long i = 0; i < job->tasks; i++) {
-		if (in_threads)
-			pthread_cancel(tasks[i].thread);
-		else
-			kill(tasks[i].pid, SIGKILL);
-	}
+	if (in_threads)
+		end_threads();
+	for (unsigned long i = 0; i < job->tasks && !in_threads; i++)
+		kill(tasks[i].pid, SIGKILL);
 	for (unsigned long i = 0; i < job->tasks && !in_threads; i++)
 		waitpid(tasks[i].pid, NULL, 0);
 	if (testcase_cleanup)

@@ -14,7 +14,7 @@ struct job;
 int start_tasks(const struct job *job);
 void release_tasks(const struct job *job);
 /* Some workloads do their operations in rounds; the others go on until they are stopped. */
-int workload_has_rounds(void);
+int workload_is_bounded(void);
 unsigned long operations_of_a_round(void);
 /* By the task of a workload that has rounds: wait until one is wanted. A round begins with a count. */
 void begin_round(unsigned long long *iterations);

@@ -19,11 +19,12 @@
 #define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
 
 /* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
-#define BUFFER_OF_ROUNDS "4096"
-#define BUFFER_OF_STRETCHES "64"
+#define BOUNDED_BUFFER_KIB "4096"
+#define UNBOUNDED_BUFFER_KIB "64"
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];
+static struct choice choice;
 static int nr_rounds; /* of choice */
 
 static int write_to(const char *file, const char *text, int flags)
@@ -134,7 +135,7 @@ int functions_begin(const struct job *job)
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
-	if (tracing_write("buffer_size_kb", workload_has_rounds() ? BUFFER_OF_ROUNDS : BUFFER_OF_STRETCHES))
+	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	if (start_tracer())
 		return 1;
@@ -152,23 +153,29 @@ static int trace_chosen(void)
 	tracing_write("set_ftrace_filter", "");
 	for (int i = 0; i < number; i++)
 		append_function("set_ftrace_filter", roots[i]);
-	for (int i = 0; i < choice_number(); i++)
-		append_function("set_ftrace_filter", choice_name(i));
+	for (int i = 0; i < choice.nr_chosen; i++)
+		append_function("set_ftrace_filter", choice.chosen[i]);
 	tracing_write("max_graph_depth", "0");
 	return trace_roots();
 }
 
 int functions_narrow(void)
 {
-	int number = choice_narrow(TRACING_FOLDER "trace");
+	FILE *trace = fopen(TRACING_FOLDER "trace", "re");
 
-	if (number < 0)
+	if (!trace) {
+		report_error("machine", "cannot read the trace: %m");
 		return -1;
-	if (!number || ++nr_rounds == MAX_ROUNDS)
+	}
+	choice_narrow(&choice, trace);
+	fclose(trace);
+	if (++nr_rounds == MAX_ROUNDS && choice.nr_next)
+		report_lost("functions, below which none was chosen: the calls are too deep", choice.nr_next);
+	if (!choice.nr_next || nr_rounds == MAX_ROUNDS)
 		return trace_chosen() ? -1 : 0;
 	tracing_write("set_graph_function", "");
-	for (int i = 0; i < number; i++)
-		append_function("set_graph_function", choice_next(i));
+	for (int i = 0; i < choice.nr_next; i++)
+		append_function("set_graph_function", choice.next[i]);
 	tracing_write("trace", "");
 	return 1;
 }
@@ -199,6 +206,7 @@ int functions_end(const struct job *job)
 		lost += tracing_lost(cpu);
 	if (job->choose_functions)
 		names = choice_roots(&number);
+	report_lost("calls or functions, for which there was no room while functions were chosen", choice.lost);
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	tracing_write("current_tracer", "nop");

@@ -8,8 +8,11 @@
 
 #include "chains.h"
 
-/* An object was allocated at `address`. One for which there is no room is forgotten: it only lacks a name. */
+/* An object was allocated at `address`. */
 void allocations_add(uint64_t address, const struct allocation *allocation);
+
+/* How often an object found no room: it only lacks a name. */
+uint64_t allocations_lost(void);
 
 /* Write, as CSV, a line for each object: address, chain, asked. Returns 0 or -1. */
 int allocations_write(FILE *out);

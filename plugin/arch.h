@@ -26,14 +26,15 @@ enum entry_kind {
 	ENTRY_NONE,
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
-	ENTRY_APART,	 /* goes on with an interrupt or an exception, on a stack that is no task's */
-	ENTRY_DELAYED,	 /* a function that does what an interrupt could not, or left to be done later */
-	ENTRY_TRACER,	 /* is called at the start of a function, and does not return to its call */
-	ENTRY_SWITCH,	 /* to another task's stack */
-	ENTRY_PREEMPTED, /* a task must give up its CPU */
-	ENTRY_RESUMED,	 /* and has it again */
-	ENTRY_ALLOCATES,      /* a function that returns a new object */
-	ENTRY_ALLOCATES_MANY, /* one that puts pointers to new objects where its fourth argument says */
+	ENTRY_EMERGENCY_STACK, /* goes on with an interrupt or an exception, on a stack that is no task's */
+	ENTRY_DEFERRED,	       /* a function that does what an interrupt could not, or left to be done later */
+	ENTRY_FTRACE,	       /* is called at the start of a function, and does not return to its call */
+	ENTRY_CONTEXT_SWITCH,  /* to another task's stack */
+	ENTRY_PREEMPTED,       /* a task must give up its CPU */
+	ENTRY_RESUMED,	       /* and has it again */
+	ENTRY_ALLOC,	       /* a function that returns a new object */
+	ENTRY_ALLOC_BULK,      /* one that puts pointers to new objects where its fourth argument says */
+	NR_ENTRY_KINDS,
 };
 
 /* What the scheduler's tick has a task do on its way back to user mode, wherever that comes from. */
@@ -67,6 +68,8 @@ struct arch {
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	struct fill_form (*fill)(const uint8_t *bytes, size_t size);
+	/* Whether what ends with these bytes may be an INSN_FILL that can begin anew; NULL: none can. */
+	bool (*may_be_fill)(const uint8_t *bytes, size_t size);
 	/* Whether an INSN_MAY_RETURN, by its first bytes as a number, returns. */
 	bool (*returns)(uint32_t insn, uint64_t condition);
 	/* Whether an instruction may be all there is of a function that releases a spinning lock; NULL: not known. */

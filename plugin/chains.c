@@ -5,69 +5,70 @@
 
 #include "hash.h"
 
-#define FIRST_CAPACITY 4096
+#define FIRST_CHAINS 4096
 #define MAX_CHAINS (1u << 22)
+#define CHILDREN_BYTES (512ull << 20)
 
-/* All chains, each its parent's and one call more. */
-static struct chain {
+/* A chain: its parent's and one call more. */
+struct chain {
 	uint64_t pc;
 	chain_id parent;
 	chain_id last_child; /* most calls repeat the one before */
-} *chains;
-static uint32_t nr_chains, room;
+};
 
-/* From parent and pc to the chain: an open hash table, at most half full. */
-static chain_id *table;
-static uint64_t capacity;
+/* How a chain is found. */
+struct child {
+	uint64_t pc, parent; /* the key */
+	chain_id id; /* 0: it has none yet */
+};
 
-static chain_id *find(chain_id parent, uint64_t pc)
-{
-	uint64_t at = hash(pc, parent) & (capacity - 1);
+static const struct hash_type child_type = { sizeof(struct child), 2 };
 
-	while (table[at] && (chains[table[at]].pc != pc || chains[table[at]].parent != parent))
-		at = (at + 1) & (capacity - 1);
-	return &table[at];
-}
+/* All chains by their numbers; and by parent and pc. */
+static struct {
+	struct chain *chains;
+	uint32_t nr, room;
+	struct hash_table children; /* of struct child */
+	struct chains_lost lost;
+} tree = { .children = { .max_bytes = CHILDREN_BYTES } };
 
 static bool grow(void)
 {
-	struct chain *more = realloc(chains, (room ? room * 2 : FIRST_CAPACITY) * sizeof(*chains));
-	chain_id *bigger;
+	uint32_t room = tree.room ? tree.room * 2 : FIRST_CHAINS;
+	struct chain *chains = room <= MAX_CHAINS ? realloc(tree.chains, room * sizeof(*chains)) : NULL;
 
-	if (!more)
+	if (!chains)
 		return false;
-	chains = more;
-	if (!room)
-		chains[nr_chains++] = (struct chain){ 0 };
-	room = room ? room * 2 : FIRST_CAPACITY;
-	bigger = calloc(room * 2, sizeof(*bigger));
-	if (!bigger)
-		return false;
-	free(table);
-	table = bigger;
-	capacity = room * 2;
-	for (chain_id id = 1; id < nr_chains; id++)
-		*find(chains[id].parent, chains[id].pc) = id;
+	tree.chains = chains;
+	tree.room = room;
+	if (!tree.nr)
+		tree.chains[tree.nr++] = (struct chain){ 0 };
 	return true;
 }
 
 /* The chain that goes on from `parent` with a call at `pc`; the parent itself where there is no room for more. */
 static chain_id child(chain_id parent, uint64_t pc)
 {
-	chain_id *place, last;
+	const uint64_t key[] = { pc, parent };
+	bool has_room = tree.nr < tree.room || grow();
+	struct child *found = NULL;
+	chain_id last = tree.nr ? tree.chains[parent].last_child : 0;
 
-	if (nr_chains >= room && (room >= MAX_CHAINS || !grow()))
-		return parent;
-	last = chains[parent].last_child;
-	if (last && chains[last].pc == pc)
+	if (last && tree.chains[last].pc == pc)
 		return last;
-	place = find(parent, pc);
-	if (!*place) {
-		chains[nr_chains] = (struct chain){ .pc = pc, .parent = parent };
-		*place = nr_chains++;
+	if (has_room)
+		found = hash_add(&tree.children, &child_type, key, 1);
+	else
+		found = hash_find(&tree.children, &child_type, key);
+	if (!found) {
+		tree.lost.chains++;
+		return parent;
 	}
-	chains[parent].last_child = *place;
-	return *place;
+	if (!found->id) {
+		tree.chains[tree.nr] = (struct chain){ .pc = pc, .parent = parent };
+		found->id = tree.nr++;
+	}
+	return tree.chains[parent].last_child = found->id;
 }
 
 static struct frame *top(struct call_stack *stack)
@@ -83,7 +84,7 @@ static void pop(struct call_stack *stack)
 static void push(struct call_stack *stack, struct frame frame, chain_id chain)
 {
 	if (stack->nr_frames == MAX_FRAMES) {
-		stack->missed++;
+		tree.lost.calls++;
 		return;
 	}
 	stack->frames[stack->nr_frames++] = frame;
@@ -121,13 +122,15 @@ void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array)
 {
 	const struct frame *last = top(stack);
 
-	/* With no frame left, the last is not the allocator's. */
-	if (!last || stack->nr_frames == MAX_FRAMES)
+	if (!last)
 		return;
 	end_allocations(stack, last->sp + 1);
-	if (stack->nr_allocations < MAX_ALLOCATIONS)
-		stack->allocations[stack->nr_allocations++] =
-			(struct allocation){ last->sp, stack->chain, asked, array };
+	/* With no frame left, the last is not the allocator's. */
+	if (stack->nr_frames == MAX_FRAMES || stack->nr_allocations == MAX_ALLOCATIONS) {
+		tree.lost.allocations++;
+		return;
+	}
+	stack->allocations[stack->nr_allocations++] = (struct allocation){ last->sp, stack->chain, asked, array };
 }
 
 bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation)
@@ -139,9 +142,9 @@ bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *a
 	return true;
 }
 
-void chain_enter(struct call_stack *stack, uint64_t pc, bool apart)
+void chain_enter(struct call_stack *stack, uint64_t pc, bool interrupt)
 {
-	push(stack, (struct frame){ .chain = stack->chain, .entry = true }, child(apart ? 0 : stack->chain, pc));
+	push(stack, (struct frame){ .chain = stack->chain, .entry = true }, child(interrupt ? 0 : stack->chain, pc));
 }
 
 void chain_leave(struct call_stack *stack)
@@ -166,10 +169,15 @@ void chain_reset(struct call_stack *stack)
 	chain_continue(stack, 0);
 }
 
+struct chains_lost chains_lost(void)
+{
+	return tree.lost;
+}
+
 int chains_write(FILE *out)
 {
 	fprintf(out, "chain,parent,pc\n");
-	for (chain_id id = 1; id < nr_chains; id++)
-		fprintf(out, "%u,%u,%#lx\n", id, chains[id].parent, chains[id].pc);
+	for (chain_id id = 1; id < tree.nr; id++)
+		fprintf(out, "%u,%u,%#lx\n", id, tree.chains[id].parent, tree.chains[id].pc);
 	return ferror(out) ? -1 : 0;
 }

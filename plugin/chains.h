@@ -40,7 +40,6 @@ struct allocation {
 struct call_stack {
 	unsigned int nr_allocations;
 	unsigned int nr_frames;
-	unsigned int missed; /* calls deeper than MAX_FRAMES */
 	chain_id chain;	     /* that the stack is in now */
 	struct allocation allocations[MAX_ALLOCATIONS];
 	struct frame frames[MAX_FRAMES];
@@ -54,8 +53,8 @@ void chain_return(struct call_stack *stack, uint64_t sp);
 void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array);
 /* Whether the return at `sp` ended an allocation: what it was. */
 bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation);
-/* An interrupt or exception entered the kernel at `pc`; if it is `apart`, its chain begins anew. */
-void chain_enter(struct call_stack *stack, uint64_t pc, bool apart);
+/* An interrupt or exception entered the kernel at `pc`: an interrupt's chain is not that of what it interrupted. */
+void chain_enter(struct call_stack *stack, uint64_t pc, bool interrupt);
 void chain_leave(struct call_stack *stack);
 /* An interrupt's own stack goes on from the chain of the one that it interrupted. */
 void chain_continue(struct call_stack *stack, chain_id chain);
@@ -67,6 +66,15 @@ static inline uint64_t chain_sp(const struct call_stack *stack)
 {
 	return stack->nr_frames ? stack->frames[stack->nr_frames - 1].sp : 0;
 }
+
+/* What is not in the chains, since the program began. */
+struct chains_lost {
+	uint64_t calls;	      /* deeper than MAX_FRAMES: what they do is counted for their callers */
+	uint64_t chains;      /* for which the tree had no room: so are they */
+	uint64_t allocations; /* deeper than MAX_ALLOCATIONS, or than MAX_FRAMES */
+};
+
+struct chains_lost chains_lost(void);
 
 /* Write the tree as CSV: chain, parent, pc of the call. Returns 0 or -1. */
 int chains_write(FILE *out);

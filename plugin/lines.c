@@ -1,118 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "lines.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#include "hash.h"
-
-#define FIRST_CAPACITY 4096
-#define MOST_SUMS (1 << 20) /* at a time: what the result takes beside the tables stays small */
+#define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
+#define TOTALS_BYTES (256ull << 20)
 
 /* What all CPUs together did to a line. */
-struct line_sum {
-	uint64_t line; /* 0: unused */
-	uint32_t first_table;
-	uint8_t shared, written;
+struct line_total {
+	uint64_t line; /* the key */
+	uint32_t by;   /* the first table that has it, counted from 1 */
+	bool shared, written;
 };
 
-/* An open hash table of them: of all lines, or of one part of several that hold about as many each. */
-struct line_sums {
+static const struct hash_type count_type = { sizeof(struct line_count), 3 };
+static const struct hash_type total_type = { sizeof(struct line_total), 1 };
+
+/* Of all lines, or of one part of several that hold about as many each. */
+struct line_totals {
 	unsigned int part, nr_parts, line_bytes;
-	struct line_sum *sums;
-	uint64_t capacity, used;
+	struct hash_table table; /* of struct line_total */
 };
-
-const char *const context_names[NR_CONTEXTS] = { "operation", "interrupt", "kthread" };
 
 static uint64_t count_line(const struct line_count *count)
 {
-	return count->key & ~(uint64_t)(LINE_BYTES - 1);
+	return count->line & ~(uint64_t)(LINE_BYTES - 1);
 }
 
 static enum context count_context(const struct line_count *count)
 {
-	return count->key >> 1 & 3;
-}
-
-/* Whole pages, and huge ones where there are: to find an address takes time too. */
-static struct line_count *allocate(uint64_t capacity)
-{
-	size_t bytes = capacity * sizeof(struct line_count);
-	void *counts = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (counts == MAP_FAILED)
-		return NULL;
-	madvise(counts, bytes, MADV_HUGEPAGE);
-	return counts;
+	return count->line >> 1 & 3;
 }
 
 void lines_init(struct line_table *table, uint64_t max_bytes)
 {
-	uint64_t limit = FIRST_CAPACITY;
-
-	/* Growing needs the old table beside the new one. */
-	while (limit * 2 * sizeof(struct line_count) * 3 / 2 <= max_bytes)
-		limit *= 2;
+	hash_free(&table->counts, &count_type);
 	*table = (struct line_table){
-		.counts = allocate(FIRST_CAPACITY),
-		.capacity = FIRST_CAPACITY,
-		.limit = limit,
+		.counts = { .max_bytes = max_bytes },
 	};
 }
 
-static uint64_t hash_of(const struct line_count *count)
+static void add(struct line_table *table, const struct line_count *count)
 {
-	return hash(count->key ^ (uint64_t)count->chain << 40, count->pc);
-}
+	uint32_t accesses = count->reads + count->writes;
+	struct line_count *entry = hash_add(&table->counts, &count_type, count, accesses);
 
-static struct line_count *find(struct line_count *counts, uint64_t capacity, const struct line_count *like)
-{
-	uint64_t at = hash_of(like) & (capacity - 1);
-
-	while (counts[at].key &&
-	       (counts[at].key != like->key || counts[at].pc != like->pc || counts[at].chain != like->chain))
-		at = (at + 1) & (capacity - 1);
-	return &counts[at];
-}
-
-static bool grow(struct line_table *table)
-{
-	struct line_count *bigger;
-
-	if (table->capacity >= table->limit)
-		return false;
-	bigger = allocate(table->capacity * 2);
-	if (!bigger)
-		return false;
-	for (uint64_t i = 0; i < table->capacity; i++)
-		if (table->counts[i].key)
-			*find(bigger, table->capacity * 2, &table->counts[i]) = table->counts[i];
-	munmap(table->counts, table->capacity * sizeof(*bigger));
-	table->counts = bigger;
-	table->capacity *= 2;
-	return true;
-}
-
-static void settle(struct line_table *table, const struct line_count *count)
-{
-	struct line_count *entry = find(table->counts, table->capacity, count);
-
-	table->accesses[count_context(count)] += count->reads + count->writes;
-	if (!entry->key) {
-		/* Half full, probes are short; full, they would not end. */
-		if (table->used * 2 >= table->capacity && grow(table))
-			entry = find(table->counts, table->capacity, count);
-		if (table->used * 4 >= table->capacity * 3) {
-			table->lost += count->reads + count->writes;
-			return;
-		}
-		table->used++;
-		entry->key = count->key;
-		entry->pc = count->pc;
-		entry->chain = count->chain;
-	}
+	table->accesses[count_context(count)] += accesses;
+	if (!entry)
+		return;
 	entry->bytes |= count->bytes;
 	entry->reads += count->reads;
 	entry->writes += count->writes;
@@ -121,79 +54,52 @@ static void settle(struct line_table *table, const struct line_count *count)
 void lines_add(struct line_table *table, const struct line_count *count)
 {
 	struct line_count *pending = &table->pending[table->nr_added++ % NR_LINES_PENDING];
-	const char *place = (const char *)&table->counts[hash_of(count) & (table->capacity - 1)];
 
-	if (pending->key)
-		settle(table, pending);
+	if (pending->line)
+		add(table, pending);
 	*pending = *count;
-	/* It may lie across two lines, or its place be taken. */
-	__builtin_prefetch(place, 1);
-	__builtin_prefetch(place + 64, 1);
+	hash_prefetch(&table->counts, &count_type, count);
 }
 
-void lines_settle(struct line_table *table)
+void lines_flush(struct line_table *table)
 {
 	for (int i = 0; i < NR_LINES_PENDING; i++) {
-		if (table->pending[i].key)
-			settle(table, &table->pending[i]);
-		table->pending[i].key = 0;
+		if (table->pending[i].line)
+			add(table, &table->pending[i]);
+		table->pending[i].line = 0;
 	}
 }
 
-static struct line_sum *find_sum(const struct line_sums *table, uint64_t line)
+static uint64_t whole_line(const struct line_totals *totals, const struct line_count *count)
 {
-	uint64_t at = hash(line, 0) & (table->capacity - 1);
-
-	while (table->sums[at].line && table->sums[at].line != line)
-		at = (at + 1) & (table->capacity - 1);
-	return &table->sums[at];
+	return count->line & ~(uint64_t)(totals->line_bytes - 1);
 }
 
-static bool grow_sums(struct line_sums *table)
+static bool is_in_part(const struct line_totals *totals, const struct line_count *count)
 {
-	struct line_sums bigger = *table;
+	uint64_t line = whole_line(totals, count);
 
-	bigger.capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY;
-	bigger.sums = calloc(bigger.capacity, sizeof(*bigger.sums));
-	if (!bigger.sums)
-		return false;
-	for (uint64_t i = 0; i < table->capacity; i++)
-		if (table->sums[i].line)
-			*find_sum(&bigger, table->sums[i].line) = table->sums[i];
-	free(table->sums);
-	*table = bigger;
-	return true;
+	return totals->nr_parts == 1 || (hash(&line, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
-static uint64_t whole_line(const struct line_sums *table, const struct line_count *count)
-{
-	return count->key & ~(uint64_t)(table->line_bytes - 1);
-}
-
-static bool is_in_part(const struct line_sums *table, const struct line_count *count)
-{
-	return count->key && hash(whole_line(table, count), 1) % table->nr_parts == table->part;
-}
-
-static bool sum_lines(struct line_sums *result, const struct line_table *tables, unsigned int nr_tables)
+static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		for (uint64_t i = 0; i < tables[t].capacity; i++) {
-			const struct line_count *count = &tables[t].counts[i];
-			struct line_sum *sum;
+		const struct line_count *count;
 
-			if (!is_in_part(result, count))
+		hash_for_each(count, &tables[t]->counts, &count_type) {
+			uint64_t line = whole_line(totals, count);
+			struct line_total *total;
+
+			if (!is_in_part(totals, count))
 				continue;
-			if (result->used * 2 >= result->capacity && !grow_sums(result))
+			total = hash_add(&totals->table, &total_type, &line, 1);
+			if (!total)
 				return false;
-			sum = find_sum(result, whole_line(result, count));
-			if (!sum->line) {
-				sum->line = whole_line(result, count);
-				sum->first_table = t;
-				result->used++;
-			}
-			sum->shared |= sum->first_table != t;
-			sum->written |= count->writes != 0;
+			if (!total->by)
+				total->by = t + 1;
+			total->shared |= total->by != t + 1;
+			total->written |= count->writes != 0;
 		}
 	}
 	return true;
@@ -201,30 +107,32 @@ static bool sum_lines(struct line_sums *result, const struct line_table *tables,
 
 static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
 {
-	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, context_names[count_context(count)], count_line(count), count->pc,
-		count->chain, count->reads, count->writes, count->bytes);
+	fprintf(out, "%u,%s,%#lx,%#lx,%lu,%u,%u,%#lx\n", cpu, context_name(count_context(count)), count_line(count),
+		count->pc, count->chain, count->reads, count->writes, count->bytes);
 }
 
-static void write_part(FILE *out, const struct line_sums *sums, const struct line_table *tables, unsigned int nr_tables,
-		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,
+		       unsigned int nr_tables, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		for (uint64_t i = 0; i < tables[t].capacity; i++) {
-			const struct line_count *count = &tables[t].counts[i];
-			const struct line_sum *sum;
+		const struct line_count *count;
 
-			if (!is_in_part(sums, count))
+		hash_for_each(count, &tables[t]->counts, &count_type) {
+			uint64_t line = whole_line(totals, count);
+			const struct line_total *total;
+
+			if (!is_in_part(totals, count))
 				continue;
-			sum = find_sum(sums, whole_line(sums, count));
+			total = hash_find(&totals->table, &total_type, &line);
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
-			else if (sum->shared && sum->written)
+			else if (total->shared && total->written)
 				write_count(out, t, count);
 		}
 	}
 }
 
-int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables, unsigned int line_bytes,
+int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	uint64_t most = 0;
@@ -232,16 +140,21 @@ int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int 
 	bool whole = true;
 
 	for (unsigned int t = 0; t < nr_tables; t++)
-		most += tables[t].used;
-	nr_parts = most / MOST_SUMS + 1;
+		most += tables[t]->counts.used;
+	nr_parts = most / MAX_TOTALS + 1;
 	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
 	for (unsigned int part = 0; whole && part < nr_parts; part++) {
-		struct line_sums sums = { .part = part, .nr_parts = nr_parts, .line_bytes = line_bytes };
+		struct line_totals totals = {
+			.part = part,
+			.nr_parts = nr_parts,
+			.line_bytes = line_bytes,
+			.table = { .max_bytes = TOTALS_BYTES },
+		};
 
-		whole = sum_lines(&sums, tables, nr_tables);
+		whole = add_totals(&totals, tables, nr_tables);
 		if (whole)
-			write_part(out, &sums, tables, nr_tables, is_stack, stack_accesses);
-		free(sums.sums);
+			write_part(out, &totals, tables, nr_tables, is_stack, stack_accesses);
+		hash_free(&totals.table, &total_type);
 	}
 	return whole && !ferror(out) ? 0 : -1;
 }

@@ -7,41 +7,32 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "context.h"
+#include "hash.h"
+
 #define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
-
-/* On whose behalf the kernel runs: a line's accesses are counted for each apart. */
-enum context {
-	CONTEXT_OPERATION, /* a user task's own path into the kernel */
-	CONTEXT_INTERRUPT, /* interrupts, and softirqs on a stack of their own */
-	CONTEXT_KTHREAD,
-	CONTEXT_HARNESS, /* bigiron's own agent: not recorded */
-	NR_CONTEXTS = CONTEXT_HARNESS,
-};
-
-extern const char *const context_names[NR_CONTEXTS];
 
 /* What one instruction did to one line on one CPU. */
 struct line_count {
-	uint64_t key; /* lines_key(): never 0 in a used entry */
+	uint64_t line; /* lines_key(): this, pc and chain are the key in the table */
 	uint64_t pc;
+	uint64_t chain; /* how the kernel got there: chains.h */
 	uint64_t bytes; /* a bit for each byte of the line that was touched */
 	uint32_t reads, writes;
-	uint32_t chain; /* how the kernel got there: chains.h */
 };
 
 #define NR_LINES_PENDING 16 /* a power of two */
 
-/* One table a CPU: no lock, no shared line. Invariant: lost accesses are counted, never silent. */
+/* One a CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
-	struct line_count *counts;
-	uint64_t capacity, used, limit;
+	struct hash_table counts; /* of struct line_count */
 	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
 	struct line_count pending[NR_LINES_PENDING];
 	unsigned int nr_added;
-	uint64_t lost;
 	uint64_t accesses[NR_CONTEXTS];
 };
 
+/* Empty, and of at most so much memory. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
 static inline uint64_t lines_key(uint64_t address, enum context context)
@@ -64,14 +55,14 @@ static inline uint64_t lines_range(uint64_t from, uint64_t end)
 }
 
 void lines_add(struct line_table *table, const struct line_count *count);
-void lines_settle(struct line_table *table); /* after the last was added */
+void lines_flush(struct line_table *table); /* after the last was added */
 
 /*
  * Write, as CSV, the counts of the lines of so many bytes that two or more tables touched and at least one wrote.
  * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
  * or -1.
  */
-int lines_write_shared(FILE *out, const struct line_table *tables, unsigned int nr_tables, unsigned int line_bytes,
+int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
 #endif

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "locks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
-
-#define FIRST_CAPACITY 1024
-#define MAX_CAPACITY (1u << 20)
+#define TABLE_BYTES (64ull << 20)
 
 struct lock_count {
 	uint64_t lock;
-	const struct lock_function *by; /* NULL: unused */
-	chain_id chain;
-	enum context context;
+	uint64_t path; /* the chain, and the context */
+	uint64_t by;   /* the address of the struct lock_function */
 	uint64_t acquisitions, instructions, longest;
 };
+
+static const struct hash_type count_type = { sizeof(struct lock_count), 3 };
 
 /* include/linux/spinlock_api_smp.h, rwlock_api_smp.h, mutex.h, rwsem.h */
 static const struct lock_function lock_functions[] = {
@@ -71,39 +68,49 @@ const struct lock_function *lock_function(const char *symbol)
 	return NULL;
 }
 
-static struct lock_hold *last(struct lock_list *list)
+void locks_init(struct lock_table *table)
 {
-	return list->nr ? &list->holds[list->nr - 1] : NULL;
+	hash_free(&table->counts, &count_type);
+	*table = (struct lock_table){
+		.counts = { .max_bytes = TABLE_BYTES },
+	};
+}
+
+static struct held_lock *last(struct lock_list *list)
+{
+	return list->nr ? &list->locks[list->nr - 1] : NULL;
 }
 
 static void remove_at(struct lock_list *list, unsigned int place)
 {
-	memmove(&list->holds[place], &list->holds[place + 1], (--list->nr - place) * sizeof(*list->holds));
+	memmove(&list->locks[place], &list->locks[place + 1], (--list->nr - place) * sizeof(*list->locks));
 }
 
-static void append(struct lock_list *list, const struct lock_hold *hold)
+static void append(struct lock_table *table, struct lock_list *list, const struct held_lock *lock)
 {
-	if (list->nr == MAX_HOLDS)
+	if (list->nr == MAX_LOCK_DEPTH) {
 		remove_at(list, 0);
-	list->holds[list->nr++] = *hold;
+		table->forgotten++;
+	}
+	list->locks[list->nr++] = *lock;
 }
 
-void locks_begin(struct lock_list *taking, const struct lock_hold *hold)
+void locks_begin(struct lock_table *table, struct lock_list *acquiring, const struct held_lock *lock)
 {
-	append(taking, hold);
+	append(table, acquiring, lock);
 }
 
-bool locks_end(struct lock_list *taking, uint64_t sp, struct lock_hold *hold)
+bool locks_end(struct lock_list *acquiring, uint64_t sp, struct held_lock *lock)
 {
-	struct lock_hold *begun;
+	struct held_lock *begun;
 
 	/* What lies below is gone, however it ended. */
-	while ((begun = last(taking)) && begun->sp < sp)
-		taking->nr--;
+	while ((begun = last(acquiring)) && begun->sp < sp)
+		acquiring->nr--;
 	if (!begun || begun->sp != sp)
 		return false;
-	*hold = *begun;
-	taking->nr--;
+	*lock = *begun;
+	acquiring->nr--;
 	return true;
 }
 
@@ -115,97 +122,64 @@ bool locks_taken(const struct lock_function *by, uint64_t result)
 	return by->action == LOCK_TAKE || !(uint32_t)result;
 }
 
-void locks_hold(struct lock_holder *holder, struct lock_hold hold)
+void locks_hold(struct lock_table *table, struct lock_owner *owner, struct held_lock lock)
 {
-	hold.since = holder->instructions[hold.context == CONTEXT_INTERRUPT];
-	append(&holder->held, &hold);
+	lock.since = owner->instructions[lock.context == CONTEXT_INTERRUPT];
+	append(table, &owner->held, &lock);
 }
 
-static struct lock_count *find(const struct lock_table *table, const struct lock_count *key)
+static void count_acquisition(struct lock_table *table, const struct held_lock *lock, uint64_t instructions)
 {
-	uint64_t at = hash(key->lock ^ (uint64_t)key->by, (uint64_t)key->chain << 2 | key->context);
-	struct lock_count *count;
+	const uint64_t key[] = {
+		lock->lock,
+		(uint64_t)lock->chain << 2 | lock->context,
+		(uint64_t)lock->by,
+	};
+	struct lock_count *count = hash_add(&table->counts, &count_type, key, 1);
 
-	for (;; at++) {
-		count = &table->counts[at & (table->capacity - 1)];
-		if (!count->by || (count->lock == key->lock && count->by == key->by && count->chain == key->chain &&
-				   count->context == key->context))
-			return count;
-	}
-}
-
-static bool grow(struct lock_table *table)
-{
-	struct lock_table bigger = *table;
-
-	bigger.capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY;
-	if (bigger.capacity > MAX_CAPACITY)
-		return false;
-	bigger.counts = calloc(bigger.capacity, sizeof(*bigger.counts));
-	if (!bigger.counts)
-		return false;
-	for (uint64_t i = 0; i < table->capacity; i++)
-		if (table->counts[i].by)
-			*find(&bigger, &table->counts[i]) = table->counts[i];
-	free(table->counts);
-	*table = bigger;
-	return true;
-}
-
-static void count_hold(struct lock_table *table, const struct lock_hold *hold, uint64_t instructions)
-{
-	const struct lock_count key = { hold->lock, hold->by, hold->chain, hold->context, 0, 0, 0 };
-	struct lock_count *count;
-
-	if (table->used * 2 >= table->capacity && !grow(table)) {
-		table->lost++;
+	if (!count)
 		return;
-	}
-	count = find(table, &key);
-	if (!count->by) {
-		*count = key;
-		table->used++;
-	}
 	count->acquisitions++;
 	count->instructions += instructions;
 	if (instructions > count->longest)
 		count->longest = instructions;
 }
 
-void locks_release(struct lock_table *table, struct lock_holder *holder, uint64_t lock, uint64_t early)
+void locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock, uint64_t early)
 {
-	struct lock_list *held = &holder->held;
+	struct lock_list *held = &owner->held;
 
 	for (unsigned int place = held->nr; place-- > 0;) {
-		const struct lock_hold hold = held->holds[place];
+		const struct held_lock released = held->locks[place];
 
-		if (hold.lock == lock) {
-			uint64_t so_far = holder->instructions[hold.context == CONTEXT_INTERRUPT] - hold.since;
+		if (released.lock == lock) {
+			uint64_t so_far = owner->instructions[released.context == CONTEXT_INTERRUPT] - released.since;
 
 			remove_at(held, place);
-			count_hold(table, &hold, so_far - (early < so_far ? early : so_far));
+			count_acquisition(table, &released, so_far - (early < so_far ? early : so_far));
 			return;
 		}
 	}
 }
 
-void locks_forget(struct lock_table *table, struct lock_holder *holder)
+void locks_forget(struct lock_table *table, struct lock_owner *owner)
 {
-	table->unreleased += holder->held.nr;
-	holder->held.nr = 0;
+	table->unreleased += owner->held.nr;
+	owner->held.nr = 0;
 }
 
 int locks_write(FILE *out, struct lock_table *const *tables, unsigned int nr_tables)
 {
 	fprintf(out, "cpu,context,chain,lock,function,acquisitions,instructions,longest\n");
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		for (uint64_t i = 0; i < tables[t]->capacity; i++) {
-			const struct lock_count *count = &tables[t]->counts[i];
+		const struct lock_count *count;
 
-			if (count->by)
-				fprintf(out, "%u,%s,%u,%#lx,%s,%lu,%lu,%lu\n", t, context_names[count->context],
-					count->chain, count->lock, count->by->name, count->acquisitions,
-					count->instructions, count->longest);
+		hash_for_each(count, &tables[t]->counts, &count_type) {
+			const struct lock_function *by = (const struct lock_function *)count->by;
+
+			fprintf(out, "%u,%s,%lu,%#lx,%s,%lu,%lu,%lu\n", t, context_name(count->path & 3),
+				count->path >> 2, count->lock, by->name, count->acquisitions, count->instructions,
+				count->longest);
 		}
 	}
 	return ferror(out) ? -1 : 0;

@@ -11,7 +11,8 @@
 #include <stdio.h>
 
 #include "chains.h"
-#include "lines.h"
+#include "context.h"
+#include "hash.h"
 
 /* A function of the kernel's whose first argument is a lock. */
 struct lock_function {
@@ -25,63 +26,64 @@ struct lock_function {
 	bool sleeps; /* who waits for it may sleep: a task holds it; else a CPU */
 };
 
-/* A lock that is being taken, or is held. */
-struct lock_hold {
+/* A lock that is being acquired, or is held. */
+struct held_lock {
 	uint64_t lock;
 	uint64_t sp;	/* where the return address of the function that takes it lies */
-	uint64_t since; /* the holder's instructions when it had it */
+	uint64_t since; /* the owner's instructions when it had it */
 	const struct lock_function *by;
 	chain_id chain; /* that led to `by` */
 	enum context context;
 };
 
-#define MAX_HOLDS 16
+#define MAX_LOCK_DEPTH 16
 
-/* Invariant: the last taken is the last. */
+/* Invariant: the last acquired is the last. Of more than MAX_LOCK_DEPTH the first are forgotten. */
 struct lock_list {
 	unsigned int nr;
-	struct lock_hold holds[MAX_HOLDS];
+	struct held_lock locks[MAX_LOCK_DEPTH];
 };
 
 /*
  * A task or a CPU. Its instructions in interrupts and outside are apart: how often an interrupt comes while a lock is
  * held is the emulator's doing, and not counted as held.
  */
-struct lock_holder {
+struct lock_owner {
 	uint64_t instructions[2];
 	struct lock_list held;
 };
 
-/* One table a CPU. */
+/* One a CPU. Acquisitions for which there was no room are in counts.lost. */
 struct lock_table {
-	struct lock_count *counts;
-	uint64_t capacity, used;
-	uint64_t lost;	     /* acquisitions for which there was no room */
-	uint64_t unreleased; /* holds of which no release was seen */
+	struct hash_table counts; /* of struct lock_count */
+	uint64_t forgotten;	  /* locks deeper than MAX_LOCK_DEPTH */
+	uint64_t unreleased;	  /* locks of which no release was seen */
 };
+
+void locks_init(struct lock_table *table);
 
 /* The lock function of that name, or NULL. */
 const struct lock_function *lock_function(const char *symbol);
 
-/* A function begins to take a lock. */
-void locks_begin(struct lock_list *taking, const struct lock_hold *hold);
-/* A function returned by the address at `sp`: what it was taking, if it was one that takes a lock. */
-bool locks_end(struct lock_list *taking, uint64_t sp, struct lock_hold *hold);
+/* A function begins to acquire a lock. */
+void locks_begin(struct lock_table *table, struct lock_list *acquiring, const struct held_lock *lock);
+/* A function returned by the address at `sp`: what it was acquiring, if it was one that takes a lock. */
+bool locks_end(struct lock_list *acquiring, uint64_t sp, struct held_lock *lock);
 /* Whether a function's result says that it has taken the lock. */
 bool locks_taken(const struct lock_function *by, uint64_t result);
 
-void locks_hold(struct lock_holder *holder, struct lock_hold hold);
-/* Its holder gives up a lock, and `early` of its instructions are counted already that it has not executed yet. */
-void locks_release(struct lock_table *table, struct lock_holder *holder, uint64_t lock, uint64_t early);
-/* The holder can hold nothing any more. */
-void locks_forget(struct lock_table *table, struct lock_holder *holder);
+void locks_hold(struct lock_table *table, struct lock_owner *owner, struct held_lock lock);
+/* Its owner gives up a lock, and `early` of its instructions are counted already that it has not executed yet. */
+void locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock, uint64_t early);
+/* The owner can hold nothing any more. */
+void locks_forget(struct lock_table *table, struct lock_owner *owner);
 
 /* Write, as CSV, a line for each CPU, context, lock, function and chain. Returns 0 or -1. */
 int locks_write(FILE *out, struct lock_table *const *tables, unsigned int nr_tables);
 
-static inline void locks_execute(struct lock_holder *holder, enum context context, uint64_t instructions)
+static inline void locks_execute(struct lock_owner *owner, enum context context, uint64_t instructions)
 {
-	holder->instructions[context == CONTEXT_INTERRUPT] += instructions;
+	owner->instructions[context == CONTEXT_INTERRUPT] += instructions;
 }
 
 #endif

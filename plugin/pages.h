@@ -12,6 +12,9 @@
 /* The user's address `virtual` is mapped to `physical`. */
 void pages_note(uint64_t physical, uint64_t virtual);
 
+/* How often a page found no room. */
+uint64_t pages_lost(void);
+
 /* Write, as CSV, each page, where it was seen first, and whether it was elsewhere too. Returns 0 or -1. */
 int pages_write(FILE *out);
 

@@ -165,22 +165,22 @@ static enum entry_kind entry_kind(const char *symbol)
 						  "doorbell_super", "h_doorbell",   "h_virt_irq",
 						  "performance_monitor" };
 	static const char *const system_calls[] = { "system_call", "system_call_vectored" };
-	static const char *const tracers[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
-	/* arch/powerpc/kernel/irq_64.c: interrupts are disabled by a flag, and those that came are handled later. */
-	static const char *const delayed[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
-					       "irq_exit", TICK_WORK };
+	static const char *const ftrace[] = { "_mcount", "ftrace_caller", "ftrace_regs_caller" };
+	/* arch/powerpc/kernel/irq_64.c: interrupts are soft-masked, and those that came are replayed later. */
+	static const char *const deferred[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
+						"irq_exit", TICK_WORK };
 	size_t length = strlen(symbol);
 	const char *vector;
 
 	if (!strcmp(symbol, "_switch"))
-		return ENTRY_SWITCH;
-	if (IS_ONE_OF(symbol, length, tracers))
-		return ENTRY_TRACER;
-	if (IS_ONE_OF(symbol, length, delayed))
-		return ENTRY_DELAYED;
+		return ENTRY_CONTEXT_SWITCH;
+	if (IS_ONE_OF(symbol, length, ftrace))
+		return ENTRY_FTRACE;
+	if (IS_ONE_OF(symbol, length, deferred))
+		return ENTRY_DEFERRED;
 	/* Looks for a CPU that hangs while interrupts are not wanted. */
 	if (!strcmp(symbol, "soft_nmi_common"))
-		return ENTRY_APART;
+		return ENTRY_EMERGENCY_STACK;
 	vector = vector_name(symbol, &length);
 	if (!vector || IS_ONE_OF(vector, length, system_calls))
 		return ENTRY_NONE;

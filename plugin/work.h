@@ -7,13 +7,12 @@
 #include <stdio.h>
 
 #include "chains.h"
-#include "lines.h"
+#include "context.h"
+#include "hash.h"
 
-/* One table a CPU. Invariant: what no entry had room for is in `lost`. */
+/* One a CPU. Instructions for which there was no room are in counts.lost. */
 struct work_table {
-	struct work_count *counts;
-	uint64_t capacity, used;
-	uint64_t lost;
+	struct hash_table counts; /* of struct work_count */
 	uint64_t instructions[NR_CONTEXTS];
 };
 
@@ -24,7 +23,8 @@ struct work {
 	uint32_t instructions;
 };
 
-void work_count(struct work_table *table, const struct work *work, uint32_t times);
+void work_init(struct work_table *table);
+void work_add(struct work_table *table, const struct work *work, uint32_t times);
 
 /* Write, as CSV, a line for each CPU, context, chain and function. Returns 0 or -1. */
 int work_write(FILE *out, struct work_table *const *tables, unsigned int nr_tables);

@@ -122,6 +122,16 @@ static struct fill_form fill(const uint8_t *bytes, size_t size)
 	return form;
 }
 
+/* rep stos has no operands: its opcode comes last, and before it one of 16 REX prefixes, or rep itself. */
+static bool may_be_fill(const uint8_t *bytes, size_t size)
+{
+	const uint8_t *end = bytes + size;
+
+	if (size < 3 || (end[-1] & 0xfe) != 0xaa)
+		return false;
+	return (end[-2] & 0xfe) == 0xf2 || (end[-3] & 0xfe) == 0xf2;
+}
+
 /* movb $0, memory: queued_spin_unlock(), queued_write_unlock(); lock xadd and sub: queued_read_unlock() */
 static bool may_unlock(const uint8_t *bytes, size_t size)
 {
@@ -143,13 +153,13 @@ static bool starts_with(const char *text, const char *prefix)
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
 static enum entry_kind entry_kind(const char *symbol)
 {
-	static const char *const delayed[] = { TICK_WORK };
+	static const char *const deferred[] = { TICK_WORK };
 
-	for (size_t i = 0; i < sizeof(delayed) / sizeof(*delayed); i++)
-		if (!strcmp(symbol, delayed[i]))
-			return ENTRY_DELAYED;
+	for (size_t i = 0; i < sizeof(deferred) / sizeof(*deferred); i++)
+		if (!strcmp(symbol, deferred[i]))
+			return ENTRY_DEFERRED;
 	if (!strcmp(symbol, "__switch_to_asm"))
-		return ENTRY_SWITCH;
+		return ENTRY_CONTEXT_SWITCH;
 	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||
 	    starts_with(symbol, "asm_spurious_"))
 		return ENTRY_INTERRUPT;
@@ -193,6 +203,7 @@ const struct arch arch_x86_64 = {
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill = fill,
+	.may_be_fill = may_be_fill,
 	.may_unlock = may_unlock,
 	.entry_kind = entry_kind,
 	.entry_offset = entry_offset,

@@ -25,10 +25,10 @@ static const char *const entry_kinds[] = {
 	[ENTRY_NONE] = "none",
 	[ENTRY_EXCEPTION] = "exception",
 	[ENTRY_INTERRUPT] = "interrupt",
-	[ENTRY_SWITCH] = "switch",
-	[ENTRY_APART] = "apart",
-	[ENTRY_DELAYED] = "delayed",
-	[ENTRY_TRACER] = "tracer",
+	[ENTRY_CONTEXT_SWITCH] = "switch",
+	[ENTRY_EMERGENCY_STACK] = "emergency stack",
+	[ENTRY_DEFERRED] = "deferred",
+	[ENTRY_FTRACE] = "ftrace",
 };
 
 static size_t read_hex(const char *hex, uint8_t bytes[16])

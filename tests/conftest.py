@@ -1,13 +1,15 @@
 """What the tests share: the command as a user runs it, and studies that several tests read."""
 
+import inspect
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -103,6 +105,54 @@ def started(study: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip
+
+
+# What boots a virtual machine, serves, measures on this machine, compiles kernels or reaches the network.
+NEEDS_MORE = {
+    "measured", "started", "left_by", "served", "small_disk", "debian_source", "download_source", "fetch",
+    "examine", "kvm_works", "vm", "real", "kernels",
+}  # fmt: skip
+COMMANDS_THAT_DO = {"run", "case", "fetch", "build", "measure", "doctor"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
+            fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
+            words = set[str]().union(*(words_of(function, set()) for function in (item.function, *fixtures)))
+            runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
+            if runs or NEEDS_MORE & (words | set(item.fixturenames)):
+                item.add_marker(pytest.mark.needs_more)
+
+
+def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:
+    return item._fixtureinfo.name2fixturedefs.get(fixture, ())
+
+
+def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:
+    """Names and strings in a function's code, and in that of the tests' functions that it names."""
+    function = inspect.unwrap(function)
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    code = getattr(function, "__code__", None)
+    if code is None or code in seen or Path(code.co_filename).parent != Path(__file__).parent:
+        return set()
+    seen.add(code)
+    words = set[str]()
+    codes = [code]
+    while codes:
+        one = codes.pop()
+        words.update(one.co_names, (each for each in one.co_consts if isinstance(each, str)))
+        words.update(*(each for each in one.co_consts if isinstance(each, tuple | frozenset)))
+        codes += [each for each in one.co_consts if isinstance(each, CodeType)]
+    for name in one_level(function, words):
+        words |= words_of(name, seen)
+    return words
+
+
+def one_level(function: Callable[..., object], words: set[str]) -> list[Callable[..., object]]:
+    scope = getattr(function, "__globals__", {})
+    return [scope[word] for word in words if callable(scope.get(word))]
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ static void add(unsigned int table, unsigned int context, uint64_t address, uint
 		unsigned int reads, unsigned int writes)
 {
 	const struct line_count count = {
-		.key = lines_key(address, context),
+		.line = lines_key(address, context),
 		.pc = pc,
 		.bytes = lines_bytes(address, size_shift),
 		.reads = reads,
@@ -88,17 +88,19 @@ static long peak_kib(void)
 int main(void)
 {
 	uint64_t stack_accesses[NR_CONTEXTS] = { 0 }, accesses[NR_CONTEXTS] = { 0 }, lost = 0;
+	struct line_table *all[MAX_TABLES];
 	char line[256];
 
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		lines_settle(&tables[t]);
-		lost += tables[t].lost;
+		lines_flush(&tables[t]);
+		all[t] = &tables[t];
+		lost += tables[t].counts.lost;
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			accesses[context] += tables[t].accesses[context];
 	}
-	if (lines_write_shared(stdout, tables, nr_tables, line_bytes, is_stack, stack_accesses))
+	if (lines_write_shared(stdout, all, nr_tables, line_bytes, is_stack, stack_accesses))
 		return 1;
 	fprintf(stderr, "{");
 	write_numbers("accesses", accesses);

@@ -114,7 +114,10 @@ class Absence:
 
 
 def sleeps_of(trace: list[str], pid: int) -> list[float]:
-    """Seconds of each sleep of a task, from the kernel's own events and the stacks that follow them."""
+    """Seconds of each sleep of a task, from the kernel's own events and the stacks that follow them.
+
+    A task that loses its CPU to another while it falls asleep or wakes up does not sleep (state R).
+    """
     absences: list[Absence] = []
     last_on: dict[str, Absence | None] = {}  # of each CPU's last event, if the task left there
     dumped = None
@@ -124,7 +127,7 @@ def sleeps_of(trace: list[str], pid: int) -> list[float]:
             dumped = last_on.get(cpu) if kind == "<stack trace>" else None
             if f" prev_pid={pid} " in rest:
                 absences.append(Absence(float(time)))
-                last_on[cpu] = absences[-1]
+                last_on[cpu] = absences[-1] if " prev_state=S " in rest else None
             elif kind == "sched_switch":
                 last_on[cpu] = None
             if f" next_pid={pid} " in rest and absences:

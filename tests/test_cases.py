@@ -1,5 +1,6 @@
 """Published regressions, reproduced: the quick study of a case on real kernels, and the report it makes."""
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -83,3 +84,24 @@ def test_published_figures_are_read() -> None:
 def test_an_unknown_case() -> None:
     with pytest.raises(UserError, match="no case 'hotplug': there is hotplug-debugfs"):
         find("hotplug")
+
+
+def test_all_that_a_machine_lacks_is_named_at_once(tmp_path: Path) -> None:
+    """Before anything is fetched or built, and with the command that installs it."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in "gcc", "make", "bc", "apt-get", "apt-config", "apt-cache", "dpkg", "ld", "as":
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    answer = bigiron("case", "hotplug-rcu", "--quick", "-o", tmp_path / "s", PATH=str(tools))
+    assert (answer.status, answer.complaint) == (
+        2,
+        "hotplug-rcu lacks: no qemu-system-ppc64 on PATH; no powerpc64le-linux-gnu-gcc on PATH; "
+        "no flex, bison, pahole, powerpc64le-linux-gnu-gcc on PATH to build a kernel with; "
+        "no clang on PATH to compile the BPF program blocked: make setup-ppc64le",
+    )
+    assert not (tmp_path / "s").exists()
+    answer = bigiron("case", "hotplug-debugfs", "--quick", "-o", tmp_path / "s", PATH=str(tools))
+    assert (answer.status, answer.complaint) == (
+        2,
+        "hotplug-debugfs lacks: no qemu-system-x86_64 on PATH: make setup",
+    )

@@ -59,8 +59,7 @@ def test_all_of_every_cpu_s_time_is_told(with_ls: Path) -> None:
         assert len(facts["operations"]) == 2 and all(facts["operations"])
         per_cpu = study.table(record, "efficiency").filter(source="events").group_by("cpu")
         totals = per_cpu.agg(pl.col("nanoseconds").sum())["nanoseconds"].to_list()
-        # The last to be looked at is charged until then.
-        assert totals == pytest.approx([facts["nanoseconds"]] * 2, rel=0.1)
+        assert totals == pytest.approx([facts["nanoseconds"]] * 2, rel=0.001)
 
 
 def test_who_takes_part_of_it(with_ls: Path) -> None:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAFETY_NET_S
+from conftest import SAFETY_NET_S, WORKLOADS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import compile, workloads
+from bigiron.errors import MachineError
 from bigiron.machines.initramfs import Entry, archive, initramfs
 from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.outcome import Outcome
 
 
 def frame(type: str, content: object) -> bytes:
@@ -138,6 +140,77 @@ def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> No
     said = run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job")
     (error,) = [message for message in decoded(said.stdout)[0] if message.type == "error"]
     assert error.content["text"].startswith(complaint)
+
+
+def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
+    """Longer than any one message may be, and a line that is longer than that too."""
+    whole, too_long = tmp_path / "whole", tmp_path / "too_long"
+    lines = [f"line {number} of \x01many" for number in range(600_000)]
+    whole.write_text("\n".join(lines))
+    too_long.write_text("short\n" + "x" * (16 << 20) + "\nthe last\n")
+    (tmp_path / "job").write_text(f"read {whole}\nread {too_long}\n")
+    messages, damaged = decoded(
+        run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout
+    )
+    outcome = Outcome(damaged=damaged)
+    for message in messages:
+        outcome.hear(message, 1.0)
+    files = {
+        message.content["path"]: message.content for message in outcome.messages if message.type == "file"
+    }
+    assert files[str(whole)] == {"path": str(whole), "lines": lines, "more": False}
+    assert files[str(too_long)]["lines"] == ["the last"]
+    assert outcome.ended
+    assert outcome.lost == {"messages of the agent, which were longer than 16 MiB": 1}
+
+
+def test_without_memory_it_ends_and_says_what_it_left_out(tmp_path: Path) -> None:
+    program, guest = tmp_path / "no_memory", Path(__file__).parent.parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "no_memory.c", guest / "report.c"]
+    subprocess.run(["gcc", "-iquote", guest, *sources, "-o", program], check=True)
+    said = subprocess.run(
+        [program], stdin=subprocess.DEVNULL, capture_output=True, timeout=SAFETY_NET_S, check=True
+    )
+    messages, damaged = decoded(said.stdout)
+    assert [message.type for message in messages] == ["lost", "lost", "lost", "end"]
+    assert messages[-1].content == {"failed": True}
+    outcome = Outcome(messages, damaged=damaged)
+    assert outcome.lost == {"messages of the agent, for which it had no memory": 3}
+
+
+def test_what_was_damaged_on_the_way_is_told() -> None:
+    assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
+    with pytest.raises(MachineError, match="does not say what was lost"):
+        _ = Outcome([Message("lost", {"what": "samples"})]).lost
+
+
+# Tasks
+
+
+def test_threads_have_ended_when_the_workload_cleans_up(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mode thread\ntasks 2\nwarmup 10\npatience_s 60\n")
+    agent = compile.agent(workloads.from_file(WORKLOADS / "companions.c"), "gcc")
+    messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
+    ends = [message.content for message in messages if message.type in ("error", "end")]
+    assert ends == [{"failed": False}]
+
+
+def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mode process\ntasks 1\nwarmup 10\npatience_s 60\n")
+    agent = compile.agent(workloads.from_file(WORKLOADS / "no_companion.c"), "gcc")
+    messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)
+    errors = [message.content for message in messages if message.type == "error"]
+    assert errors[0]["kind"] == "machine"
+    assert errors[0]["text"] == "cannot start a task's companion: Resource temporarily unavailable"
+
+
+def test_nobody_is_moved_before_all_tasks_are_there(tmp_path: Path) -> None:
+    program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "late_tasks.c"]
+    sources += [guest / name for name in ("tasks.c", "turns.c", "report.c")]
+    subprocess.run(["gcc", "-pthread", "-iquote", guest, *sources, "-o", program], check=True)
+    done = subprocess.run([program], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
 
 
 # The initramfs

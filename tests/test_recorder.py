@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from bigiron import compile, workloads
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
 CC = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def built(name: str, part: str, folder: Path, *options: str) -> Path:
-    """A test program of this folder, linked with the part of the recorder that it tests."""
-    sources = [TOP / "tests" / f"{name}_test.c", TOP / "plugin" / f"{part}.c"]
-    subprocess.run([*CC, *options, "-fsanitize=undefined", *sources, "-o", folder / name], check=True)
+def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
+    """A test program of this folder, linked with the parts of the recorder that it tests."""
+    sources = [TOP / "tests" / f"{name}_test.c", *(TOP / "plugin" / f"{part}.c" for part in parts)]
+    subprocess.run([*CC, *options, *SANITIZERS, *sources, "-o", folder / name], check=True)
     return folder / name
 
 
@@ -33,12 +34,12 @@ def built(name: str, part: str, folder: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def x86_64(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("arch", "x86_64", tmp_path_factory.mktemp("x86_64"), "-DARCH=arch_x86_64")
+    return built("arch", ["x86_64"], tmp_path_factory.mktemp("x86_64"), "-DARCH=arch_x86_64")
 
 
 @pytest.fixture(scope="module")
 def ppc64le(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("arch", "ppc64le", tmp_path_factory.mktemp("ppc64le"), "-DARCH=arch_ppc64le")
+    return built("arch", ["ppc64le"], tmp_path_factory.mktemp("ppc64le"), "-DARCH=arch_ppc64le")
 
 
 def answers(program: Path, what: str, lines: Iterable[str]) -> list[str]:
@@ -404,9 +405,9 @@ def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp
         ("decrementer_common_virt", "none"),
         ("exc_virt_0x4c00_system_call", "none"),
         ("exc_virt_0x3000_system_call_vectored", "none"),
-        ("soft_nmi_common", "apart"),
-        ("replay_soft_interrupts", "delayed"),
-        ("ftrace_caller", "tracer"),
+        ("soft_nmi_common", "emergency stack"),
+        ("replay_soft_interrupts", "deferred"),
+        ("ftrace_caller", "ftrace"),
         ("_switch", "switch"),
         ("__switch_to", "none"),
     ],
@@ -420,7 +421,7 @@ def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: P
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("lines", "lines", tmp_path_factory.mktemp("lines"))
+    return built("lines", ["lines", "hash"], tmp_path_factory.mktemp("lines"))
 
 
 @dataclass(frozen=True)
@@ -526,3 +527,158 @@ def test_memory_is_bounded_whatever_is_touched(lines: Path) -> None:
     found = written(lines, f"tables 64 {(512 << 20) // 64}", f"fill {PLACE:x} 150000")
     assert found.lost > 0
     assert found.peak_kib < 700 << 10
+
+
+# Its hash table
+
+
+@pytest.fixture(scope="module")
+def hash_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("hash", ["hash"], tmp_path_factory.mktemp("hash"))
+
+
+@dataclass(frozen=True)
+class Held:
+    """What was found, and what the table holds in the end: a sum by key."""
+
+    found: list[str]
+    sums: dict[tuple[int, ...], int]
+    used: int
+    lost: int
+    bytes: int
+
+
+def held(hash_table: Path, *commands: str) -> Held:
+    done = subprocess.run([hash_table], input="\n".join(commands), capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    nr_found = sum(command.startswith("find") for command in commands)
+    found, entries = lines[:nr_found], [line.split() for line in lines[nr_found:]]
+    sums = {tuple(int(word, 16) for word in key): int(total) for *key, total in entries}
+    assert len(sums) == len(entries), "a key is there twice"
+    return Held(found, sums, **json.loads(done.stderr))
+
+
+WORD = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))
+KEYS = st.integers(1, 3).flatmap(
+    lambda words: st.lists(st.tuples(WORD.filter(bool), *[WORD] * (words - 1)), min_size=1, max_size=30)
+)
+
+
+@given(keys=KEYS)
+def test_an_entry_is_found_by_its_whole_key(hash_table: Path, keys: list[tuple[int, ...]]) -> None:
+    sums: dict[tuple[int, ...], int] = defaultdict(int)
+    commands = [f"table {len(keys[0])} 1000000"]
+    for weight, key in enumerate(keys, 1):
+        sums[key] += weight
+        commands.append(f"add {weight} " + " ".join(f"{word:x}" for word in key))
+    absent = [key for key in ((*key[:-1], key[-1] ^ 1) for key in keys) if key not in sums]
+    commands += ["find " + " ".join(f"{word:x}" for word in key) for key in (*keys, *absent)]
+    after = held(hash_table, *commands)
+    assert after.found == [*(str(sums[key]) for key in keys), *["none"] * len(absent)]
+    assert (after.sums, after.used, after.lost) == (dict(sums), len(sums), 0)
+
+
+def test_a_hash_table_grows_and_forgets_nothing(hash_table: Path) -> None:
+    after = held(hash_table, "table 1 64000000", "fill 100000 1", "fill 100000 1", "find 186a0", "find 186a1")
+    assert (after.found, after.used, after.lost) == (["2", "none"], 100000, 0)
+    assert after.sums == {(key,): 2 for key in range(1, 100001)}
+
+
+def test_a_hash_table_is_bounded_and_counts_what_it_has_no_room_for(hash_table: Path) -> None:
+    after = held(hash_table, "table 1 1000000", "fill 100000 1", "add 7 186a0", "add 5 1", "add 3 200000")
+    assert after.bytes <= 1000000
+    assert after.used > 1000000 / 3 / 16 * 0.7
+    # What is there is counted in a full table too, and nothing is counted twice or not at all.
+    assert after.sums[(1,)] == 6
+    assert sum(after.sums.values()) + after.lost == 100000 + 7 + 5 + 3
+
+
+def test_a_hash_table_without_entries(hash_table: Path) -> None:
+    assert held(hash_table, "table 2 1000000", "find 1 2") == Held(["none"], {}, 0, 0, 0)
+
+
+def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
+    after = held(hash_table, "table 2 1000000", "add 4 0 1", "find 0 1")
+    assert (after.found, after.sums, after.lost) == (["none"], {}, 4)
+
+
+# Instructions that fill memory
+
+
+@pytest.fixture(scope="module")
+def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parts = ["accesses", "cpu", "guest", "lines", "hash", "operations", "pages", "chains"]
+    return built("fills", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("fills"))
+
+
+def line_writes(fills: Path, *commands: str) -> dict[tuple[int, int], int]:
+    """How often each CPU wrote each line, by its number from PLACE on."""
+    done = subprocess.run([fills], input="\n".join(commands), capture_output=True, text=True, check=True)
+    writes: dict[tuple[int, int], int] = defaultdict(int)
+    for cpu, line, times in map(str.split, done.stdout.splitlines()):
+        writes[int(cpu), (int(line, 16) - FILLED) // 64] += int(times)
+    return dict(writes)
+
+
+FILLED = 0xFFFF888003C5B000
+
+
+def begin(where: str, from_line: int, to_line: int, site: int = 0) -> str:
+    return f"{where} begin {site} {FILLED + 64 * from_line:x} {64 * (to_line - from_line)}"
+
+
+def test_a_fill_that_goes_on_is_counted_once(fills: Path) -> None:
+    one = "0 0 0"
+    writes = line_writes(fills, begin(one, 0, 4), begin(one, 1, 4), begin(one, 3, 4), f"{one} end")
+    assert writes == {(0, line): 1 for line in range(4)}
+
+
+def test_a_shorter_fill_up_to_the_same_end_is_another(fills: Path) -> None:
+    one = "0 0 0"
+    writes = line_writes(fills, begin(one, 0, 4), f"{one} end", begin(one, 2, 4), f"{one} end")
+    assert writes == {(0, 0): 1, (0, 1): 1, (0, 2): 2, (0, 3): 2}
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["1 0 0", "0 1 0", "0 0 1"],
+    ids=["on another CPU", "of another task", "in an interrupt"],
+)
+def test_a_fill_that_another_interrupts_is_counted_once(other: str, fills: Path) -> None:
+    one = "0 0 0"
+    commands = [begin(one, 0, 4), begin(other, 8, 12), begin(one, 2, 4), begin(other, 10, 12)]
+    writes = line_writes(fills, *commands, f"{other} end", f"{one} end")
+    on = int(other[0])
+    assert writes == {(0, line): 1 for line in range(4)} | {(on, line): 1 for line in range(8, 12)}
+
+
+FILLS = st.lists(
+    st.tuples(
+        st.integers(0, 1),  # instruction
+        st.integers(0, 20),  # first line
+        st.lists(st.integers(1, 3), min_size=1, max_size=4),  # lines of each part
+    ),
+    max_size=4,
+)
+PLACES = [f"{cpu} {stack} {level}" for cpu in (0, 1) for stack in (0, 1) for level in (0, 1)]
+
+
+@given(tasks=st.lists(FILLS, min_size=8, max_size=8), turns=st.lists(st.integers(0, 7), max_size=80))
+def test_however_fills_interrupt_each_other_each_is_counted_once(
+    fills: Path, tasks: list[list[tuple[int, int, list[int]]]], turns: list[int]
+) -> None:
+    expected: dict[tuple[int, int], int] = defaultdict(int)
+    programs: list[list[str]] = []
+    for where, task in zip(PLACES, tasks, strict=True):
+        program = []
+        for site, first, parts in task:
+            end = first + sum(parts)
+            program += [begin(where, first + sum(parts[:n]), end, site) for n in range(len(parts))]
+            program.append(f"{where} end")
+            for line in range(first, end):
+                expected[int(where[0]), line] += 1
+        programs.append(program[::-1])
+    order = [turn for turn in turns if programs[turn]]
+    commands = [programs[turn].pop() for turn in order if programs[turn]]
+    commands += [command for program in programs for command in reversed(program)]
+    assert line_writes(fills, *commands) == dict(expected)

@@ -43,6 +43,43 @@ def test_counts_every_operation_of_processes_and_threads(
     assert set(Path("/tmp").glob(f"{workload.name}.*")) == before, "files left behind"
 
 
+HELPERS_ALL_THE_TIME = """
+#include <unistd.h>
+
+extern void new_task(void *(*func)(void *), void *arg);
+
+char *testcase_description = "start helpers until killed";
+
+static void *helper(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	for (;;) {
+		++*iterations;
+		new_task(helper, NULL);
+	}
+}
+"""
+
+
+def test_no_helper_outlives_its_task(harness: Path, tmp_path: Path) -> None:
+    """Nor one whose task is killed before it can ask to die with it: it would hold the output open."""
+    program, source = tmp_path / "helpers", tmp_path / "helpers.c"
+    source.write_text(HELPERS_ALL_THE_TIME)
+    subprocess.run([*CC, "-static", source, harness, "-o", program], check=True)
+    for _ in range(10):
+        done = subprocess.run(
+            [program, "process", "1", "1"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_says_what_failed(harness: Path, tmp_path: Path) -> None:
     program = tmp_path / "pipe1"
     subprocess.run([*CC, "-static", workloads.find("pipe1").source, harness, "-o", program], check=True)

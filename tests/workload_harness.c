@@ -40,12 +40,14 @@ static void check(bool good, const char *what)
 
 static pid_t new_process(void *(*func)(void *), void *arg)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	check(pid >= 0, "harness: fork");
 	if (!pid) {
-		/* A helper dies with its task, a task with the harness. */
+		/* A helper dies with its task, a task with the harness: also one that died before it could be asked to. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(1);
 		func(arg);
 		_exit(1);
 	}

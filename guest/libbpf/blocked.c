@@ -11,13 +11,14 @@
 #include "blocked.h"
 #include "job.h"
 #include "load.h"
-#include "names.h"
+#include "symbolize.h"
 #include "report.h"
 #include "stacks.h"
 
 static struct bpf_object *object;
 static struct bpf_program *program;
 static struct bpf_link *attached;
+static struct blocked_count *counting;
 
 static int fd_of(const char *map)
 {
@@ -66,18 +67,19 @@ static int open_object(const char *path)
 	return bpf_program__set_autoload(bpf_object__find_program_by_name(object, typed ? "untyped" : "typed"), 0);
 }
 
-static int prepare(const struct job *job, struct blocked_count **counting, char why_not[256])
+static int prepare(const struct job *job, struct blocked_count **shared, char why_not[256])
 {
-	bpf_listen();
+	bpf_capture_errors();
 	if (open_object(job->blocked) || set_filter(job) || make_room(job))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
 	if (bpf_object__load(object)) {
-		snprintf(why_not, 256, "%s", bpf_complaint());
+		snprintf(why_not, 256, "%s", bpf_error());
 		return -1;
 	}
-	*counting = mmap(NULL, sizeof(**counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
-	if (*counting == MAP_FAILED)
+	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
+	if (counting == MAP_FAILED)
 		return report_error("machine", "cannot share memory with the BPF program: %m");
+	*shared = counting;
 	return 0;
 }
 
@@ -85,7 +87,7 @@ static int begin(void)
 {
 	attached = bpf_program__attach(program);
 	if (!attached)
-		return report_error("machine", "cannot attach the BPF program: %s", bpf_complaint());
+		return report_error("machine", "cannot attach the BPF program: %s", bpf_error());
 	return 0;
 }
 
@@ -106,19 +108,19 @@ static void for_each_row(void (*each)(const struct blocked_key *key, const struc
 	}
 }
 
-static void want_names(const struct blocked_key *key, const struct blocked_value *value)
+static void add_addresses(const struct blocked_key *key, const struct blocked_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
 
 	(void)value;
-	names_want_kernel(frames, stacks_kernel(object, key->kernel_stack, frames));
+	symbolize_add_kernel(frames, stacks_kernel(object, key->kernel_stack, frames));
 }
 
 static void report(const struct blocked_key *key, const struct blocked_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
-	char *path = names_kernel_path(frames, stacks_kernel(object, key->kernel_stack, frames));
-	char *user_path = names_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
+	char *path = symbolize_kernel_path(frames, stacks_kernel(object, key->kernel_stack, frames));
+	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
 
 	report_blocked(&(struct blocked_row){
 		.pid = key->pid,
@@ -139,10 +141,11 @@ static void report(const struct blocked_key *key, const struct blocked_value *va
 static int end(void)
 {
 	bpf_link__destroy(attached);
-	for_each_row(want_names);
-	if (names_find_kernel())
+	for_each_row(add_addresses);
+	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
 	for_each_row(report);
+	report_lost(LOST_USER_STACKS, counting->lost_user_stacks);
 	return 0;
 }
 

@@ -36,8 +36,12 @@ static int attach(const char *program, const char *category, const char *event)
 	char path[256];
 
 	snprintf(path, sizeof(path), TRACING_FOLDER "events/%s/%s", category, event);
-	if (access(path, F_OK) || nr_links == MAX_LINKS)
+	if (access(path, F_OK))
 		return 0;
+	if (nr_links == MAX_LINKS) {
+		report_lost("tracepoints of interrupts, for which there was no room", 1);
+		return 0;
+	}
 	links[nr_links] =
 		bpf_program__attach_tracepoint(bpf_object__find_program_by_name(object, program), category, event);
 	return links[nr_links++] ? 0 : -1;
@@ -93,24 +97,29 @@ static int attach_all(void)
 
 int shares_begin(const struct job *job, char why_not[256])
 {
-	bpf_listen();
+	bpf_capture_errors();
 	object = bpf_object__open_file(job->efficiency, NULL);
 	/* Each CPU has threads and softirqs of its own: room for them beside what the program's map has for all. */
 	if (!object || bpf_map__set_max_entries(map("shares"), 4096 + 64 * get_nprocs_conf()))
-		return report_error("machine", "cannot use %s: %s", job->efficiency, bpf_complaint());
+		return report_error("machine", "cannot use %s: %s", job->efficiency, bpf_error());
 	if (bpf_object__load(object)) {
-		snprintf(why_not, 256, "%s", bpf_complaint());
+		snprintf(why_not, 256, "%s", bpf_error());
 		return -1;
 	}
 	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map(".bss")), 0);
 	if (counting == MAP_FAILED || attach_all())
-		return report_error("machine", "cannot attach the BPF program: %s", bpf_complaint());
+		return report_error("machine", "cannot attach the BPF program: %s", bpf_error());
 	if (!nr_links) {
 		snprintf(why_not, 256, "the kernel has no tracepoints in %sevents", TRACING_FOLDER);
 		return -1;
 	}
-	counting->since = clock_ns();
 	return 0;
+}
+
+void shares_count(uint64_t since, uint64_t until)
+{
+	counting->until = until;
+	counting->since = since;
 }
 
 static void report(const struct share_key *key, const struct share_value *value)

@@ -6,24 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static char complaint[256];
+static char first_warning[256];
 
-static int listen(enum libbpf_print_level level, const char *format, va_list args)
+static int keep_first_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
-	if (level == LIBBPF_WARN && !complaint[0]) {
-		vsnprintf(complaint, sizeof(complaint), format, args);
-		complaint[strcspn(complaint, "\n")] = 0;
+	if (level == LIBBPF_WARN && !first_warning[0]) {
+		vsnprintf(first_warning, sizeof(first_warning), format, args);
+		first_warning[strcspn(first_warning, "\n")] = 0;
 	}
 	return 0;
 }
 
-void bpf_listen(void)
+void bpf_capture_errors(void)
 {
-	complaint[0] = 0;
-	libbpf_set_print(listen);
+	first_warning[0] = 0;
+	libbpf_set_print(keep_first_warning);
 }
 
-const char *bpf_complaint(void)
+const char *bpf_error(void)
 {
-	return complaint[0] ? complaint : strerror(errno);
+	return first_warning[0] ? first_warning : strerror(errno);
 }

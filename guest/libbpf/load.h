@@ -2,9 +2,9 @@
 #ifndef LOAD_H
 #define LOAD_H
 
-/* Hear libbpf's complaints from now on. The first is kept: later ones follow from it. */
-void bpf_listen(void);
-/* What it said, or else what errno says. */
-const char *bpf_complaint(void);
+/* Keep libbpf's warnings to ourselves from now on. The first is remembered: later ones follow from it. */
+void bpf_capture_errors(void);
+/* The first warning, or else what errno means. */
+const char *bpf_error(void);
 
 #endif

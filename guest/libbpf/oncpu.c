@@ -17,7 +17,7 @@
 #include "clock.h"
 #include "job.h"
 #include "load.h"
-#include "names.h"
+#include "symbolize.h"
 #include "report.h"
 #include "stacks.h"
 #include "tasks.h"
@@ -74,15 +74,15 @@ static int load(const struct job *job)
 {
 	struct bpf_map *samples;
 
-	bpf_listen();
+	bpf_capture_errors();
 	object = bpf_object__open_file(job->oncpu, NULL);
 	if (!object)
-		return report_error("machine", "cannot use %s: %s", job->oncpu, bpf_complaint());
+		return report_error("machine", "cannot use %s: %s", job->oncpu, bpf_error());
 	samples = bpf_object__find_map_by_name(object, "samples");
 	if (bpf_map__set_max_entries(samples, bpf_map__max_entries(samples) + 512 * get_nprocs_conf()) ||
 	    stacks_make_room(object, KERNEL_STACKS, USER_STACKS) || bpf_object__load(object))
 		return report_error("machine", "the kernel does not take the BPF program that counts samples: %s",
-				    bpf_complaint());
+				    bpf_error());
 	sampling = mmap(NULL, sizeof(*sampling), PROT_READ | PROT_WRITE, MAP_SHARED,
 			bpf_object__find_map_fd_by_name(object, ".bss"), 0);
 	if (sampling == MAP_FAILED)
@@ -105,7 +105,7 @@ static int attach(const struct event *event, uint64_t period)
 		links[cpu] = bpf_program__attach_perf_event(program, fd);
 		if (!links[cpu])
 			return report_error("machine", "cannot attach the BPF program to %s: %s", event->name,
-					    bpf_complaint());
+					    bpf_error());
 	}
 	return 0;
 }
@@ -140,19 +140,19 @@ static int kernel_frames(const struct sample_key *key, uint64_t frames[MOST_FRAM
 	return depth;
 }
 
-static void want_names(const struct sample_key *key, const struct sample_value *value)
+static void add_addresses(const struct sample_key *key, const struct sample_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
 
 	(void)value;
-	names_want_kernel(frames, kernel_frames(key, frames));
+	symbolize_add_kernel(frames, kernel_frames(key, frames));
 }
 
 static void report(const struct sample_key *key, const struct sample_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
-	char *path = names_kernel_path(frames, kernel_frames(key, frames));
-	char *user_path = names_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
+	char *path = symbolize_kernel_path(frames, kernel_frames(key, frames));
+	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
 
 	report_oncpu(&(struct oncpu_row){
 		.cpu = key->cpu,
@@ -173,30 +173,31 @@ int oncpu(const struct job *job)
 	const struct timespec time = { job->oncpu_ms / 1000, job->oncpu_ms % 1000 * 1000000 };
 	const struct event *event = choose_event();
 	uint64_t before[job->tasks], after[job->tasks], began;
-	struct oncpu_facts facts = { .operations = after, .tasks = job->tasks };
+	struct oncpu_summary summary = { .operations = after, .tasks = job->tasks };
 
 	report_stage("oncpu");
 	if (!event)
 		return report_error("machine", "cannot sample: the kernel lets nobody have a perf event here: %m");
-	facts.event = event->name;
-	facts.period = job->oncpu_period_us * event->per_us;
-	if (load(job) || attach(event, facts.period))
+	summary.event = event->name;
+	summary.period = job->oncpu_period_us * event->per_us;
+	if (load(job) || attach(event, summary.period))
 		return 1;
 	read_operations(before, job->tasks);
 	began = clock_ns();
 	sampling->on = 1;
 	nanosleep(&time, NULL);
 	sampling->on = 0;
-	facts.nanoseconds = clock_ns() - began;
+	summary.nanoseconds = clock_ns() - began;
 	read_operations(after, job->tasks);
 	detach();
 	for (unsigned long i = 0; i < job->tasks; i++)
 		after[i] -= before[i];
-	facts.lost = sampling->lost;
-	for_each_sample(want_names);
-	if (names_find_kernel())
+	summary.lost = sampling->lost;
+	for_each_sample(add_addresses);
+	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
 	for_each_sample(report);
-	report_sampled(&facts);
+	report_lost(LOST_USER_STACKS, sampling->lost_user_stacks);
+	report_oncpu_summary(&summary);
 	return report_dead_task(job);
 }

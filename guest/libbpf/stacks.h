@@ -7,6 +7,8 @@
 
 #include "../../bpf/stacks_maps.h"
 
+#define LOST_USER_STACKS "stacks in user space, for which there was no room"
+
 struct bpf_object;
 
 /* Before the object is loaded: room for so many times as many kernel stacks, and user stacks; 0: for none. */

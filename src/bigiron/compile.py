@@ -84,39 +84,84 @@ def _compile(
     tool = shutil.which(compiler)
     if tool is None:
         raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
-    final = cache_folder("compiled") / _digest((tool, *flags, *libraries), sources) / name
+    store = cache_folder("compiled")
+    command = (tool, _version(tool), name, *flags, *map(str, sources), *libraries)
+    inputs_of = store / f"{_sha256(*command)}.inputs"
+    final = store / _known_digest(inputs_of, command) / name
     if final.exists():
         return final
-    final.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=final.parent) as folder:
-        made = Path(folder) / name
-        done = subprocess.run(
-            [tool, *flags, *sources, "-o", made, *libraries],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-        if done.returncode:
-            raise UserError(f"{what} does not compile: {_first_error(done.stderr)}")
+    with tempfile.TemporaryDirectory(dir=store) as folder:
+        made, listed = Path(folder) / name, Path(folder) / "inputs"
+        # Before it is compiled: what changes meanwhile is compiled again.
+        texts = _dependencies(_run([tool, *flags, "-M", *map(str, sources)], what))
+        before = _contents(texts)
+        linking = [] if "-c" in flags else ["-Wl,--trace"]
+        trace = _run([tool, *flags, *linking, *map(str, sources), "-o", str(made), *libraries], what)
+        objects = _linked(trace) if linking else []
+        listed.write_text("\n".join([*texts, *objects]))
+        final = store / _sha256(*command, *before, *_contents(objects)) / name
+        final.parent.mkdir(exist_ok=True)
         made.replace(final)
+        listed.replace(inputs_of)
     return final
+
+
+def _run(command: Sequence[str], what: str) -> str:
+    """What the compiler prints; UserError if it fails."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, env=environment
+    )
+    if done.returncode:
+        raise UserError(f"{what} does not compile: {_first_error(done.stderr)}")
+    return done.stdout
+
+
+def _version(tool: str) -> str:
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace", check=False)
+    return done.stdout
+
+
+def _dependencies(rules: str) -> list[str]:
+    r"""The files that make's rules, as a compiler writes them, name as sources.
+
+    >>> _dependencies("a.o: a.c /usr/a\\ b.h \\\n c.h\nb.o: b.c c.h\n")
+    ['/usr/a b.h', 'a.c', 'b.c', 'c.h']
+    """
+    words = re.findall(r"((?:\\.|\S)+)", rules.replace("\\\n", " "))
+    files = {re.sub(r"\\(.)", r"\1", word).replace("$$", "$") for word in words if not word.endswith(":")}
+    return sorted(files)
+
+
+def _linked(trace: str) -> list[str]:
+    """The libraries and object files that a linker says it read; those of this compilation are gone by now.
+
+    >>> _linked("/usr/bin/ld: mode elf_x86_64 /none/cc7.o (/none/libc.a)printf.o")
+    []
+    """
+    files = set(re.findall(r"[^\s()]+\.(?:a|o|so[.\d]*)\b", trace))
+    return sorted(file for file in files if Path(file).exists())
+
+
+def _known_digest(inputs_of: Path, command: Sequence[str]) -> str:
+    """Of the command and its inputs as they are now; of nothing that exists if they are not known."""
+    try:
+        return _sha256(*command, *_contents(inputs_of.read_text().splitlines()))
+    except (OSError, UnicodeDecodeError):
+        return "unknown"
+
+
+def _contents(files: Iterable[str]) -> list[str]:
+    """The name and the content's digest of each file."""
+    return [f"{Path(file).name} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}" for file in files]
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
 def _package(compiler: str) -> str:
     return {"gcc": "gcc libc6-dev", "clang": "clang libbpf-dev"}.get(compiler, compiler)
-
-
-def _digest(command: Iterable[str], sources: Sequence[Path]) -> str:
-    """Of the command, the sources, and the headers that stand beside them."""
-    digest = hashlib.sha256("\0".join(command).encode())
-    folders = {source.parent for source in sources}
-    headers = sorted(header for folder in folders for header in folder.glob("*.h"))
-    shared = sorted(header for name in ("guest", "bpf") for header in _source_folder(name).glob("*.h"))
-    for file in (*sources, *headers, *shared):
-        digest.update(f"\0{file.name}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:32]
 
 
 def _first_error(output: str) -> str:

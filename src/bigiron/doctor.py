@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,7 @@ from typing import Literal
 from bigiron import compile, libbpf
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
-from bigiron.machines.architecture import X86_64
+from bigiron.machines.architecture import PPC64LE, X86_64, Architecture
 from bigiron.machines.qemu import find_qemu, how_to_get
 
 State = Literal["ok", "missing", "limited"]
@@ -47,28 +48,39 @@ class Check:
 def examine() -> list[Check]:
     """Look for everything that bigiron uses; what the main job needs comes first. Takes a few seconds."""
     return [
-        _qemu("x86_64", "qemu-system-x86_64"),
+        _qemu(X86_64),
         _plugins(),
         _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"),
-        _compiler("static C library", "gcc", "libc6-dev", "the C library for static linking", "-static"),
+        _static_library(X86_64),
         _memory(),
         _cpus(),
         _apt(),
         _keyring(),
         _kvm(),
-        _qemu("ppc64le", "qemu-system-ppc64"),
-        _compiler(
-            "cross compiler for ppc64le",
-            "powerpc64le-linux-gnu-gcc",
-            "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross",
-            "powerpc64le-linux-gnu-gcc and its C library for static linking",
-            "-static",
-        ),
-        _kernel_builds(),
-        _bpf_programs(),
+        _qemu(PPC64LE),
+        _static_library(PPC64LE),
+        _kernel_builds(X86_64),
+        _kernel_builds(PPC64LE),
+        _bpf_programs(X86_64),
         _bpf(),
         _perf(),
     ]
+
+
+def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
+    """What is not here of that which virtual machines of an architecture need."""
+    cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc", "a C compiler called gcc")]
+    builds = [_kernel_builds(target)] if builds_kernels else []
+    bpf = [_bpf_programs(target)] if loads_bpf else []
+    checks = [_qemu(target), *cross, _static_library(target), *builds, *bpf]
+    return [check for check in checks if check.state != "ok"]
+
+
+def how_to_get_all(target: Architecture, lacks: Sequence[Check]) -> str:
+    """The command that installs what is lacking: in a checkout its own, which knows where each comes from."""
+    if (Path(__file__).parents[2] / "setup.sh").exists():
+        return "make setup" if target is X86_64 else f"make setup-{target.name}"
+    return "; ".join(dict.fromkeys(check.advice for check in lacks))
 
 
 def can_run(checks: list[Check]) -> bool:
@@ -81,13 +93,25 @@ def can_run(checks: list[Check]) -> bool:
     return {check.name for check in checks if check.state == "ok"}.issuperset(needed)
 
 
-def _qemu(arch: str, binary: str) -> Check:
-    name, qemu = f"QEMU for {arch}", find_qemu(binary)
+def _qemu(target: Architecture) -> Check:
+    name, binary = f"QEMU for {target.name}", target.qemu
+    qemu = find_qemu(binary)
     if qemu is None:
         return Check(name, "missing", f"no {binary} on PATH", how_to_get(binary))
     if qemu.fault:
         return Check(name, "limited", f"{qemu.path} {qemu.fault}", how_to_get(binary))
     return Check(name, "ok", f"{qemu.version}, {qemu.path}")
+
+
+def _static_library(target: Architecture) -> Check:
+    """Of the compiler that makes the guest agent; a cross compiler is looked for in the same row."""
+    if target is X86_64:
+        return _compiler(
+            "static C library", target.compiler, "libc6-dev", "the C library for static linking", "-static"
+        )
+    packages = "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross"
+    words = f"{target.compiler} and its C library for static linking"
+    return _compiler(f"cross compiler for {target.name}", target.compiler, packages, words, "-static")
 
 
 def _plugins() -> Check:
@@ -158,28 +182,29 @@ def _kvm() -> Check:
     return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
 
 
-def _kernel_builds() -> Check:
-    name = "kernels from source"
+def _kernel_builds(target: Architecture) -> Check:
+    name = "kernels from source" + ("" if target is X86_64 else f" for {target.name}")
     try:
-        compiler = builder.check_tools("x86_64")
+        compiler = builder.check_tools(target.name)
     except UserError as error:
-        advice = _install("make flex bison bc dwarves", "make, flex, bison, bc and pahole")
-        return Check(name, "missing", str(error).partition(":")[0], advice)
+        what, _, advice = str(error).partition(": ")
+        return Check(name, "missing", what, advice)
     keeps = (
         "ccache keeps what was compiled" if shutil.which("ccache") else "no ccache: a new folder starts anew"
     )
     return Check(name, "ok", f"{compiler}; {keeps}")
 
 
-def _bpf_programs() -> Check:
+def _bpf_programs(target: Architecture) -> Check:
+    """Libraries for another architecture than this machine's are fetched when they are needed."""
     name = "BPF compiler, libbpf"
     try:
-        linked = libbpf.flags(X86_64)
+        linked = libbpf.flags(target) if target is X86_64 else ()
         program = compile.bpf("blocked")
     except UserError as error:
         packages = " ".join(("clang", *libbpf.PACKAGES))
         advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
-        return Check(name, "missing", str(error), advice)
+        return Check(name, "missing", str(error).partition(": apt-get ")[0], advice)
     return Check(name, "ok", f"clang made {program.name}; {' '.join(linked)}")
 
 

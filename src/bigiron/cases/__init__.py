@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable
 
-from bigiron import kernels
+from bigiron import doctor, kernels
 from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
 from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
+from bigiron.machines.architecture import architecture
 from bigiron.study.spec import Spec
 
-__all__ = ["Case", "Report", "cases", "find", "get_kernels", "names"]
+__all__ = ["Case", "Report", "cases", "check_tools", "find", "get_kernels", "names"]
 
 _MODULES = (hotplug_debugfs, hotplug_rcu, rcu_512, open1_rcu, dwal_percpu)
 _ALL: dict[str, Case] = {module.CASE.name: module.CASE for module in _MODULES}
@@ -33,9 +34,11 @@ def find(name: str) -> Case:
 
 def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None]) -> None:
     """Fetch or build the kernels that a case's studies need, as far as they are not here."""
+    specs = [spec for spec in specs if spec.engine.emulated]
+    check_tools(case, specs)
     builds = {build.name: build for build in case.builds}
     for kernel, arch in dict.fromkeys(
-        (variant.kernel, spec.arch) for spec in specs if spec.engine.emulated for variant in spec.variant
+        (variant.kernel, spec.arch) for spec in specs for variant in spec.variant
     ):
         if kernel not in builds:
             kernels.fetch(kernel, arch, on_step)
@@ -45,3 +48,15 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
         fragments = [case.folder / fragment for fragment in build.fragments]
         # Its name is the case's own: one built by another bigiron from other patches gives way.
         kernels.build(build.source, patches, fragments, build.arch, build.name, on_step, anew=True)
+
+
+def check_tools(case: Case, specs: Iterable[Spec]) -> None:
+    """UserError with all that the case's virtual machines lack here, before anything is begun."""
+    for arch in dict.fromkeys(spec.arch for spec in specs):
+        used = {variant.kernel for spec in specs if spec.arch == arch for variant in spec.variant}
+        builds_kernels = any(build.name in used for build in case.builds)
+        loads_bpf = any("blocked" in spec.probes for spec in specs if spec.arch == arch)
+        target = architecture(arch)
+        if lacks := doctor.lacking(target, builds_kernels=builds_kernels, loads_bpf=loads_bpf):
+            what = "; ".join(check.found for check in lacks)
+            raise UserError(f"{case.name} lacks: {what}: {doctor.how_to_get_all(target, lacks)}")

@@ -102,11 +102,13 @@ def build(
 
 
 def check_tools(arch: str) -> str:
-    """The compiler and its version, for instance "gcc 12.2.0"; UserError where a tool is missing."""
+    """The compiler and its version, for instance "gcc 12.2.0"; UserError with all tools that are missing."""
     target = _TARGETS[arch]
-    for tool, package in (_TOOLS | {target.compiler: target.package}).items():
-        if shutil.which(tool) is None:
-            raise UserError(f"no {tool} on PATH to build a kernel with: apt-get install {package}")
+    tools = _TOOLS | {target.compiler: target.package}
+    missing = {tool: package for tool, package in tools.items() if shutil.which(tool) is None}
+    if missing:
+        packages = " ".join(missing.values())
+        raise UserError(f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}")
     asked = [target.compiler, "-dumpfullversion"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return f"{target.compiler} {told}"

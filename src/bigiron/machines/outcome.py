@@ -1,5 +1,6 @@
 """What a machine leaves: what its agent says, whatever the machine that it runs on, and what was recorded."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ class Outcome:
     seconds_to_agent: float = 0.0
     seconds: float = 0.0
     stage: str = "starting"
+    damaged: int = 0  # messages that came damaged, and were skipped
     results: Path = Path()  # where the recorder's files are, if there was one
     ram: GuestRam | None = None  # the machine's memory, where something was recorded in it
 
@@ -25,7 +27,8 @@ class Outcome:
         UserError where the agent says that what it was given cannot run, MachineError where the machine
         failed.
         """
-        self.messages.append(message)
+        if not self._continues_a_file(message):
+            self.messages.append(message)
         self.seconds = seconds
         if message.type == "hello":
             self.seconds_to_agent = seconds
@@ -40,6 +43,36 @@ class Outcome:
             if kind == "machine":
                 raise MachineError(text)
             raise UserError(f"{kind}: {text}" if kind != "workload" else text)
+
+    def _continues_a_file(self, message: Message) -> bool:
+        """Whether it is the next part of the file that came last: then that has its lines now."""
+        if message.type != "file":
+            return False
+        last = next((other for other in reversed(self.messages) if other.type == "file"), None)
+        if (
+            not last
+            or not last.content.get("more")
+            or last.content.get("path") != message.content.get("path")
+        ):
+            return False
+        lines, rest = last.content.get("lines"), message.content.get("lines")
+        if not isinstance(lines, list) or not isinstance(rest, list):
+            return False
+        lines += rest
+        last.content["more"] = message.content.get("more")
+        return True
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What the agent had to leave out, or what came damaged, and why: how many of each."""
+        lost = Counter({"messages of the agent, which came damaged": self.damaged})
+        for message in self.messages:
+            if message.type == "lost":
+                what, count = message.content.get("what"), message.content.get("count")
+                if not isinstance(what, str) or not isinstance(count, int):
+                    raise MachineError("the agent does not say what was lost")
+                lost[what] += count
+        return dict(+lost)
 
     @property
     def ended(self) -> bool:

@@ -278,6 +278,7 @@ def _listen(
                 if not data:
                     raise MachineError(_why_it_ended(machine, process.wait(), stderr, outcome.stage))
                 for message in decoder.feed(data):
+                    outcome.damaged = decoder.damaged
                     outcome.hear(message, time.monotonic() - started)
                     _check_kernel(machine, message)
                     on_stage(outcome.stage)

@@ -305,6 +305,7 @@ def _listen(
                     del log[:-_CONSOLE_KEPT]
                 else:
                     for message in decoder.feed(data):
+                        outcome.damaged = decoder.damaged
                         outcome.hear(message, time.monotonic() - started)
                         on_stage(outcome.stage)
                         if outcome.ended:

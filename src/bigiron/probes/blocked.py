@@ -39,8 +39,8 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "counted"]
-    if not said:
+    summaries = [message.content for message in raw.messages if message.type == "blocked_summary"]
+    if not summaries:
         raise MachineError("the agent reported no blocked time")
     rows = [
         {
@@ -52,7 +52,8 @@ def _collect(raw: RawOutput) -> Table:
         if message.type == "blocked"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    return Table(frame.sort("total_ns", descending=True), said[-1])
+    lost = {"times off the CPU, for which there was no room": summaries[-1]["lost"]}
+    return Table(frame.sort("total_ns", descending=True), summaries[-1], lost)
 
 
 def _context(path: str, state: str) -> str:

@@ -75,7 +75,7 @@ def _collect(raw: RawOutput) -> Table:
     facts = _facts(recording) | {
         "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
     }
-    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts)
+    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 
 
 def _user_memory(raw: RawOutput) -> UserMemory:
@@ -103,7 +103,7 @@ def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: O
 def _facts(recording: Recording) -> dict[str, object]:
     return {
         "operations": recording.operations,
-        "lost_accesses": recording.lost,
+        "lost_accesses": recording.lost["accesses"],
         "accesses": recording.accesses,
         "stack_accesses": recording.stack_accesses,
     }

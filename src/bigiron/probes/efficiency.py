@@ -35,7 +35,7 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "shared"]
+    summaries = [message.content for message in raw.messages if message.type == "efficiency_summary"]
     files = {
         name: [
             message.content["lines"]
@@ -44,14 +44,15 @@ def _collect(raw: RawOutput) -> Table:
         ]
         for name in ("/proc/stat", "/proc/schedstat")
     }
-    if not said or any(len(readings) not in (0, 2) for readings in files.values()):
+    if not summaries or any(len(readings) not in (0, 2) for readings in files.values()):
         raise MachineError("the agent did not report what the CPUs spent their time on")
     rows = [
         *_by_events([message.content for message in raw.messages if message.type == "share"]),
         *(_by_ticks(*files["/proc/stat"]) if files["/proc/stat"] else []),
         *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), said[-1])
+    lost = {"stretches of the CPUs' time, for which there was no room": summaries[-1]["lost"]}
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
 
 
 _Row: TypeAlias = tuple[int, str, str, str, int, int | None]

@@ -37,15 +37,15 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "functions"]
+    summaries = [message.content for message in raw.messages if message.type == "functions"]
     traces = [
         message.content["lines"]
         for message in raw.messages
         if message.type == "file" and str(message.content["path"]).endswith("/trace")
     ]
-    if not said or not traces:
+    if not summaries or not traces:
         raise MachineError("the agent reported no trace of functions")
-    facts = said[-1]
+    facts = summaries[-1]
     rows = [
         (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
         for call in calls(traces[-1])
@@ -59,6 +59,7 @@ def _collect(raw: RawOutput) -> Table:
             # Each call is two events; what the tracer takes for both was measured in the same boot.
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
+        {"events of the kernel's tracer, which keeps the first of each CPU": facts["lost_events"]},
     )
 
 

@@ -50,9 +50,10 @@ def _collect(raw: RawOutput) -> Table:
         sums.sort(keys),
         {
             "operations": recording.operations,
-            "lost_acquisitions": recording.lost_acquisitions,
+            "lost_acquisitions": recording.lost["acquisitions"],
             "unreleased": recording.unreleased,
         },
+        recording.losses,
     )
 
 

@@ -49,20 +49,21 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "sampled"]
-    if not said:
+    summaries = [message.content for message in raw.messages if message.type == "oncpu_summary"]
+    if not summaries:
         raise MachineError("the agent reported no samples")
     rows = [
         {
             **message.content,
             "context": _context(message.content["kind"], message.content["path"]),
-            "cost": message.content["samples"] * said[-1]["period"],
+            "cost": message.content["samples"] * summaries[-1]["period"],
         }
         for message in raw.messages
         if message.type == "oncpu"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    return Table(frame.sort("cpu", "samples", descending=[False, True]), said[-1])
+    lost = {"samples or their stacks, for which there was no room": summaries[-1]["lost"]}
+    return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
 def _context(kind: str, path: str) -> str:

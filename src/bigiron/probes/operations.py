@@ -23,10 +23,10 @@ def _job(_ask: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    said = [message.content for message in raw.messages if message.type == "operation"]
-    if not said:
+    operations = [message.content for message in raw.messages if message.type == "operation"]
+    if not operations:
         raise MachineError("the agent reported no operation")
-    rows = [tuple(operation[name] for name in SCHEMA) for operation in said]
+    rows = [tuple(operation[name] for name in SCHEMA) for operation in operations]
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
 
 

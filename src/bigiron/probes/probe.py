@@ -52,6 +52,8 @@ class Table:
 
     rows: pl.DataFrame
     facts: Mapping[str, object] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """What should be in the rows and is not, and why: how many of each (docs/schema.md, cell.json)."""
 
 
 @dataclass(frozen=True)

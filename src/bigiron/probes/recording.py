@@ -20,15 +20,38 @@ class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
     operations: list[int]  # recorded, of each task
-    lost: int  # accesses for which no table had room
     entries: int  # of interrupts that were found: 0 means that contexts are not told apart
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
     instructions: dict[str, int]  # by context
-    lost_instructions: int
-    lost_acquisitions: int  # of locks
     unreleased: int  # locks whose release was not seen
+    lost: dict[str, int]  # what found no room, by name
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """What it had to leave out (`Table.lost`)."""
+        known = {what: self.lost.get(name, 0) for name, what in _LOSSES.items()}
+        return known | {"acquisitions of locks, whose release was not seen": self.unreleased}
+
+
+_LOSSES = {
+    "accesses": "accesses to memory, for which the recorder had no room",
+    "instructions": "instructions, for which the recorder had no room",
+    "acquisitions": "acquisitions of locks, for which the recorder had no room",
+    "held_locks": "locks held at once, beyond those that the recorder follows",
+    "calls": "calls too deep for the recorder: what they do counts for their callers",
+    "chains": "chains of calls, for which the recorder had no room: what they do counts for their callers",
+    "stacks": "kernel stacks, for which the recorder had no room",
+    "nested_interrupts": "interrupts, nested deeper than the recorder follows",
+    "allocations": "allocations, for which the recorder had no room: their objects lack a name",
+    "pages": "pages of user memory, for which the recorder had no room: what lies there lacks a name",
+    "symbols": "parts of the kernel's table of symbols, which could not be read",
+    "functions": "functions of the kernel, for which the recorder had no room",
+    "entry_points": "entry points of the kernel, for which the recorder had no room",
+    "lock_functions": "functions that take locks, for which the recorder had no room",
+}
+"""By the recorder's names (docs/protocol.md)."""
 
 
 def read_recording(results: Path) -> Recording:

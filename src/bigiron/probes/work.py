@@ -39,8 +39,9 @@ def _collect(raw: RawOutput) -> Table:
         {
             "operations": recording.operations,
             "instructions": recording.instructions,
-            "lost_instructions": recording.lost_instructions,
+            "lost_instructions": recording.lost["instructions"],
         },
+        recording.losses,
     )
 
 

@@ -16,7 +16,8 @@ from bigiron.report import (
     verdict,
     work,
 )
-from bigiron.study.store import Study
+from bigiron.report.listing import plain
+from bigiron.study.store import Study, losses
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,17 @@ class CompareOptions:
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> str:
-    """The variants of a study side by side, from what a probe recorded."""
+    """The variants of a study side by side, from what a probe recorded, and what was lost, in words."""
+    text = _compared(study, probe, how)
+    lost = losses(study.records()) if how.format in ("text", "markdown") else []
+    if not lost:
+        return text
+    return (
+        text + "\n" + "".join(f"{plain(one)}\n\n" if how.format == "markdown" else f"{one}\n" for one in lost)
+    )
+
+
+def _compared(study: Study, probe: str, how: CompareOptions) -> str:
     if how.by:
         return _profile(study, probe, how, how.by)
     if study.spec.engine.is_model and probe != "throughput":

@@ -28,7 +28,7 @@ from bigiron.report.comparison import Comparison
 from bigiron.report.flame import Flame
 from bigiron.report.tables import Contexts, Row, Table
 from bigiron.study.spec import Spec
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, Study, losses
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -126,7 +126,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         study=study.name,
         question=_question(study.spec, base),
         answered=answered,
-        answer=tuple(answer),
+        answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in losses(study.records()))),
         planned=len(cells),
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)

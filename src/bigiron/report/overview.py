@@ -8,7 +8,7 @@ import msgspec
 from bigiron.report.listing import Listing, as_json
 from bigiron.sanitize import sanitize
 from bigiron.study.spec import Spec
-from bigiron.study.store import Study
+from bigiron.study.store import Study, losses
 
 _COLUMNS = {
     "cell": "cell",
@@ -29,7 +29,8 @@ def text(study: Study) -> str:
         f"study       {study.folder}",
         *(_simulated(spec) if spec.engine.is_model else _asked(spec)),
     ]
-    return "\n".join(lines) + "\n\n" + _cells(study).text()
+    lost = "\n".join(losses(study.records()))
+    return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
 
 
 def _asked(spec: Spec) -> list[str]:

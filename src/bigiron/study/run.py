@@ -159,6 +159,7 @@ def measure_cell(
         _refuse_another_machine(study, record)
         collected = engine.run(job, collect, stop, on_stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
+        record.lost = dict(collected.lost)
     except StoppedError:
         raise
     except UserError as error:
@@ -196,7 +197,12 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
             outcome.ram,
         )
         collected = Collected({name: probes.probe(name).collect(raw) for name in spec.probes})
-    return replace(collected, seconds=outcome.seconds, seconds_to_agent=outcome.seconds_to_agent)
+    return replace(
+        collected,
+        lost=outcome.lost,
+        seconds=outcome.seconds,
+        seconds_to_agent=outcome.seconds_to_agent,
+    )
 
 
 def _request(spec: Spec, cell: Cell) -> probes.CellRequest:

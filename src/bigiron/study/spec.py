@@ -11,7 +11,7 @@ from bigiron import probes, readers, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
-from bigiron.machines import real, ssh
+from bigiron.machines import limits, real, ssh
 from bigiron.machines.architecture import architecture
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.probes.blocked import STATES
@@ -21,6 +21,7 @@ from bigiron.workloads import Workload
 
 FORMAT = 1
 MOST_CPUS = 8192  # that Linux is built for, on x86; guest/affinity.h
+_MOST_TASKS = 64 * MOST_CPUS
 MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
@@ -233,6 +234,7 @@ def _resolve_command(spec: Spec) -> Spec:
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
+    command_words(spec.command, _MOST_TASKS)  # of which it is the longest
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError("the command has no {tasks}: how many there are is not for it to know")
     _check_numbers(spec)
@@ -263,17 +265,19 @@ def command_words(command: str, tasks: int) -> list[str]:
         raise UserError(f"command {command!r}: {error}") from None
     for unknown in re.findall(r"\{\w+\}", command.replace("{tasks}", "")):
         raise UserError(f"command: {unknown} is unknown: only {{tasks}} is filled in")
-    if not words or len(words) > 256 or any(not word.isprintable() or len(word) > 4000 for word in words):
-        raise UserError("command: use one line of 256 words at most")
+    if not words or not all(word.isprintable() for word in words):
+        raise UserError("command: use one printable line")
+    words = [word.replace("{tasks}", str(tasks)) for word in words]
+    limits.check("the command's words", words, limits.MAX_WORDS)
     if "/" in words[0] and not words[0].startswith("/"):
         raise UserError(f"command: it runs in a folder of its own: give the whole path of {words[0]}")
-    return [word.replace("{tasks}", str(tasks)) for word in words]
+    return words
 
 
 def _check_numbers(spec: Spec) -> None:
     _checked("cpus", spec.cpus, MOST_CPUS)
     if spec.tasks != "all":
-        _checked("tasks", spec.tasks, 64 * MOST_CPUS)
+        _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)
     _checked("operations", [spec.operations], 1 << 30)
     if spec.memory_mib:
@@ -316,6 +320,7 @@ def _check_functions(spec: Spec) -> None:
     for function in spec.functions:
         if not _FUNCTION.fullmatch(function):
             raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
+    limits.check("functions", spec.functions, limits.MAX_FUNCTIONS)
     _checked("depth", [spec.depth], 100)
 
 
@@ -395,9 +400,10 @@ def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
     check_variant_name(variant.name)
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
         raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
+    limits.check(f"variant {variant.name}: settings", variant.set, limits.MAX_SETTINGS)
     for setting in variant.set:
         path, equals, _value = setting.partition("=")
-        if not equals or not path.startswith("/") or "\n" in setting or len(setting) > 4000:
+        if not equals or not path.startswith("/"):
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
     if engine.emulated and not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")

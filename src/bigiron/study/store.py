@@ -10,7 +10,8 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -64,6 +65,7 @@ class CellRecord(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
     facts: dict[str, Any] = {}  # of each probe
+    lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
     tables: dict[str, TableFile] = {}
     failure: Failure | None = None
 
@@ -73,12 +75,27 @@ class CellRecord(msgspec.Struct, kw_only=True):
         return self.failure is None
 
 
+def losses(records: Iterable[CellRecord]) -> list[str]:
+    """A sentence for each variant and each kind of thing that was lost, over all of its cells.
+
+    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1, environment={})
+    >>> losses([CellRecord(variant="debian/6.1", lost={"samples, for which there was no room": 7}, **cell)])
+    ['debian/6.1: 7 lost: samples, for which there was no room']
+    """
+    lost: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        for what, count in record.lost.items():
+            lost[record.variant, " ".join(what.split())] += count
+    return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
+
+
 @dataclass(frozen=True)
 class Collected:
-    """What came of a cell: a table of each probe, and files that go with them."""
+    """What came of a cell: a table of each probe, files that go with them, and what is missing in them."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
+    lost: Mapping[str, int] = dataclass_field(default_factory=dict)
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
 
@@ -219,6 +236,7 @@ class Study:
                 table.rows.write_parquet(content)
                 (folder / f"{probe}.parquet").write_bytes(content.getvalue())
                 record.facts[probe] = dict(table.facts)
+                record.lost |= {what: count for what, count in table.lost.items() if count}
                 digest = hashlib.sha256(content.getvalue()).hexdigest()
                 record.tables[probe] = TableFile(f"{probe}.parquet", digest)
             for name, written in (others or {}).items():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
-#include "names.h"
+#include "symbolize.h"
 
 #include <fcntl.h>
 #include <gelf.h>
@@ -12,48 +12,52 @@
 
 #include "../../bpf/stacks_maps.h"
 
-#define MAX_OBJECTS 256
-
 /* An address of a call, and the symbol at or before it. */
-struct wanted {
+struct lookup {
 	uint64_t address;
 	uint64_t symbol;
 	char *name;
 };
 
-static struct wanted *wanted;
-static size_t nr_wanted, room;
+static struct lookup *lookups;
+static size_t nr_lookups;
 
-void names_want_kernel(const uint64_t *addresses, int number)
+/* An array with room for one element more than the `number` that it has, all of them added by this. */
+static void *with_room(void *array, size_t number, size_t size)
+{
+	if (number & (number - 1)) /* it was doubled when it had a power of two */
+		return array;
+	array = realloc(array, (number ? 2 * number : 1) * size);
+	if (!array)
+		abort();
+	return array;
+}
+
+void symbolize_add_kernel(const uint64_t *addresses, int number)
 {
 	for (int i = 0; i < number; i++) {
-		if (nr_wanted == room) {
-			room = room ? 2 * room : 256;
-			wanted = realloc(wanted, room * sizeof(*wanted));
-			if (!wanted)
-				abort();
-		}
+		lookups = with_room(lookups, nr_lookups, sizeof(*lookups));
 		/* A call may be its function's last instruction: then it returns into the next one. */
-		wanted[nr_wanted++] = (struct wanted){ .address = addresses[i] - 1 };
+		lookups[nr_lookups++] = (struct lookup){ .address = addresses[i] - 1 };
 	}
 }
 
 static int compare(const void *one, const void *other)
 {
-	const struct wanted *a = one, *b = other;
+	const struct lookup *a = one, *b = other;
 
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-/* The first wanted address at or after a symbol; those that follow it take its name too if no later symbol has one. */
+/* The first address at or after a symbol; those that follow it take its name too if no later symbol has one. */
 static size_t first_at_or_after(uint64_t symbol)
 {
-	size_t low = 0, high = nr_wanted;
+	size_t low = 0, high = nr_lookups;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (wanted[middle].address < symbol)
+		if (lookups[middle].address < symbol)
 			low = middle + 1;
 		else
 			high = middle;
@@ -61,18 +65,18 @@ static size_t first_at_or_after(uint64_t symbol)
 	return low;
 }
 
-static void offer(uint64_t symbol, const char *name)
+static void consider(uint64_t symbol, const char *name)
 {
 	size_t first = first_at_or_after(symbol);
 
-	if (first == nr_wanted || wanted[first].symbol >= symbol)
+	if (first == nr_lookups || lookups[first].symbol >= symbol)
 		return;
-	free(wanted[first].name);
-	wanted[first].symbol = symbol;
-	wanted[first].name = strdup(name);
+	free(lookups[first].name);
+	lookups[first].symbol = symbol;
+	lookups[first].name = strdup(name);
 }
 
-int names_find_kernel(void)
+int symbolize_resolve_kernel(void)
 {
 	FILE *symbols = fopen("/proc/kallsyms", "re");
 	char line[512], name[256], kind;
@@ -80,24 +84,24 @@ int names_find_kernel(void)
 
 	if (!symbols)
 		return -1;
-	qsort(wanted, nr_wanted, sizeof(*wanted), compare);
+	qsort(lookups, nr_lookups, sizeof(*lookups), compare);
 	while (fgets(line, sizeof(line), symbols))
 		if (sscanf(line, "%llx %c %255s", &symbol, &kind, name) == 3 && strchr("tTwW", kind))
-			offer(symbol, name);
+			consider(symbol, name);
 	fclose(symbols);
-	for (size_t i = 1; i < nr_wanted; i++)
-		if (!wanted[i].name || wanted[i].symbol < wanted[i - 1].symbol) {
-			free(wanted[i].name);
-			wanted[i].symbol = wanted[i - 1].symbol;
-			wanted[i].name = wanted[i - 1].name ? strdup(wanted[i - 1].name) : NULL;
+	for (size_t i = 1; i < nr_lookups; i++)
+		if (!lookups[i].name || lookups[i].symbol < lookups[i - 1].symbol) {
+			free(lookups[i].name);
+			lookups[i].symbol = lookups[i - 1].symbol;
+			lookups[i].name = lookups[i - 1].name ? strdup(lookups[i - 1].name) : NULL;
 		}
 	return 0;
 }
 
 static const char *kernel_name(uint64_t address)
 {
-	const struct wanted key = { .address = address - 1 };
-	const struct wanted *found = bsearch(&key, wanted, nr_wanted, sizeof(*wanted), compare);
+	const struct lookup key = { .address = address - 1 };
+	const struct lookup *found = bsearch(&key, lookups, nr_lookups, sizeof(*lookups), compare);
 
 	return found && found->name ? found->name : "[unknown]";
 }
@@ -115,7 +119,7 @@ static char *join(const char *const *names, int number)
 	return path;
 }
 
-char *names_kernel_path(const uint64_t *addresses, int number)
+char *symbolize_kernel_path(const uint64_t *addresses, int number)
 {
 	const char *names[MOST_FRAMES];
 
@@ -133,22 +137,22 @@ struct object {
 	GElf_Shdr header;
 };
 
-static struct object *objects[MAX_OBJECTS];
-static int nr_objects;
+static struct object **objects;
+static size_t nr_objects;
 
 /* The executable parts of a process's memory that come from files. All tasks of a workload have the same. */
 static struct part {
 	uint64_t start, end, offset;
 	struct object *object;
-} parts[MAX_OBJECTS];
-static int nr_parts;
+} *parts;
+static size_t nr_parts;
 static uint32_t process;
 
 /* Names that were looked for in it lately: most stacks go through the same few functions. */
 static struct {
 	uint64_t address;
 	const char *name;
-} known[1024];
+} cached[1024];
 
 /* What is linked statically is in the full table; of a stripped library the dynamic one is left. */
 static void find_symbols(struct object *object)
@@ -177,11 +181,11 @@ static struct object *open_object(const char *link)
 
 	if (fd < 0)
 		return NULL;
-	if (fstat(fd, &file) || nr_objects == MAX_OBJECTS) {
+	if (fstat(fd, &file)) {
 		close(fd);
 		return NULL;
 	}
-	for (int i = 0; i < nr_objects; i++) {
+	for (size_t i = 0; i < nr_objects; i++) {
 		if (objects[i]->device == file.st_dev && objects[i]->inode == file.st_ino) {
 			close(fd);
 			return objects[i];
@@ -194,6 +198,7 @@ static struct object *open_object(const char *link)
 	*object = (struct object){ .device = file.st_dev, .inode = file.st_ino };
 	object->elf = elf_begin(fd, ELF_C_READ, NULL);
 	find_symbols(object);
+	objects = with_room(objects, nr_objects, sizeof(*objects));
 	return objects[nr_objects++] = object;
 }
 
@@ -208,14 +213,15 @@ static void open_process(uint32_t tgid)
 		return;
 	process = tgid;
 	nr_parts = 0;
-	memset(known, 0, sizeof(known));
+	memset(cached, 0, sizeof(cached));
 	snprintf(path, sizeof(path), "/proc/%u/maps", tgid);
 	maps = fopen(path, "re");
-	while (maps && nr_parts < MAX_OBJECTS && fgets(line, sizeof(line), maps)) {
+	while (maps && fgets(line, sizeof(line), maps)) {
 		if (sscanf(line, "%llx-%llx %4s %llx %*s %lu", &start, &end, access, &offset, &inode) != 5 ||
 		    access[2] != 'x' || !inode)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", tgid, start, end);
+		parts = with_room(parts, nr_parts, sizeof(*parts));
 		parts[nr_parts++] = (struct part){ start, end, offset, open_object(path) };
 	}
 	if (maps)
@@ -252,12 +258,12 @@ static const char *symbol_at(const struct object *object, uint64_t address)
 	return NULL;
 }
 
-static const char *look_for(uint64_t address)
+static const char *lookup_user(uint64_t address)
 {
 	const char *name = NULL;
 	uint64_t found;
 
-	for (int i = 0; i < nr_parts && !name; i++)
+	for (size_t i = 0; i < nr_parts && !name; i++)
 		if (address - parts[i].start < parts[i].end - parts[i].start && !in_object(&parts[i], address, &found))
 			name = symbol_at(parts[i].object, found);
 	return name ? name : "[unknown]";
@@ -265,16 +271,16 @@ static const char *look_for(uint64_t address)
 
 static const char *user_name(uint64_t address)
 {
-	size_t place = address % (sizeof(known) / sizeof(*known));
+	size_t place = address % (sizeof(cached) / sizeof(*cached));
 
-	if (!known[place].name || known[place].address != address) {
-		known[place].address = address;
-		known[place].name = look_for(address);
+	if (!cached[place].name || cached[place].address != address) {
+		cached[place].address = address;
+		cached[place].name = lookup_user(address);
 	}
-	return known[place].name;
+	return cached[place].name;
 }
 
-char *names_user_path(uint32_t tgid, const uint64_t *addresses, int number)
+char *symbolize_user_path(uint32_t tgid, const uint64_t *addresses, int number)
 {
 	const char *names[MOST_FRAMES];
 

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "accesses.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "cpu.h"
+#include "guest.h"
+#include "operations.h"
+#include "pages.h"
+#include "xalloc.h"
+
+#define NR_SITES 4096
+
+/*
+ * An instruction that accesses memory, and what it did to the line that it accessed last. Most instructions access the
+ * line that they accessed before, and finding a line in a CPU's table costs most of all: only a change of line or of
+ * CPU goes to the table. No lock: one thread runs all CPUs.
+ */
+struct site {
+	struct line_count count; /* line 0: nothing yet */
+	struct cpu *cpu;
+};
+
+/* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
+static struct sites {
+	struct site sites[NR_SITES];
+	unsigned int used;
+	struct sites *next;
+} *sites;
+
+/*
+ * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
+ * Its registers tell all that it will do, and in the kernel's memory no fault keeps it from that, so there is no need
+ * to see every element. It lives as long as its site.
+ */
+struct fill {
+	struct site *site;
+	struct fill_form form;
+	struct qemu_plugin_register *start[2], *count;
+	struct fill *next;
+};
+
+static struct fill *fills;
+
+static struct site *new_site(const struct qemu_plugin_insn *insn)
+{
+	struct site *site;
+
+	if (!sites || sites->used == NR_SITES) {
+		struct sites *more = xcalloc(1, sizeof(*more));
+
+		more->next = sites;
+		sites = more;
+	}
+	site = &sites->sites[sites->used++];
+	site->count.pc = qemu_plugin_insn_vaddr(insn);
+	return site;
+}
+
+static void flush(struct site *site)
+{
+	if (site->count.line)
+		lines_add(&site->cpu->lines, &site->count);
+	site->count = (struct line_count){ .pc = site->count.pc };
+}
+
+/* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
+static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
+{
+	return is_recording(cpu) && is_kernel_address(address) && stack_base(address) != cpu->stack->base;
+}
+
+/* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
+static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct qemu_plugin_hwaddr *hwaddr;
+	uint64_t place;
+
+	if (!(arm.what & RECORD_USER) || is_kernel_address(address) || !is_recording(cpu) ||
+	    is_operations_slot(address))
+		return 0;
+	hwaddr = qemu_plugin_get_hwaddr(info, address);
+	if (!hwaddr || qemu_plugin_hwaddr_is_io(hwaddr))
+		return 0;
+	place = qemu_plugin_hwaddr_phys_addr(hwaddr);
+	pages_note(place, address);
+	return place;
+}
+
+static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+
+	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
+}
+
+/* What QEMU says of an access: there are few kinds, and to ask takes longer than to count. */
+struct access_kind {
+	qemu_plugin_meminfo_t info;
+	bool store;
+	uint64_t bytes; /* of line_count, at the line's start; 0: not asked yet */
+};
+
+static inline struct access_kind *cached_kind(qemu_plugin_meminfo_t info)
+{
+	static struct access_kind kinds[256];
+
+	return &kinds[(info ^ info >> 8) % 256];
+}
+
+static const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
+{
+	struct access_kind *kind = cached_kind(info);
+
+	if (kind->info != info || !kind->bytes)
+		*kind = (struct access_kind){ info, qemu_plugin_mem_is_store(info),
+					      lines_bytes(0, qemu_plugin_mem_size_shift(info)) };
+	return kind;
+}
+
+static inline void count(struct site *site, uint64_t address, const struct access_kind *kind)
+{
+	site->count.bytes |= kind->bytes << (address & (LINE_BYTES - 1));
+	if (kind->store)
+		site->count.writes++;
+	else
+		site->count.reads++;
+}
+
+/* Whether the site's last access was to the same line, by the same CPU and chain. */
+static inline bool is_same_line(const struct site *site, const struct cpu *cpu, uint64_t address)
+{
+	return site->count.line == lines_key(address, cpu->context) && site->count.chain == cpu->stack->calls.chain &&
+	       site->cpu == cpu;
+}
+
+static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
+{
+	flush(site);
+	site->count.line = lines_key(address, cpu->context);
+	site->count.chain = cpu->stack->calls.chain;
+	site->cpu = cpu;
+}
+
+/* `place` is the address by which the line is known. */
+static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
+{
+	if (!is_same_line(site, cpu, place)) {
+		/* A device register, such as a clock's, is the emulator's, and no cache line. */
+		if (is_kernel_address(place) && is_device(info, place))
+			return;
+		change_line(site, cpu, place);
+	}
+	count(site, place, find_kind(info));
+}
+
+static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t address, struct site *site)
+{
+	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
+
+	if (!place)
+		return;
+	cpu->string[0] = cpu->string[1] = NULL;
+	count_access(cpu, site, info, place);
+}
+
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct site *site = userdata;
+	struct cpu *cpu = cpus.cpu;
+	const struct access_kind *kind = cached_kind(info);
+
+	/* How fast recording is depends on this path most of all: it calls nothing. */
+	if (cpus.running != current_cpu || kind->info != info || !is_recorded(cpu, address) ||
+	    !is_same_line(site, cpu, address)) {
+		on_other_access(info, address, site);
+		return;
+	}
+	cpu->string[0] = cpu->string[1] = NULL;
+	count(site, address, kind);
+}
+
+static void on_user_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	if (qemu_plugin_mem_is_store(info))
+		operations_stored(info, address);
+	on_other_access(info, address, userdata);
+}
+
+/* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
+static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
+{
+	struct cpu *cpu = this_cpu();
+	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
+
+	if (!place)
+		return;
+	if (cpu->string[store] == site && is_same_line(site, cpu, place)) {
+		site->count.bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
+		return;
+	}
+	count_access(cpu, site, info, place);
+	cpu->string[store] = site;
+}
+
+static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	on_string_access(userdata, info, address, false);
+}
+
+static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	on_string_access(userdata, info, address, true);
+}
+
+static struct fill *new_fill(const struct qemu_plugin_insn *insn, struct fill_form form)
+{
+	struct fill *fill = xcalloc(1, sizeof(*fill));
+
+	fill->site = new_site(insn);
+	fill->form = form;
+	fill->start[0] = guest_register(form.start[0]);
+	fill->start[1] = guest_register(form.start[1]);
+	fill->count = guest_register(form.count);
+	fill->next = fills;
+	return fills = fill;
+}
+
+static uint64_t fill_start(const struct fill *fill)
+{
+	uint64_t start = guest_read_register(fill->start[0]);
+
+	if (fill->start[1])
+		start += guest_read_register(fill->start[1]);
+	return fill->form.aligned ? start & ~(uint64_t)(fill->form.element - 1) : start;
+}
+
+static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint64_t end)
+{
+	uint64_t next;
+
+	cpu->string[0] = cpu->string[1] = NULL;
+	for (uint64_t from = start; from < end; from = next) {
+		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
+		if (!is_recorded(cpu, from))
+			continue;
+		if (!is_same_line(site, cpu, from))
+			change_line(site, cpu, from);
+		site->count.bytes |= lines_range(from, next < end ? next : end);
+		site->count.writes += from == start || !(from & (guest.arch->line_bytes - 1));
+	}
+}
+
+static struct fill_progress *fill_progress(struct cpu *cpu)
+{
+	return &cpu->stack->fills[cpu->stack->nesting];
+}
+
+static void on_fill(unsigned int nr UNUSED, void *userdata)
+{
+	struct fill *fill = userdata;
+	struct cpu *cpu = this_cpu();
+	uint64_t start, left;
+
+	if (!cpu->recording)
+		return;
+	start = fill_start(fill);
+	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
+	if (!fill_begins(fill_progress(cpu), fill->site->count.pc, start + left, left))
+		count_fill(cpu, fill->site, start, start + left);
+}
+
+static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	fill_ended(fill_progress(this_cpu()));
+}
+
+static void watch_string(struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+					 new_site(insn));
+	qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+					 new_site(insn));
+}
+
+void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size)
+{
+	switch (kind) {
+	case INSN_OTHER:
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+						 new_site(insn));
+		break;
+	case INSN_CALL_BY_MEMORY:
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+						 new_site(insn));
+		break;
+	case INSN_FILL:
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,
+						       new_fill(insn, guest.arch->fill(bytes, size)));
+		break;
+	case INSN_STRING:
+		watch_string(insn);
+		break;
+	default:
+		break;
+	}
+}
+
+void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, size_t size)
+{
+	if (guest.arch->may_be_fill && guest.arch->may_be_fill(before, size))
+		qemu_plugin_register_vcpu_insn_exec_cb(next, on_fill_ended, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+/* All memory, the stack too: others may have a pointer to what lies there. */
+void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
+{
+	/* A page fault may end a fill early in user memory: it is counted as it goes on. */
+	if (kind == INSN_STRING || kind == INSN_FILL)
+		watch_string(insn);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_user_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+						 new_site(insn));
+}
+
+void accesses_flush(void)
+{
+	for (struct sites *some = sites; some; some = some->next)
+		for (unsigned int i = 0; i < some->used; i++)
+			flush(&some->sites[i]);
+	for_each_cpu(cpu)
+		cpu->string[0] = cpu->string[1] = NULL;
+}
+
+void accesses_free(void)
+{
+	accesses_flush();
+	while (sites) {
+		struct sites *next = sites->next;
+
+		free(sites);
+		sites = next;
+	}
+	while (fills) {
+		struct fill *next = fills->next;
+
+		free(fills);
+		fills = next;
+	}
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Counts accesses to memory by the instruction, the line, the chain of calls and the context (lines.h). */
+#ifndef ACCESSES_H
+#define ACCESSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch.h"
+#include "qemu_api.h"
+
+/* Count what this instruction of the kernel's does to memory. */
+void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size);
+
+/* An instruction after this one, of which so many bytes come before: it may end what that one did. */
+void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, size_t size);
+
+/* Count what this instruction of user code does to memory, and see a task count its operations. */
+void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
+
+/* All that was counted goes to the CPUs' tables. */
+void accesses_flush(void);
+
+/* All translated code was thrown away. */
+void accesses_free(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Counts how often blocks of kernel code are executed, and so the instructions of their functions (work.h). */
+#ifndef BLOCKS_H
+#define BLOCKS_H
+
+#include <stdint.h>
+
+#include "qemu_api.h"
+
+/* Count the block, which belongs to the function at that address, from here: its first instruction. */
+void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns);
+
+/* All that was counted goes to the CPUs' tables. */
+void blocks_flush(void);
+
+/* All translated code was thrown away. */
+void blocks_free(void);
+
+#endif

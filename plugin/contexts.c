@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "contexts.h"
+
+#include <string.h>
+
+#include "allocators.h"
+#include "cpu.h"
+#include "guest.h"
+#include "lock_calls.h"
+
+#define NO_STACK (~0ull)
+#define MAX_PROBES 8
+
+static uint64_t agent_stack = NO_STACK;
+
+static enum context context_of(const struct stack *stack)
+{
+	if (stack->interrupts || stack->preempted || stack->deferred)
+		return CONTEXT_INTERRUPT;
+	if (stack->base == agent_stack)
+		return CONTEXT_HARNESS;
+	if (stack->user)
+		return CONTEXT_OPERATION;
+	/* A stack that no task was seen to own is an interrupt's. */
+	return stack->task ? CONTEXT_KTHREAD : CONTEXT_INTERRUPT;
+}
+
+/* Where the stack is noted, or is to be: one of another stack is evicted where MAX_PROBES in a row are used. */
+static struct stack *stack_place(struct cpu *cpu, uint64_t base)
+{
+	uint64_t at = base / guest.arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+	struct stack *place = NULL;
+
+	for (unsigned int probes = 0; probes < MAX_PROBES; probes++) {
+		place = &cpu->stacks[(at + probes) % NR_STACKS];
+		if (place->base == base || !place->base)
+			break;
+	}
+	return place;
+}
+
+static struct stack *find_stack(struct cpu *cpu, uint64_t base)
+{
+	struct stack *stack = stack_place(cpu, base);
+
+	if (stack->base == base)
+		return stack;
+	/* An evicted task is learnt again when it next enters the kernel. */
+	if (stack->base) {
+		cpu->evicted_stacks++;
+		lock_calls_forget_task(cpu, stack);
+	}
+	memset(stack, 0, offsetof(struct stack, calls));
+	stack->base = base;
+	chain_reset(&stack->calls);
+	return stack;
+}
+
+/* The CPU called or returned with its stack pointer at `address`. */
+static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
+{
+	uint64_t base = stack_base(address);
+	bool entering = cpu->entering;
+
+	if (base == cpu->stack->base && !entering && !cpu->switching)
+		return;
+	if (address >= guest.arch->no_stack_from && address < guest.arch->no_stack_to)
+		return;
+	if (base != cpu->stack->base) {
+		const struct stack *before = cpu->stack;
+		chain_id chain = before->calls.chain;
+
+		cpu->stack = find_stack(cpu, base);
+		cpu->stack->task |= cpu->switching;
+		/* Down to an interrupt's stack: its chain goes on from where the CPU was. */
+		if (is_call && !cpu->stack->task && !cpu->stack->user && !entering)
+			chain_continue(&cpu->stack->calls, chain);
+		cpu->switching = false;
+	}
+	if (entering) {
+		cpu->stack->user = true;
+		if (cpu->entering_agent)
+			agent_stack = base;
+		cpu->entering = cpu->entering_agent = false;
+	}
+	cpu->context = context_of(cpu->stack);
+}
+
+/* The stack is the one from which the task returned to user mode: nothing is on it. */
+static void enter_user_mode(struct cpu *cpu)
+{
+	struct stack *stack = cpu->stack;
+
+	if (cpu->in_user)
+		return;
+	cpu->in_user = true;
+	stack->interrupts = stack->nesting = 0;
+	stack->preempted = false;
+	stack->deferred = 0;
+	chain_reset(&stack->calls);
+	fill_ended(&stack->fills[0]);
+	lock_calls_forget_task(cpu, stack);
+	lock_calls_forget_cpu(cpu);
+	cpu->context = stack->base == agent_stack ? CONTEXT_HARNESS : CONTEXT_OPERATION;
+}
+
+static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	enter_user_mode(this_cpu());
+}
+
+static void leave_user_mode(struct cpu *cpu)
+{
+	if (!cpu->in_user)
+		return;
+	cpu->in_user = false;
+	cpu->entering = true;
+}
+
+static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
+{
+	struct stack *stack = cpu->stack;
+
+	if (stack->nesting == MAX_NESTING) {
+		cpu->lost_entries++;
+		return;
+	}
+	chain_enter(&stack->calls, pc, interrupt);
+	stack->interrupts = stack->interrupts << 1 | interrupt;
+	fill_ended(&stack->fills[++stack->nesting]);
+}
+
+/* Before an entry: the stack that is interrupted may be new; early in a system call it is still the user's. */
+static struct cpu *find_interrupted(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (guest.registers.stack && !cpu->in_user) {
+		uint64_t sp = guest_read_register(guest.registers.stack);
+
+		if (is_kernel_address(sp))
+			on_stack_at(cpu, sp, false);
+	}
+	leave_user_mode(cpu);
+	return cpu;
+}
+
+static void on_exception(unsigned int nr UNUSED, void *pc)
+{
+	struct cpu *cpu = find_interrupted();
+
+	enter(cpu, (uint64_t)pc, false);
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_interrupt(unsigned int nr UNUSED, void *pc)
+{
+	struct cpu *cpu = find_interrupted();
+
+	enter(cpu, (uint64_t)pc, true);
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	this_cpu()->emergency_stack = true;
+}
+
+static void on_deferred(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	struct cpu *cpu = find_interrupted();
+
+	if (!cpu->stack->deferred)
+		cpu->stack->deferred = chain_sp(&cpu->stack->calls);
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_switch(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	find_interrupted()->switching = true;
+}
+
+static void set_preempted(bool preempted)
+{
+	struct cpu *cpu = find_interrupted();
+
+	cpu->stack->preempted = preempted;
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_preempted(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	set_preempted(true);
+}
+
+static void on_resumed(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	set_preempted(false);
+}
+
+static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	cpu->emergency_stack = false;
+	if (guest.registers.saved_state) {
+		uint64_t state = guest_read_register(guest.registers.saved_state);
+
+		/* The next interrupt may come before the first instruction of user code. */
+		if (state & guest.arch->user_state)
+			enter_user_mode(cpu);
+		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
+			return;
+	}
+	if (!cpu->stack->nesting)
+		return;
+	chain_leave(&cpu->stack->calls);
+	cpu->stack->nesting--;
+	cpu->stack->interrupts >>= 1;
+	cpu->context = context_of(cpu->stack);
+}
+
+static void call(uint64_t pc, uint64_t sp)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->emergency_stack)
+		return;
+	leave_user_mode(cpu);
+	on_stack_at(cpu, sp, true);
+	chain_call(&cpu->stack->calls, pc, sp);
+}
+
+static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address, void *userdata)
+{
+	call((uint64_t)userdata, address);
+}
+
+static void on_call_insn(unsigned int nr UNUSED, void *userdata)
+{
+	call((uint64_t)userdata, guest_read_register(guest.registers.stack));
+}
+
+static void end_deferred(struct cpu *cpu, uint64_t sp)
+{
+	if (sp < cpu->stack->deferred)
+		return;
+	cpu->stack->deferred = 0;
+	cpu->context = context_of(cpu->stack);
+}
+
+static void return_at(uint64_t sp)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->emergency_stack)
+		return;
+	leave_user_mode(cpu);
+	on_stack_at(cpu, sp, false);
+	if (cpu->stack->acquiring.nr)
+		lock_calls_returned(cpu, sp);
+	if (cpu->stack->deferred)
+		end_deferred(cpu, sp);
+	chain_return(&cpu->stack->calls, sp);
+	if (cpu->stack->calls.nr_allocations)
+		allocators_returned(cpu, sp);
+}
+
+static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address,
+		      void *userdata UNUSED)
+{
+	return_at(address);
+}
+
+static void on_return_insn(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	return_at(guest_read_register(guest.registers.stack));
+}
+
+static void on_conditional_return(unsigned int nr UNUSED, void *userdata)
+{
+	if (guest.arch->returns((uint64_t)userdata, guest_read_register(guest.registers.condition)))
+		return_at(guest_read_register(guest.registers.stack));
+}
+
+void contexts_arm(void)
+{
+	agent_stack = NO_STACK;
+	for_each_cpu(cpu)
+		cpu->stack = &cpu->stacks[0];
+}
+
+void contexts_expect_agent(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	enter_user_mode(cpu);
+	cpu->entering_agent = true;
+}
+
+void contexts_watch_user(struct qemu_plugin_tb *tb)
+{
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
+{
+	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
+		[ENTRY_EXCEPTION] = on_exception,
+		[ENTRY_INTERRUPT] = on_interrupt,
+		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
+		[ENTRY_DEFERRED] = on_deferred,
+		[ENTRY_CONTEXT_SWITCH] = on_switch,
+		[ENTRY_PREEMPTED] = on_preempted,
+		[ENTRY_RESUMED] = on_resumed,
+		[NR_ENTRY_KINDS] = NULL,
+	};
+
+	if (callbacks[kind])
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[kind], QEMU_PLUGIN_CB_R_REGS,
+						       (void *)qemu_plugin_insn_vaddr(insn));
+}
+
+/* Where the stack is, a call's own push and a return's own pop tell, or a register does. */
+static void watch_call(struct qemu_plugin_insn *insn)
+{
+	void *pc = (void *)qemu_plugin_insn_vaddr(insn);
+
+	if (guest.registers.stack)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_call_insn, QEMU_PLUGIN_CB_R_REGS, pc);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, pc);
+}
+
+static void watch_return(struct qemu_plugin_insn *insn)
+{
+	if (guest.registers.stack)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_return_insn, QEMU_PLUGIN_CB_R_REGS, NULL);
+	else
+		qemu_plugin_register_vcpu_mem_cb(insn, on_return, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_MEM_R, NULL);
+}
+
+static void watch_conditional_return(struct qemu_plugin_insn *insn, const uint8_t *bytes)
+{
+	uint32_t code;
+
+	memcpy(&code, bytes, sizeof(code));
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_conditional_return, QEMU_PLUGIN_CB_R_REGS,
+					       (void *)(uint64_t)code);
+}
+
+void contexts_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes)
+{
+	switch (kind) {
+	case INSN_CALL:
+	case INSN_CALL_BY_MEMORY:
+		watch_call(insn);
+		break;
+	case INSN_RETURN:
+		watch_return(insn);
+		break;
+	case INSN_MAY_RETURN:
+		watch_conditional_return(insn, bytes);
+		break;
+	case INSN_INTERRUPT_RETURN:
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_interrupt_return, QEMU_PLUGIN_CB_R_REGS, NULL);
+		break;
+	case INSN_USER_RETURN:
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+bool contexts_is_stack(uint64_t address)
+{
+	uint64_t base = stack_base(address);
+
+	for_each_cpu(cpu)
+		if (stack_place(cpu, base)->base == base)
+			return true;
+	return false;
+}
+
+struct contexts_lost contexts_lost(void)
+{
+	struct contexts_lost lost = { 0 };
+
+	for_each_cpu(cpu) {
+		lost.stacks += cpu->evicted_stacks;
+		lost.entries += cpu->lost_entries;
+	}
+	return lost;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "guest.h"
+
+#include <string.h>
+
+struct guest guest;
+
+static GArray *registers; /* the same of every CPU */
+static GByteArray *value, *memory;
+
+bool guest_init(const char *target)
+{
+	static const struct arch *const archs[] = { &arch_x86_64, &arch_ppc64le };
+
+	for (unsigned int i = 0; i < sizeof(archs) / sizeof(*archs); i++)
+		if (!strcmp(target, archs[i]->target))
+			guest.arch = archs[i];
+	value = g_byte_array_new();
+	memory = g_byte_array_new();
+	return guest.arch;
+}
+
+struct qemu_plugin_register *guest_register(const char *name)
+{
+	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
+
+	for (unsigned int i = 0; name && i < registers->len; i++)
+		if (!strcmp(descriptor[i].name, name))
+			return descriptor[i].handle;
+	return NULL;
+}
+
+void guest_find_registers(void)
+{
+	const struct arch *arch = guest.arch;
+
+	if (registers)
+		return;
+	registers = qemu_plugin_get_registers();
+	for (int i = 0; i < 4; i++)
+		guest.registers.mark[i] = guest_register(arch->mark_registers[i]);
+	guest.registers.result = guest_register(arch->call_registers[0]);
+	guest.registers.first_argument = guest_register(arch->call_registers[1]);
+	guest.registers.fourth_argument = guest_register(arch->call_registers[2]);
+	guest.registers.stack = guest_register(arch->stack_register);
+	guest.registers.condition = guest_register(arch->condition_register);
+	guest.registers.state = guest_register(arch->state_register);
+	guest.registers.saved_state = guest_register(arch->saved_state_register);
+}
+
+uint64_t guest_read_register(struct qemu_plugin_register *handle)
+{
+	uint64_t number = 0;
+	int size;
+
+	g_byte_array_set_size(value, 0);
+	size = qemu_plugin_read_register(handle, value);
+	if (size > 0 && (size_t)size <= sizeof(number))
+		memcpy(&number, value->data, size);
+	return number;
+}
+
+const void *guest_read_memory(uint64_t address, size_t length)
+{
+	return qemu_plugin_read_memory_vaddr(address, memory, length) && memory->len >= length ? memory->data : NULL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The guest as QEMU shows it: its architecture, the registers of the CPU that runs, its memory. */
+#ifndef GUEST_H
+#define GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch.h"
+#include "qemu_api.h"
+
+#define UNUSED __attribute__((unused))
+#define NOINLINE __attribute__((noinline)) /* keeps the usual path of its caller short */
+
+/* NULL where the architecture has no need of it. */
+struct guest_registers {
+	struct qemu_plugin_register *mark[4]; /* magic, mark, memory, length (guest/recorder.h) */
+	struct qemu_plugin_register *result, *first_argument, *fourth_argument; /* of a call */
+	struct qemu_plugin_register *stack, *condition, *state, *saved_state;
+};
+
+/* Set by guest_init() and when the first CPU is there, and not changed after that. */
+extern struct guest {
+	const struct arch *arch;
+	struct guest_registers registers;
+} guest;
+
+/* Whether there is an architecture for QEMU's target of that name. */
+bool guest_init(const char *target);
+
+/* A CPU is there: from now on registers have handles. */
+void guest_find_registers(void);
+struct qemu_plugin_register *guest_register(const char *name);
+
+uint64_t guest_read_register(struct qemu_plugin_register *handle);
+
+/* What lies at an address, until the next call; NULL if it cannot be read. */
+const void *guest_read_memory(uint64_t address, size_t length);
+
+static inline bool is_kernel_address(uint64_t address)
+{
+	return address >= guest.arch->kernel_start;
+}
+
+/* Of the kernel stack that holds the address. */
+static inline uint64_t stack_base(uint64_t address)
+{
+	return address & ~(guest.arch->stack_bytes - 1);
+}
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "lock_calls.h"
+
+#include "guest.h"
+
+static struct lock_owner *owner(struct cpu *cpu, const struct lock_function *function)
+{
+	return function->sleeps ? &cpu->stack->locks : &cpu->locks;
+}
+
+static void on_lock_function(unsigned int nr UNUSED, void *userdata)
+{
+	const struct lock_function *function = userdata;
+	struct cpu *cpu = this_cpu();
+	struct held_lock lock = { .by = function, .chain = cpu->stack->calls.chain, .context = cpu->context };
+
+	if (function->action == LOCK_RELEASE) {
+		if (owner(cpu, function)->held.nr)
+			locks_release(&cpu->lock_table, owner(cpu, function),
+				      guest_read_register(guest.registers.first_argument), 0);
+		return;
+	}
+	lock.sp = chain_sp(&cpu->stack->calls);
+	if (!is_recording(cpu) || !lock.sp)
+		return;
+	lock.lock = guest_read_register(guest.registers.first_argument);
+	locks_begin(&cpu->lock_table, &cpu->stack->acquiring, &lock);
+}
+
+/* A function that releases a lock is no call where the compiler or the kernel has put its one store in place of it. */
+static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu->locks.held.nr && qemu_plugin_mem_is_store(info))
+		locks_release(&cpu->lock_table, &cpu->locks, address, (uint64_t)userdata);
+}
+
+/* So many instructions, which are executed together, begin. */
+static void on_instructions(unsigned int nr UNUSED, void *userdata)
+{
+	struct cpu *cpu = this_cpu();
+
+	locks_execute(&cpu->locks, cpu->context, (uint64_t)userdata);
+	locks_execute(&cpu->stack->locks, cpu->context, (uint64_t)userdata);
+}
+
+void lock_calls_watch_entry(struct qemu_plugin_insn *insn, const struct lock_function *function)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_lock_function, QEMU_PLUGIN_CB_R_REGS, (void *)function);
+}
+
+void lock_calls_watch(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, size_t index, size_t nr_insns)
+{
+	/* What is left of the block has not been executed when the lock is free. */
+	if (guest.arch->may_unlock && guest.arch->may_unlock(bytes, size))
+		qemu_plugin_register_vcpu_mem_cb(insn, on_unlocking_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+						 (void *)(nr_insns - index));
+	if (index == 0)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instructions, QEMU_PLUGIN_CB_NO_REGS,
+						       (void *)nr_insns);
+}
+
+NOINLINE void lock_calls_returned(struct cpu *cpu, uint64_t sp)
+{
+	struct held_lock lock;
+
+	if (locks_end(&cpu->stack->acquiring, sp, &lock) &&
+	    locks_taken(lock.by, guest_read_register(guest.registers.result)))
+		locks_hold(&cpu->lock_table, owner(cpu, lock.by), lock);
+}
+
+void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
+{
+	stack->acquiring.nr = 0;
+	locks_forget(&cpu->lock_table, &stack->locks);
+}
+
+void lock_calls_forget_cpu(struct cpu *cpu)
+{
+	locks_forget(&cpu->lock_table, &cpu->locks);
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The agent's marks (guest/recorder.h): hand over symbols, begin to record, show the agent, end and write the result. */
+#ifndef MARKS_H
+#define MARKS_H
+
+void on_mark(unsigned int nr, void *userdata);
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "results.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "accesses.h"
+#include "allocations.h"
+#include "allocators.h"
+#include "blocks.h"
+#include "contexts.h"
+#include "cpu.h"
+#include "guest.h"
+#include "operations.h"
+#include "pages.h"
+#include "symbols.h"
+#include "xalloc.h"
+
+static const char *folder;
+static uint64_t stack_accesses[NR_CONTEXTS];
+
+int results_init(const char *name)
+{
+	folder = strdup(name);
+	return folder ? 0 : -1;
+}
+
+FILE *results_open(const char *name, const char *mode)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
+		return NULL;
+	return fopen(path, mode);
+}
+
+static void write_contexts(FILE *out, const char *name, const uint64_t values[NR_CONTEXTS])
+{
+	fprintf(out, ",\"%s\":{", name);
+	for (int context = 0; context < NR_CONTEXTS; context++)
+		fprintf(out, "%s\"%s\":%lu", context ? "," : "", context_name(context), values[context]);
+	fprintf(out, "}");
+}
+
+/* All that a table had no room for, by name: whoever reads the result is to know. */
+static void write_lost(FILE *out)
+{
+	struct chains_lost chains = chains_lost();
+	struct contexts_lost contexts = contexts_lost();
+	struct symbols_lost symbols = symbols_lost();
+	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0;
+
+	for_each_cpu(cpu) {
+		accesses += cpu->lines.counts.lost;
+		instructions += cpu->work.counts.lost;
+		acquisitions += cpu->lock_table.counts.lost;
+		held_locks += cpu->lock_table.forgotten;
+	}
+	fprintf(out, ",\"lost\":{\"accesses\":%lu,\"instructions\":%lu,\"acquisitions\":%lu,\"held_locks\":%lu",
+		accesses, instructions, acquisitions, held_locks);
+	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
+		chains.chains, contexts.stacks, contexts.entries);
+	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu", allocators_lost(), pages_lost());
+	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
+		symbols.functions, symbols.entries, symbols.lock_functions);
+}
+
+static void write_per_cpu_offsets(FILE *out)
+{
+	const uint64_t *offsets = symbols_per_cpu_offsets();
+
+	fprintf(out, ",\"per_cpu_offsets\":[");
+	for (unsigned int nr = 0; offsets && nr < cpus.nr; nr++)
+		fprintf(out, "%s%lu", nr ? "," : "", offsets[nr]);
+	fprintf(out, "]");
+}
+
+static int write_summary(FILE *out)
+{
+	uint64_t accesses[NR_CONTEXTS] = { 0 }, instructions[NR_CONTEXTS] = { 0 }, unreleased = 0;
+
+	for_each_cpu(cpu) {
+		for (int context = 0; context < NR_CONTEXTS; context++) {
+			accesses[context] += cpu->lines.accesses[context];
+			instructions[context] += cpu->work.instructions[context];
+		}
+		unreleased += cpu->lock_table.unreleased;
+	}
+	fprintf(out, "{\"operations\":");
+	operations_write(out);
+	fprintf(out, ",\"entries\":%u", symbols_nr_interrupts());
+	write_per_cpu_offsets(out);
+	write_contexts(out, "accesses", accesses);
+	write_contexts(out, "stack_accesses", stack_accesses);
+	write_contexts(out, "instructions", instructions);
+	fprintf(out, ",\"unreleased\":%lu", unreleased);
+	write_lost(out);
+	fprintf(out, "}\n");
+	return ferror(out) ? -1 : 0;
+}
+
+static int write_lines(FILE *out)
+{
+	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
+	int failed;
+
+	for (unsigned int nr = 0; nr < cpus.nr; nr++) {
+		tables[nr] = &cpus.all[nr].lines;
+		lines_flush(tables[nr]);
+	}
+	memset(stack_accesses, 0, sizeof(stack_accesses));
+	failed = lines_write_shared(out, tables, cpus.nr, guest.arch->line_bytes, contexts_is_stack, stack_accesses);
+	free(tables);
+	return failed;
+}
+
+static int write_work(FILE *out)
+{
+	struct work_table **tables = xcalloc(cpus.nr, sizeof(*tables));
+	int failed;
+
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
+		tables[nr] = &cpus.all[nr].work;
+	failed = work_write(out, tables, cpus.nr);
+	free(tables);
+	return failed;
+}
+
+static int write_locks(FILE *out)
+{
+	struct lock_table **tables = xcalloc(cpus.nr, sizeof(*tables));
+	int failed;
+
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
+		tables[nr] = &cpus.all[nr].lock_table;
+	failed = locks_write(out, tables, cpus.nr);
+	free(tables);
+	return failed;
+}
+
+static int write_file(const char *name, int (*write)(FILE *out))
+{
+	FILE *out = results_open(name, "w");
+	int failed;
+
+	if (!out)
+		return -1;
+	failed = write(out);
+	return fclose(out) || failed ? -1 : 0;
+}
+
+void results_write(void)
+{
+	static const struct {
+		const char *name;
+		int (*write)(FILE *out);
+	} files[] = {
+		{ "lines.csv", write_lines },
+		{ "chains.csv", chains_write },
+		{ "work.csv", write_work },
+		{ "locks.csv", write_locks },
+		{ "allocations.csv", allocations_write },
+		{ "pages.csv", pages_write },
+		{ "recording.json", write_summary }, /* last: it says that the rest is whole */
+	};
+
+	operations_stop();
+	accesses_flush();
+	blocks_flush();
+	for (unsigned int i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (write_file(files[i].name, files[i].write))
+			return;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the kernel's symbols tell: where its functions are, where it is entered, switches tasks, allocates, takes locks.
+ * They come from the guest in parts, and are read when kernel code is translated first.
+ */
+#ifndef SYMBOLS_H
+#define SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "arch.h"
+#include "locks.h"
+
+/* A part of /proc/kallsyms, whose lines may be cut anywhere: it is in the guest's memory, and kept in `file`. */
+void symbols_receive(uint64_t address, size_t length, FILE *file);
+
+/*
+ * Read all of them, once. Not before the kernel runs: its memory cannot be read from user mode on every architecture.
+ */
+void symbols_load(void);
+
+/* What lies there: ENTRY_NONE, NULL for most places. */
+enum entry_kind symbols_entry(uint64_t pc);
+const struct lock_function *symbols_lock_function(uint64_t pc);
+
+/* Where the function begins that holds the address; the address itself if that is not known. */
+uint64_t symbols_function(uint64_t pc);
+
+/* Whether this instruction calls a tracer. */
+bool symbols_is_ftrace_call(const uint8_t *bytes, size_t size, uint64_t pc);
+
+/* How many places there are at which an interrupt enters the kernel. */
+unsigned int symbols_nr_interrupts(void);
+
+/* Where CPUs' variables lie, as many as there are CPUs; NULL: unknown. */
+const uint64_t *symbols_per_cpu_offsets(void);
+
+struct symbols_lost {
+	uint64_t parts;		 /* that could not be read, or written */
+	uint64_t functions;	 /* for which there was no memory */
+	uint64_t entries;	 /* entry points for which there was no room */
+	uint64_t lock_functions; /* the same */
+};
+
+struct symbols_lost symbols_lost(void);
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "translation.h"
+
+#include "accesses.h"
+#include "allocators.h"
+#include "blocks.h"
+#include "contexts.h"
+#include "guest.h"
+#include "lock_calls.h"
+#include "operations.h"
+#include "symbols.h"
+
+#define MAX_INSN_BYTES 16
+#define BYTES_BEFORE 4 /* of a block, that tell whether it is what comes after a fill */
+
+static struct {
+	qemu_plugin_id_t id;
+	qemu_plugin_vcpu_udata_cb_t on_mark;
+	bool armed;
+} translation;
+
+/* `before` is what comes before the instruction; NULL if that is not known. */
+static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
+			     const uint8_t *before, size_t size_before)
+{
+	if (before)
+		accesses_watch_next(insn, before, size_before);
+	accesses_watch(insn, kind, bytes, size);
+}
+
+static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
+{
+	enum entry_kind kind = symbols_entry(pc);
+	const struct lock_function *lock = arm.what & RECORD_LOCKS ? symbols_lock_function(pc) : NULL;
+
+	if (kind != ENTRY_NONE) {
+		contexts_watch_entry(insn, kind);
+		allocators_watch_entry(insn, kind);
+	}
+	if (lock)
+		lock_calls_watch_entry(insn, lock);
+}
+
+static void translate_kernel(struct qemu_plugin_tb *tb)
+{
+	size_t nr_insns = qemu_plugin_tb_n_insns(tb), size_before = BYTES_BEFORE;
+	const uint8_t *before = NULL;
+	uint8_t bytes[2][MAX_INSN_BYTES];
+
+	if (arm.what & RECORD_CONFLICTS)
+		before = guest_read_memory(qemu_plugin_tb_vaddr(tb) - BYTES_BEFORE, BYTES_BEFORE);
+	for (size_t i = 0; i < nr_insns; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint64_t pc = qemu_plugin_insn_vaddr(insn);
+		uint8_t *code = bytes[i % 2];
+		size_t size = qemu_plugin_insn_data(insn, code, MAX_INSN_BYTES);
+		enum insn_kind kind = guest.arch->classify(code, size);
+
+		translate_entry(insn, pc);
+		/* After the entry: the block belongs to what was entered. */
+		if (i == 0 && arm.what & RECORD_WORK)
+			blocks_watch(insn, symbols_function(pc), nr_insns);
+		if (arm.what & RECORD_LOCKS)
+			lock_calls_watch(insn, code, size, i, nr_insns);
+		if (kind != INSN_CALL || !symbols_is_ftrace_call(code, size, pc))
+			contexts_watch(insn, kind, code);
+		if (arm.what & RECORD_CONFLICTS)
+			translate_access(insn, kind, code, size, before, size_before);
+		before = code;
+		size_before = size;
+	}
+}
+
+static void translate_user(struct qemu_plugin_tb *tb)
+{
+	bool record = (arm.what & RECORD_USER) && (arm.what & RECORD_CONFLICTS);
+
+	if (translation.armed)
+		contexts_watch_user(tb);
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint8_t bytes[MAX_INSN_BYTES];
+		size_t size = qemu_plugin_insn_data(insn, bytes, sizeof(bytes));
+
+		if (guest.arch->is_mark(bytes, size))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, translation.on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
+		else if (translation.armed && record)
+			accesses_watch_user(insn, guest.arch->classify(bytes, size));
+		else if (translation.armed)
+			operations_watch(insn);
+	}
+}
+
+/* What is translated is what the CPU goes to now, and is in the state for. */
+static bool is_user_code(uint64_t address)
+{
+	if (guest.registers.state)
+		return guest_read_register(guest.registers.state) & guest.arch->user_state;
+	return !is_kernel_address(address);
+}
+
+static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb)
+{
+	if (is_user_code(qemu_plugin_tb_vaddr(tb))) {
+		translate_user(tb);
+	} else if (translation.armed && is_kernel_address(qemu_plugin_tb_vaddr(tb))) {
+		symbols_load();
+		translate_kernel(tb);
+	}
+}
+
+/* All translated code was thrown away, and what was kept for it goes with it. */
+static void on_flush(qemu_plugin_id_t id UNUSED)
+{
+	accesses_free();
+	blocks_free();
+}
+
+static void install(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_flush_cb(id, on_flush);
+}
+
+void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark)
+{
+	translation.id = id;
+	translation.on_mark = on_mark;
+	install(id);
+}
+
+void translation_arm(bool armed)
+{
+	translation.armed = armed;
+	qemu_plugin_reset(translation.id, install);
+}
+
+bool translation_is_armed(void)
+{
+	return translation.armed;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef XALLOC_H
+#define XALLOC_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Zeroed memory without which the recorder cannot go on: QEMU ends if there is none, as it does with its own. */
+static inline void *xcalloc(size_t nr, size_t bytes)
+{
+	void *memory = calloc(nr ? nr : 1, bytes);
+
+	if (!memory) {
+		fprintf(stderr, "recorder: no memory for %zu times %zu bytes\n", nr, bytes);
+		abort();
+	}
+	return memory;
+}
+
+#endif

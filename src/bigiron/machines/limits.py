@@ -1,0 +1,28 @@
+"""How much of a job the agent takes (guest/job.h): what is more is refused before a machine starts."""
+
+from collections.abc import Sequence
+
+from bigiron.errors import UserError
+
+MAX_SETTINGS = 64
+MAX_FUNCTIONS = 256
+MAX_WORDS = 256
+MAX_VALUE_BYTES = 4000
+
+
+def check(what: str, values: Sequence[str], most: int) -> None:
+    """UserError if there are more than `most` of them, or one is no line that the agent takes.
+
+    >>> check("settings", ["/sys/x=1"], MAX_SETTINGS)
+    >>> check("settings", ["/sys/x=" + 2000 * "é"], MAX_SETTINGS)
+    Traceback (most recent call last):
+    bigiron.errors.UserError: settings: one is 4007 bytes long, and 4000 is the most
+    """
+    if len(values) > most:
+        raise UserError(f"{what}: these are {len(values)}, and {most} is the most")
+    for value in values:
+        size = len(value.encode(errors="surrogateescape"))
+        if size > MAX_VALUE_BYTES:
+            raise UserError(f"{what}: one is {size} bytes long, and {MAX_VALUE_BYTES} is the most")
+        if "\n" in value or "\0" in value:
+            raise UserError(f"{what}: {value!r} is no single line")

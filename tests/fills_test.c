@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Drives what the recorder does where instructions fill memory, with a stand-in for QEMU: the real one begins a fill
+ * anew so seldom, and changes CPUs then by so much chance, that no workload makes it do so. Standard input:
+ *
+ *	CPU STACK LEVEL begin SITE ADDRESS LEFT
+ *	CPU STACK LEVEL end
+ *
+ * On that CPU and stack, at that level of interrupts, rep stosb number SITE begins with so many bytes left, or the
+ * instruction after it does. Standard output: each CPU, line, and how often it was written.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../plugin/accesses.h"
+#include "../plugin/cpu.h"
+#include "../plugin/guest.h"
+
+#define NR_CPUS 2
+#define NR_SITES 2
+
+struct qemu_plugin_insn {
+	uint64_t pc;
+	qemu_plugin_vcpu_udata_cb_t callback;
+	void *userdata;
+};
+
+static const char rep_stosb[] = { 0xf3, 0xaa };
+static struct qemu_plugin_insn fills[NR_SITES], next;
+
+/* A register's handle is its number and one. */
+static qemu_plugin_reg_descriptor descriptors[] = {
+	{ (void *)1, "rdi", NULL },
+	{ (void *)2, "rcx", NULL },
+};
+static uint64_t registers[2];
+static char states[NR_CPUS];
+
+/* QEMU and GLib */
+
+__thread void *current_cpu;
+
+void *qemu_get_cpu(int index)
+{
+	return &states[index];
+}
+
+GArray *qemu_plugin_get_registers(void)
+{
+	static GArray all = { (void *)descriptors, 2 };
+
+	return &all;
+}
+
+GByteArray *g_byte_array_new(void)
+{
+	static uint8_t data[2][8];
+	static GByteArray arrays[2];
+	static int nr;
+
+	arrays[nr].data = data[nr];
+	return &arrays[nr++];
+}
+
+GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length)
+{
+	array->len = length;
+	return array;
+}
+
+int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+{
+	memcpy(buffer->data, &registers[(uint64_t)handle - 1], sizeof(*registers));
+	return sizeof(*registers);
+}
+
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)
+{
+	return insn->pc;
+}
+
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb_t callback,
+					    enum qemu_plugin_cb_flags flags, void *userdata)
+{
+	(void)flags;
+	insn->callback = callback;
+	insn->userdata = userdata;
+}
+
+#define NOT_CALLED(result, name, ...) \
+	result name(__VA_ARGS__)      \
+	{                             \
+		abort();              \
+	}
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NOT_CALLED(void, qemu_plugin_register_vcpu_mem_cb, struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t cb,
+	   enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *userdata)
+NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
+NOT_CALLED(unsigned int, qemu_plugin_mem_size_shift, qemu_plugin_meminfo_t info)
+NOT_CALLED(bool, qemu_plugin_mem_is_store, qemu_plugin_meminfo_t info)
+NOT_CALLED(qemu_plugin_mem_value, qemu_plugin_mem_get_value, qemu_plugin_meminfo_t info)
+NOT_CALLED(struct qemu_plugin_hwaddr *, qemu_plugin_get_hwaddr, qemu_plugin_meminfo_t info, uint64_t vaddr)
+NOT_CALLED(bool, qemu_plugin_hwaddr_is_io, const struct qemu_plugin_hwaddr *haddr)
+NOT_CALLED(uint64_t, qemu_plugin_hwaddr_phys_addr, const struct qemu_plugin_hwaddr *haddr)
+
+/* The test */
+
+static void start(void)
+{
+	guest_init("x86_64");
+	guest_find_registers();
+	cpus_init(NR_CPUS);
+	for (unsigned int nr = 0; nr < NR_CPUS; nr++) {
+		lines_init(&cpus.all[nr].lines, 1 << 20);
+		cpus.all[nr].recording = 1;
+	}
+	for (unsigned int nr = 0; nr < NR_SITES; nr++) {
+		fills[nr].pc = 0xffffffff81000000 + 16 * nr;
+		accesses_watch(&fills[nr], INSN_FILL, (const uint8_t *)rep_stosb, sizeof(rep_stosb));
+	}
+	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
+}
+
+static void run_on(unsigned int cpu, unsigned int stack, unsigned int level)
+{
+	current_cpu = &states[cpu];
+	cpus.all[cpu].stack = &cpus.all[cpu].stacks[stack];
+	cpus.all[cpu].stack->base = (uint64_t)(stack + 1) << 20;
+	cpus.all[cpu].stack->nesting = level;
+}
+
+static void obey(const char *line)
+{
+	unsigned int cpu, stack, level, site;
+	char what[8];
+
+	if (sscanf(line, "%u %u %u %7s %u %lx %lu", &cpu, &stack, &level, what, &site, &registers[0],
+		   &registers[1]) < 4)
+		exit(1);
+	run_on(cpu, stack, level);
+	if (!strcmp(what, "begin"))
+		fills[site].callback(0, fills[site].userdata);
+	else
+		next.callback(0, next.userdata);
+}
+
+int main(void)
+{
+	static const struct hash_type type = { sizeof(struct line_count), 3 };
+	const struct line_count *count;
+	char line[256];
+
+	start();
+	while (fgets(line, sizeof(line), stdin))
+		obey(line);
+	accesses_free();
+	for_each_cpu(cpu) {
+		lines_flush(&cpu->lines);
+		hash_for_each(count, &cpu->lines.counts, &type)
+			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->writes);
+		hash_free(&cpu->lines.counts, &type);
+	}
+	return 0;
+}

@@ -1,0 +1,119 @@
+"""Whatever the code, the tests and the benchmarks start is named in setup.sh, and so installed by it.
+
+Read from the source: the first word of every command, and what is looked for on PATH.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+from test_setup import ROOT
+
+STARTERS = {
+    *(f"subprocess.{name}" for name in ("run", "Popen", "check_output", "check_call", "call")),
+    *(f"os.{name}" for name in ("execv", "execvp", "execve", "posix_spawn", "posix_spawnp", "system")),
+    "shutil.which",
+}
+
+GCC = {"gcc", "powerpc64le-linux-gnu-gcc"}
+QEMU = {"qemu-system-x86_64", "qemu-system-ppc64"}
+OURS: set[str] = set()  # bigiron itself, a program that was just compiled, or the Python that runs it
+STANDS_FOR = {
+    # Which programs an expression can be where one is started: say it here for one that is not literal.
+    "BIGIRON": OURS,
+    "_command()": {"sh", "ssh"},
+    "_dpkg_deb()": {"dpkg-deb"},
+    "_ours()": {"ssh"},
+    "FRESH": {"fresh.sh"},
+    "agent": OURS,
+    "binary": QEMU | GCC,
+    "command": {"perf", "setup.sh"} | QEMU | GCC,
+    "compiler": {"clang"} | GCC,
+    "dying_with()": {"setpriv", "sh"},
+    "folder": OURS,
+    "lines": OURS,
+    "naps": OURS,
+    "path": QEMU | GCC | {"perf"},
+    "program": OURS,
+    "python": OURS,
+    "re.sub()": {"nm"},
+    "ssh.program()": {"ssh"},
+    "sys.executable": OURS,
+    "target.compiler": GCC,
+    "target.prefix": {""},  # before the name of a tool
+    "tool": {"apt-get", "apt-cache", "apt-config", "clang", "flex", "bison", "bc", "pahole", "objdump"} | GCC,
+    "watcher": OURS,
+}
+NOT_INSTALLED = {
+    # Looked for, and done without where it is not.
+    "perf": "doctor says whether it counts; it belongs to the running kernel",
+    "offcputime": "benchmarks/blocked.py compares with it",
+}
+
+
+def declared() -> set[str]:
+    """Programs in setup.sh's table."""
+    table = re.findall(
+        r"^(?:program|qemu|rust|python) +(\S+) ", (ROOT / "setup.sh").read_text(), re.MULTILINE
+    )
+    assert len(table) > 20
+    return set(table)
+
+
+def started(source: str) -> dict[int, set[str]]:
+    r"""By line, the programs that it may start or look for.
+
+    >>> started("mount = ['mount', '-t', 'tmpfs', disk]\nsubprocess.run(mount)\nshutil.which('go')")
+    {2: {'mount'}, 3: {'go'}}
+    """
+    tree = ast.parse(source)
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            assigned.setdefault(node.targets[0].id, []).append(node.value)
+    return {
+        node.lineno: programs(node.args[0], assigned)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in STARTERS
+    }
+
+
+def programs(command: ast.expr, assigned: dict[str, list[ast.expr]]) -> set[str]:
+    """What the first word of a command can be; a name stands for whatever literal the file assigns to it."""
+    match command:
+        case ast.Constant(value=str(word)):
+            return {Path(word.split()[0]).name}
+        case ast.JoinedStr(values=[ast.FormattedValue(value=first), ast.Constant(value=str(rest))]):
+            return {word + rest for word in programs(first, assigned)}
+        case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]) | ast.JoinedStr(values=[first, *_]):
+            return programs(first, assigned)
+        case ast.Starred(value=first) | ast.BinOp(left=first):
+            return programs(first, assigned)
+        case ast.Call(args=[first, *_]) if ast.unparse(command.func) in ("str", "shutil.which"):
+            return programs(first, assigned)
+        case ast.Name(id=name):
+            values = set[str]().union(*(programs(value, {}) for value in assigned.get(name, [])))
+            if literal := {word for word in values if not word.startswith("`")}:
+                return literal
+    name = f"{ast.unparse(command.func)}()" if isinstance(command, ast.Call) else ast.unparse(command)
+    return STANDS_FOR.get(name, {f"`{name}` (say in STANDS_FOR which programs that can be)"})
+
+
+def test_what_is_started_is_installed() -> None:
+    known = declared() | NOT_INSTALLED.keys() | {"setup.sh", "fresh.sh"}
+    unknown = [
+        f"{file.relative_to(ROOT)}:{line} starts {program}"
+        for room in ("src", "tests", "benchmarks", "tools")
+        for file in (ROOT / room).rglob("*.py")
+        for line, found in started(file.read_text()).items()
+        for program in found - known
+    ]
+    assert not unknown, "not in setup.sh's table:\n" + "\n".join(sorted(unknown))
+
+
+def test_a_program_that_is_not_named_is_found() -> None:
+    source = "command = ['rsync', '-a']\nsubprocess.run(command)\nsubprocess.Popen([strange])"
+    assert started(source) == {
+        2: {"rsync"},
+        3: {"`strange` (say in STANDS_FOR which programs that can be)"},
+    }
