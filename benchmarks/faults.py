@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -152,7 +153,12 @@ def main() -> None:
             print(result, flush=True)
             results.append(result)
     violations = sum(len(result.trial.violations) for result in results)
-    print(f"\n{len(results)} faults from seed {asked.seed} on, {time.monotonic() - since:.0f} s\n")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"\n{len(results)} faults from seed {asked.seed} on, {asked.jobs} side by side, in "
+        f"{time.monotonic() - since:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of CPU time, "
+        f"{violations} violations\n"
+    )
     print(table(results))
     sys.exit(1 if violations else 0)
 

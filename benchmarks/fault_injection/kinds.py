@@ -103,7 +103,7 @@ def fill_disk(trial: Trial) -> None:
     if trial.place.server:
         disks.append(trial.place.server.temporary)
     disk = trial.chance.choice(disks)
-    most = (64 << 10) if disk == study else (2 << 20) if trial.place.server else (24 << 20)
+    most = (48 << 10) if disk == study else (2 << 20) if trial.place.server else (8 << 20)
     room = int(math.exp(trial.chance.uniform(math.log(4 << 10), math.log(most))))
     with small_disk(disk, room):
         tmp = here if disk == here else None

@@ -205,9 +205,9 @@ class Trial:
             self.violations.append(f"exit status {run.status}: {run.err[-300:]}")
         if run.status == 0 and lines:
             self.violations.append(f"status 0 and complaints: {lines[:3]}")
-        if run.status and not any(line.startswith("bigiron: ") for line in lines):
+        if run.status not in (0, 130) and not any(line.startswith("bigiron: ") for line in lines):
             self.violations.append(f"status {run.status} and no reason: {run.err[-300:]}")
-        if run.status and not run.out and len(lines) != 1:
+        if run.status not in (0, 130) and not run.out and len(lines) != 1:
             self.violations.append(f"not one line but {len(lines)}: {run.err[:600]}")
 
     def _opened(self) -> Study | None:
