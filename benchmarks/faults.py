@@ -1,6 +1,6 @@
 """Random faults over small real studies, in virtual machines and by ssh, and what comes of them.
 
-    benchmarks/faults.py [--faults 20] [--seed 1] [--jobs N] [--only WORD]
+    benchmarks/faults.py [--faults 20] [--seed 1] [--jobs N] [--only WORD] [--write]
 
 Each fault harms one run of a study, which is then run until it is whole, and looked at all the time
 (docs/reliability.md). Each has a seed of its own, and `--seed SEED --faults 1` does it again, as far as
@@ -28,6 +28,8 @@ from fault_injection.trial import UNHURRIED_S, Calm, Trial, place, weight
 from bigiron.study.store import open_study
 
 SHARES = {"vm": 0.3, "ssh": 0.63, "ssh, throughput": 0.07}
+PAGE = Path(__file__).parents[1] / "docs/reliability.md"
+MADE_HERE = "<!-- what follows is made by benchmarks/faults.py --write -->\n"
 WORDS = {0: "whole", 2: "refused", 3: "cells failed", 130: "stopped"}
 _CLONE_NEWNS, _MS_PRIVATE_ALL = 0x20000, 0x44000
 
@@ -44,7 +46,7 @@ class Result:
     @property
     def outcomes(self) -> list[str]:
         """How the runs ended that were harmed."""
-        return [WORDS.get(run.status, "ended by us") for run in self.trial.runs[: self.trial.harmed]]
+        return [WORDS.get(run.status, "killed") for run in self.trial.runs[: self.trial.harmed]]
 
     def __str__(self) -> str:
         what = f"{self.seed}  {self.place}: {self.kind}{'' if self.trial.hit else ' (too late)'}: "
@@ -96,7 +98,7 @@ def calm(where: str) -> Calm:
 
 def table(results: list[Result]) -> str:
     """What came of all of them, by kind, in Markdown."""
-    outcomes = [*WORDS.values(), "ended by us"]
+    outcomes = [*WORDS.values(), "killed"]
     lines = [
         f"| fault | machines | faults | in time | {' | '.join(outcomes)} | whole afterwards | violations |",
         "|---|---|" + "--:|" * (len(outcomes) + 4),
@@ -139,6 +141,7 @@ def main() -> None:
     options.add_argument(
         "--only", default="", help="what its place and kind must have in it, e.g. 'vm: full'"
     )
+    options.add_argument("--write", action="store_true", help=f"put the table into docs/{PAGE.name}")
     asked = options.parse_args()
     seeds = range(asked.seed, asked.seed + asked.faults)
     chosen = [choose(random.Random(seed), asked.only) for seed in seeds]
@@ -154,12 +157,15 @@ def main() -> None:
             results.append(result)
     violations = sum(len(result.trial.violations) for result in results)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(
-        f"\n{len(results)} faults from seed {asked.seed} on, {asked.jobs} side by side, in "
-        f"{time.monotonic() - since:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of CPU time, "
-        f"{violations} violations\n"
+    seconds, cpu_seconds = time.monotonic() - since, used.ru_utime + used.ru_stime
+    made = (
+        f"{len(results)} faults from seed {asked.seed} on, {asked.jobs} side by side, took {seconds:.0f} s and "
+        f"{cpu_seconds:.0f} s of CPU time; {violations} violations:\n\n{table(results)}\n"
     )
-    print(table(results))
+    print(f"\n{made}")
+    if asked.write:
+        text = PAGE.read_text()
+        PAGE.write_text(text[: text.index(MADE_HERE) + len(MADE_HERE)] + made)
     sys.exit(1 if violations else 0)
 
 
