@@ -159,8 +159,8 @@ def main() -> None:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds, cpu_seconds = time.monotonic() - since, used.ru_utime + used.ru_stime
     made = (
-        f"{len(results)} faults from seed {asked.seed} on, {asked.jobs} side by side, took {seconds:.0f} s and "
-        f"{cpu_seconds:.0f} s of CPU time; {violations} violations:\n\n{table(results)}\n"
+        f"{len(results)} faults from seed {asked.seed} on, {asked.jobs} side by side, took {seconds:.0f} s "
+        f"and {cpu_seconds:.0f} s of CPU time; {violations} violations:\n\n{table(results)}\n"
     )
     print(f"\n{made}")
     if asked.write:

@@ -90,7 +90,7 @@ def stop_machine(trial: Trial) -> None:
     victims = descendants(server.pid) if server else trial.processes("qemu-system")
     stopped = [victim for victim in victims[:1] if kill(victim, signal.SIGSTOP)]
     trial.hit = bool(stopped)
-    started.process.wait()  # which has a deadline of its own
+    trial.until(lambda: started.process.poll() is not None, trial.limit_s)
     for victim in stopped:
         kill(victim, signal.SIGCONT)
     trial.finish(started)
@@ -163,8 +163,7 @@ def race(trial: Trial) -> None:
         trial.wait_for_moment(killed)
         kill(killed.process.pid, signal.SIGKILL)
     trial.hit = True
-    for one in started:
-        one.process.wait()
+    trial.until(lambda: all(one.process.poll() is not None for one in started), trial.limit_s)
     for one in started:
         run = trial.finish(one, killed=one is killed)
         if run.status == 2 and not any(

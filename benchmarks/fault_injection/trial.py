@@ -93,6 +93,11 @@ class Trial:
     whole: bool = False
     number: int = 0  # of the next run
 
+    @property
+    def limit_s(self) -> float:
+        """After which a run hangs: its cells have deadlines, and some time to put all back."""
+        return 60 + 2 * self.calm.run_s + 4 * (self.deadline_s + 60)
+
     def start(
         self, *arguments: str, environment: dict[str, str] | None = None, tmp: Path | None = None
     ) -> Started:
@@ -122,14 +127,12 @@ class Trial:
 
     def finish(self, started: Started, killed: bool = False) -> Run:
         """Wait until it ends, and look at how it did. Whoever was killed may leave files."""
-        limit = 120 + 5 * (self.deadline_s + 60)
-        try:
-            status = started.process.wait(limit)
-        except subprocess.TimeoutExpired:
-            self.violations.append(f"hangs: ran for more than {limit} s")
+        if not self.until(lambda: started.process.poll() is not None, self.limit_s):
+            self.violations.append(f"hangs: ran for more than {self.limit_s:.0f} s")
             for pid in (started.process.pid, *self.processes()):
                 kill(pid, signal.SIGKILL)
-            status, killed = started.process.wait(), True
+            killed = True
+        status = started.process.wait()
         err = (started.folder / "err").read_text(errors="replace")
         run = Run(started.arguments, status, (started.folder / "out").read_text(errors="replace"), err)
         self.runs.append(run)
