@@ -145,7 +145,7 @@ def harm_messages(trial: Trial, name: str) -> None:
         environment = {"PATH": f"{stand_in.parent}:{os.environ['PATH']}"}
     trial.truthful = name != "nonsense"
     trial.finish(trial.start(environment=environment))
-    trial.hit = any(machines.iterdir())
+    trial.hit = (machines / "harmed").exists()
 
 
 def race(trial: Trial) -> None:

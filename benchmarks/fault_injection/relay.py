@@ -156,13 +156,17 @@ HARMS: dict[str, Harm] = {
 }
 
 
-def harmed(name: str, chance: random.Random, stream: Iterator[bytes]) -> Iterator[bytes]:
+def harmed(
+    name: str, chance: random.Random, stream: Iterator[bytes], on_harm: Callable[[], None] = lambda: None
+) -> Iterator[bytes]:
     """The stream with one message harmed, or with all from one on."""
-    at, all_from_there = chance.randrange(7), chance.random() < 0.15
+    at, all_from_there = chance.randrange(6), chance.random() < 0.15
     number, held = 0, b""
     for piece, is_message in pieces(stream):
         harms = is_message and (number == at or (all_from_there and number > at))
         number += is_message
+        if harms:
+            on_harm()
         if held and is_message:
             yield piece
             piece, held = held, b""
@@ -267,7 +271,10 @@ def run(name: str, seed: str, folder: Path, command: list[str]) -> int:
     said = stream = received(source)
     if chance.random() < LIKELY:
         babbles = name == "nonsense" and chance.random() < 0.2
-        stream = babble(chance) if babbles else harmed(name, chance, said)
+        harms = folder / "harmed"
+        stream = babble(chance) if babbles else harmed(name, chance, said, harms.touch)
+        if babbles:
+            harms.touch()
     try:
         hand_on(stream, out)
     except SilenceError:
