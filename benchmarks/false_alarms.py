@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import bigiron
-from bigiron.analysis import check, check_work, compare, conflicts, work
+from bigiron.analysis import check, check_work, conflicts, match_lines, work
 from bigiron.analysis.check import Point, Tolerance
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -72,7 +72,7 @@ def main() -> None:
             for record in study.records():
                 operations = sum(record.facts["work"]["operations"])
                 profile = conflicts.profile(study.table(record, "conflicts"), operations)
-                lines.append(compare.lines_of(profile))
+                lines.append(match_lines.lines_of(profile))
                 own = work.profile(study.table(record, "work"), operations).select("function", "own_per_op")
                 functions.append(dict(own.iter_rows()))
             rates = [rate(lines, tolerance, lines_fail) for tolerance in LINES]

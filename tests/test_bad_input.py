@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, started, wait_until
 
 import bigiron as library
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.spec import Spec, Variant, to_toml
 
 KERNEL = ("--kernel", "debian/6.1")
 CELL = "cells/debian-6.1-8cpus-8tasks-r1"
@@ -369,7 +368,7 @@ def misbehaved(
             for way in WAYS[request.param]
         ],
     )
-    (folder / "s.toml").write_bytes(msgspec.toml.encode(spec))
+    (folder / "s.toml").write_bytes(to_toml(spec))
     answer = bigiron("run", folder / "s.toml", "-o", folder / "s", "--jobs", "4")
     return request.param, answer, folder / "s"
 

@@ -73,7 +73,7 @@ def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
 
 
 def table_of(outcome: vm.Outcome) -> probes.Table:
-    request = probes.CellRequest(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process", scope="kernel")
+    request = probes.CellRequest(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process")
     return probes.probe("blocked").collect(
         probes.RawOutput(outcome.messages, Path(), X86_64, Path(), request)
     )

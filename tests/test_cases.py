@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 from conftest import bigiron, measured
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from bigiron.cases.case import Published
 from bigiron.errors import UserError
 from bigiron.study import simulated
 from bigiron.study.plan import cells
+from bigiron.study.spec import to_toml
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
         spec = case.spec(name, quick=True)
         variants = [replace(variant, kernel="debian/6.1") for variant in spec.variant]
         file = tmp_path / f"{name}.toml"
-        file.write_bytes(msgspec.toml.encode(replace(spec, cpus=[4], repetitions=2, variant=variants)))
+        file.write_bytes(to_toml(replace(spec, cpus=[4], repetitions=2, variant=variants)))
         measured(file, "-o", tmp_path / name)
         studies[name] = open_study(tmp_path / name)
     report = case.measure_up(studies)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bigiron.analysis import check, check_work
 from bigiron.analysis.check import Checked, Finding, Function, Known, Point, Tolerance, Work
-from bigiron.analysis.compare import Line
+from bigiron.analysis.match_lines import Line
 from bigiron.errors import UserError
 from bigiron.report import gate, junit, ktap
 from bigiron.study import baseline as baselines

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import workloads
-from bigiron.analysis import compare, conflicts
-from bigiron.analysis.compare import Line, Row
+from bigiron.analysis import conflicts, match_lines
+from bigiron.analysis.match_lines import Line, Row
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.probes.conflicts import SCHEMA
@@ -138,7 +138,7 @@ def test_memory_that_an_allocator_clears_is_recycled(function: str, writes: int,
     rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), count(1, function, 0, writes))
     found = conflicts.profile(rows, operations=1)
     assert only(found.rows(named=True))["recycled"] is recycled
-    assert len(compare.lines_of(found)) == (0 if recycled else 1)
+    assert len(match_lines.lines_of(found)) == (0 if recycled else 1)
 
 
 # What is the same line
@@ -153,7 +153,7 @@ def joined(*columns: list[Line]) -> list[set[int]]:
     """In which columns each row has a line."""
     return [
         {int(variant) for variant in row.lines}
-        for row in compare.match({str(number): lines for number, lines in enumerate(columns)})
+        for row in match_lines.match({str(number): lines for number, lines in enumerate(columns)})
     ]
 
 
@@ -181,7 +181,7 @@ def test_the_same_line_is_the_same_thing_touched_by_the_same_functions(
 
 def test_the_most_alike_are_joined_first() -> None:
     alike, less = line(HEAP, f=1), line(HEAP, f=1, g=1)
-    rows = compare.match({"a": [alike], "b": [less, alike]})
+    rows = match_lines.match({"a": [alike], "b": [less, alike]})
     assert [sorted(row.lines) for row in rows] == [["a", "b"], ["b"]]
     assert rows[0].lines["b"] == alike
 
@@ -189,7 +189,7 @@ def test_the_most_alike_are_joined_first() -> None:
 def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:
     head, tail = line("rcu_state+0x0", f=1), line("rcu_state+0x40", g=1)
     moved = [line("rcu_state+0x80", g=1), line("rcu_state+0xc0", f=1)]
-    by_function = {row.functions[0]: row for row in compare.match({"a": [head, tail], "b": moved})}
+    by_function = {row.functions[0]: row for row in match_lines.match({"a": [head, tail], "b": moved})}
     assert by_function["f"].lines == {"a": head, "b": moved[1]}
     assert by_function["g"].lines == {"a": tail, "b": moved[0]}
 
@@ -212,20 +212,20 @@ COLUMNS = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.lists(LINES, max_
 
 @given(columns=COLUMNS)
 def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None:
-    rows = compare.match(columns)
+    rows = match_lines.match(columns)
     for variant, lines in columns.items():
         placed = [id(row.lines[variant]) for row in rows if variant in row.lines]
         assert sorted(placed) == sorted(map(id, lines))
     if len(columns) == 2:
         for row in rows:
-            named = {compare.kind(line.object) for line in row.lines.values()} - {HEAP}
+            named = {match_lines.kind(line.object) for line in row.lines.values()} - {HEAP}
             assert len(named) <= 1
 
 
 @given(lines=st.lists(LINES, max_size=6))
 def test_a_column_does_not_differ_from_itself(lines: list[Line]) -> None:
     hottest_first = sorted(lines, key=lambda line: -line.accesses_per_op)
-    for row in compare.match({"x": hottest_first, "y": hottest_first}):
+    for row in match_lines.match({"x": hottest_first, "y": hottest_first}):
         assert not row.differs("x", ["y"])
 
 
@@ -251,17 +251,17 @@ def test_where_a_line_lies_changes_nothing(rows: list[tuple[Any, ...]], places: 
 
 def test_the_mean_of_repetitions() -> None:
     repetitions = [[line(HEAP, 3.0, writes=2.0, f=3)], [line(HEAP, 1.0, writes=1.0, f=1)]]
-    (mean,) = compare.mean(repetitions)
+    (mean,) = match_lines.mean(repetitions)
     assert (mean.accesses_per_op, mean.writes_per_op, mean.weights) == (2, 1.5, {"f": 2})
 
 
 def test_a_repetition_without_the_line_counts_as_none() -> None:
-    assert compare.mean([[line(HEAP, 3.0)], [], []])[0].accesses_per_op == 1
+    assert match_lines.mean([[line(HEAP, 3.0)], [], []])[0].accesses_per_op == 1
 
 
 @given(lines=st.lists(LINES, max_size=5))
 def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
-    assert compare.mean([lines]) == lines
+    assert match_lines.mean([lines]) == lines
 
 
 # What differs

@@ -92,7 +92,7 @@ def test_without_bpf_the_kernel_s_own_accounts_are_left() -> None:
         deadline_s=200,
     )
     messages = vm.run(machine, threading.Event(), lambda _stage: None).messages
-    request = probes.CellRequest(cpus=2, tasks=2, operations=1, mode="process", scope="kernel")
+    request = probes.CellRequest(cpus=2, tasks=2, operations=1, mode="process")
     table = probes.probe("efficiency").collect(probes.RawOutput(messages, Path(), X86_64, Path(), request))
     assert table.facts["why_not_bpf"] == "the agent was made without it"
     assert set(table.rows["source"]) == {"/proc/stat", "/proc/schedstat"}

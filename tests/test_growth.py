@@ -18,8 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bigiron.analysis import growth, merge_lines
-from bigiron.analysis.compare import Line
 from bigiron.analysis.growth import Law, Series, fit
+from bigiron.analysis.match_lines import Line
 
 TERMS: dict[Law, Callable[[float], float]] = {
     Law.constant: lambda n: 0.0,

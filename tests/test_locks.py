@@ -215,7 +215,7 @@ def traced(
             ram=ram,
         )
         outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-        request = CellRequest(1, 1, OPERATIONS, "process", "kernel")
+        request = CellRequest(1, 1, OPERATIONS, "process")
         table = (
             probe("locks")
             .collect(RawOutput(outcome.messages, results, X86_64, machine.agent, request, ram))

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from conftest import (
     SAFETY_NET_S,
@@ -23,7 +22,7 @@ from conftest import (
 import bigiron as library
 from bigiron.machines import vm
 from bigiron.parent_death import dying_with
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure
 
 DEADLINE_S = 60  # that a machine reaches on a busy machine too, and two of them wait for here
@@ -78,7 +77,7 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, dict[str,
     spec = Spec(
         workload="", workload_file=source, cpus=[2], deadline_s=DEADLINE_S, variant=list(CRASHES.values())
     )
-    (folder / "crashes.toml").write_bytes(msgspec.toml.encode(spec))
+    (folder / "crashes.toml").write_bytes(to_toml(spec))
     answer = bigiron("run", folder / "crashes.toml", "-o", folder / "s", "--jobs", "2")
     return answer, {record.variant: record for record in library.open_study(folder / "s").records()}
 

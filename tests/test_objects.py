@@ -13,7 +13,7 @@ from conftest import compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bigiron.analysis.compare import Line, kind, match
+from bigiron.analysis.match_lines import Line, kind, match
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.pages import Use

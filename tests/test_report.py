@@ -21,7 +21,7 @@ from bigiron import workloads
 from bigiron.probes import Table, throughput
 from bigiron.report import chart, document, html, mail, markdown
 from bigiron.study import store
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Study
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m`|*_<img src=x onerror=alert(2)>\u202e"
@@ -280,7 +280,7 @@ def test_a_hundred_cells_stay_below_5_mb(open1: Path, tmp_path: Path) -> None:
     shutil.copytree(open1, tmp_path / "s")
     first = store.open_study(tmp_path / "s")
     spec = msgspec.structs.replace(first.spec, cpus=[2, 4, 6, 8, 12], repetitions=10)
-    (tmp_path / "s" / "study.toml").write_bytes(msgspec.toml.encode(spec))
+    (tmp_path / "s" / "study.toml").write_bytes(to_toml(spec))
     study = store.open_study(tmp_path / "s")
     for cell in study.plan():
         like = next(r for r in first.records() if r.variant == cell.variant.name)

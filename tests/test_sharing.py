@@ -6,7 +6,7 @@ import pytest
 from test_compare import count, only, profile
 
 from bigiron.analysis import sharing
-from bigiron.analysis.compare import plain
+from bigiron.analysis.match_lines import plain
 from bigiron.analysis.sharing import (
     COUNTER,
     FALSE_SHARING,

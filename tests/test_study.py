@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 import bigiron as library
 from bigiron import workloads
 from bigiron.errors import UserError
-from bigiron.probes import Table, conflicts, throughput
+from bigiron.probes import Options, Table, conflicts, throughput
+from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.probes.functions import FunctionsOptions
 from bigiron.study import plan, run, store
 from bigiron.study import spec as specs
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
 
 SCHEMA_PAGE = Path(__file__).parents[1] / "docs/schema.md"
@@ -143,7 +145,7 @@ def test_only_what_failed_runs_again(tmp_path: Path) -> None:
             Variant(name="bad", kernel="debian/6.1", set=["/proc/sysrq-trigger=b"]),
         ],
     )
-    (tmp_path / "s.toml").write_bytes(msgspec.toml.encode(spec))
+    (tmp_path / "s.toml").write_bytes(to_toml(spec))
     study = tmp_path / "s"
     first = bigiron("run", tmp_path / "s.toml", "-o", study)
     assert (first.status, first.out[:22]) == (3, "1 of 2 cells measured:")
@@ -237,8 +239,61 @@ QUESTIONS = st.builds(
     cpus=NUMBERS,
     tasks=NUMBERS | st.just("all"),
     repetitions=st.integers(1, 3),
+    options=st.builds(
+        Options,
+        st.builds(ConflictsOptions, scope=st.sampled_from(["kernel", "user"])),
+        st.builds(FunctionsOptions, functions=st.lists(NAMES, max_size=2), depth=st.integers(1, 9)),
+    ),
     variant=VARIANTS,
 )
+
+OLD = """
+format = 1
+workload = "open1"
+workload_file = ""
+workload_sha256 = "1f"
+command = ""
+metric = ""
+unit = ""
+less_is_better = false
+mode = "process"
+machine = "vm"
+address = ""
+allow_hotplug = false
+arch = "x86_64"
+probes = ["conflicts", "functions"]
+cpus = [4]
+tasks = "all"
+topology = ""
+repetitions = 1
+look = []
+tolerance = 0.02
+operations = 500
+scope = "user"
+cpus_to_cycle = 0
+functions = ["vfs_*"]
+depth = 3
+blocked_min_us = 0
+blocked_states = ""
+blocked_user = false
+memory_mib = 0
+deadline_s = 0
+
+[[variant]]
+name = "as booted"
+kernel = "debian/6.1"
+boot = ""
+set = []
+kernel_sha256 = "2e"
+
+[simulation]
+machine = ""
+machine_sha256 = ""
+warmup_ms = 100.0
+duration_ms = 100.0
+timeline_us = 0.0
+"""
+"""A study.toml that an earlier version wrote."""
 
 
 @given(spec=QUESTIONS)
@@ -253,5 +308,14 @@ def test_every_cell_has_a_folder_of_its_own(spec: Spec) -> None:
 @given(spec=QUESTIONS)
 def test_a_question_survives_the_file(spec: Spec, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.getbasetemp() / "question.toml"
-    file.write_bytes(msgspec.toml.encode(spec))
+    file.write_bytes(to_toml(spec))
     assert specs.read(file) == spec
+
+
+def test_a_study_of_before_a_probe_had_a_record_opens(tmp_path: Path) -> None:
+    """Format 1 has the probes' options among its other keys."""
+    (tmp_path / "study.toml").write_text(OLD)
+    spec = specs.read(tmp_path / "study.toml")
+    assert spec.options[ConflictsOptions].scope == "user"
+    assert spec.options[FunctionsOptions] == FunctionsOptions(functions=["vfs_*"], depth=3)
+    assert set(msgspec.toml.decode(OLD)) <= set(msgspec.toml.decode(to_toml(spec)))

@@ -91,7 +91,7 @@ class Using:
 )
 def test_memory_that_went_from_one_task_to_another(use: Use, mode: Any, moved: bool, private: bool) -> None:
     user = memory((0x5000, 0x401000, moved))
-    name = _user_name(0x5040, CellRequest(2, 2, 5, mode, "user"), user, Using(use))  # type: ignore[arg-type]
+    name = _user_name(0x5040, CellRequest(2, 2, 5, mode), user, Using(use))  # type: ignore[arg-type]
     assert name == ("" if private else "user:counters+0x0")
 
 

@@ -114,7 +114,7 @@ def traced(
         results=results,
     )
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-    ask = probes.CellRequest(2, 2, 300, "process", "kernel")
+    ask = probes.CellRequest(2, 2, 300, "process")
     raw = probes.RawOutput(outcome.messages, results, target, machine.agent, ask)
     rows = probes.probe("work").collect(raw).rows
     ours = {

@@ -8,6 +8,7 @@ import typer
 from typer.exceptions import TyperException
 
 import bigiron
+from bigiron import probes
 from bigiron.commands import (
     case,
     check,
@@ -26,6 +27,7 @@ from bigiron.commands import (
     simulate,
     workload,
 )
+from bigiron.commands.options import grouped
 from bigiron.commands.output import complain
 from bigiron.errors import MachineError, UserError
 
@@ -38,7 +40,7 @@ app = typer.Typer(
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(workload.app, name="workload")
 app.add_typer(machine.app, name="machine")
-app.command("run")(run.run)
+app.command("run")(grouped(run.run, *probes.option_kinds()))
 app.command("import")(import_.import_)
 app.command("simulate")(simulate.simulate)
 app.command("case")(case.case)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from bigiron.analysis import compare, merge_lines
-from bigiron.analysis.compare import Line
+from bigiron.analysis import match_lines, merge_lines
+from bigiron.analysis.match_lines import Line
 
 
 class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ ALLOCATORS = "slab pages and free pages"
 
 _OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
 
-LEAST = compare.TOLERANCE
+LEAST = match_lines.TOLERANCE
 """Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
 
 
@@ -81,7 +81,7 @@ class Tolerance:
     """By how much a count per operation may exceed the baseline's: by the sum of both."""
 
     absolute: float = 0.5
-    relative: float = compare.RELATIVE_TOLERANCE
+    relative: float = match_lines.RELATIVE_TOLERANCE
 
     def allows(self, count: float) -> float:
         """The most that passes where the baseline has this count."""
@@ -169,11 +169,11 @@ def _added_up(lines: Sequence[Line]) -> list[Line]:
 def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:
     """What a baseline records of a cell, in a fixed order."""
     columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
-    rows = [row for row in compare.match(columns) if max(map(row.accesses, columns)) > LEAST]
+    rows = [row for row in match_lines.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
 
-def _known(row: compare.Row, columns: list[str]) -> Known:
+def _known(row: match_lines.Row, columns: list[str]) -> Known:
     writes = [round(row.writes(column), 3) for column in columns]
     accesses = [round(row.accesses(column), 3) for column in columns]
     weights = {f: sum(line.weights.get(f, 0) for line in row.lines.values()) for f in row.functions}
@@ -198,7 +198,7 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
     before = [(line, _as_line(line)) for line in baseline.lines]
     columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
     findings = []
-    for row in compare.match({_BASE: [line for _, line in before], **columns}):
+    for row in match_lines.match({_BASE: [line for _, line in before], **columns}):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
         after = min(map(row.writes, columns)), min(map(row.accesses, columns))
         if recorded or after[1] > LEAST:
@@ -211,7 +211,7 @@ _UNITS = ("writes", "accesses")
 
 
 def _finding(
-    row: compare.Row, recorded: Known | None, after: tuple[float, float], tolerance: Tolerance
+    row: match_lines.Row, recorded: Known | None, after: tuple[float, float], tolerance: Tolerance
 ) -> Finding:
     name = f"{row.object}: {row.functions[0]}" if row.functions else row.object
     by = f"touched by {', '.join(row.functions)}"
@@ -237,7 +237,7 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
     lines = {_BASE: [_as_line(line) for line in old], "new": [_as_line(line) for line in new]}
     known = {id(line): one for line, one in zip((*lines[_BASE], *lines["new"]), (*old, *new), strict=True)}
     renewed = []
-    for row in compare.match(lines):
+    for row in match_lines.match(lines):
         was, now = (known.get(id(row.lines.get(column))) for column in (_BASE, "new"))
         if was and (now is None or not _differs(was, now, tolerance)):
             if now or tolerance.takes_for_same(was.accesses, LEAST):

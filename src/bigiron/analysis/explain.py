@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis import paths, rules
-from bigiron.analysis.compare import Row
+from bigiron.analysis.match_lines import Row
 from bigiron.analysis.rules import Evidence, Rule
 
 LEAST = 0.5

@@ -1,8 +1,27 @@
 """From a cell's acquisitions to its locks: how often an operation takes each, and how long it holds it."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
+
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
+from bigiron.analysis.profiles import Figure
+
+_TAKEN_LEAST = 0.05  # times an operation: a lock that is taken less often is only counted
+_TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
+_MOST_FUNCTIONS = 8
+_HELD = 1  # the measure by which rows are ranked
+_MEASURES = (
+    Measure("taken"),
+    Measure("held", "{:.1f}".format),
+    Measure("longest", "{:.0f}".format, of_repetitions="most"),
+    Measure("CPUs", "{:.0f}".format, of_repetitions="most"),
+    Measure("locks", "{:.0f}".format, of_repetitions="most"),
+)
+_COLUMNS = ("acquisitions_per_op", "held_per_op", "longest", "cpus", "locks")
 
 SCHEMA: dict[str, pl.DataType] = {
     "lock": pl.String(),  # what it is: all locks that are called so together, whichever CPU's they are
@@ -70,3 +89,138 @@ def taken_by(function: str) -> str:
     """
     name = re.sub(r"_(bh|irq|irqsave|interruptible|killable)$", "", function.removeprefix("_raw_"))
     return name.removesuffix("_trylock") if name.startswith("down_") else name.replace("trylock", "lock")
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare the locks of a study's variants, by their names."""
+    return Comparison(
+        about={
+            "study": measured.study,
+            "workload": measured.workload,
+            "operations": measured.operations,
+            "contexts": options.contexts,
+        },
+        points=tuple(
+            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
+        ),
+        columns=("cpus", "tasks", "lock", "taken_by", "taken_in", "differs", "variant"),
+        cell_columns={
+            "acquisitions_per_op": "acquisitions_per_op",
+            "held_per_op": "held_per_op",
+            "longest": "longest",
+            "locks": "locks",
+            "lock_cpus": "cpus",
+        },
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    base = options.base_of(cells)
+    rows = _rows(cells, base, options.contexts)
+    shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST]
+    lost = {
+        variant: sum(cell.facts["lost_acquisitions"] + cell.facts["unreleased"] for cell in repetitions)
+        for variant, repetitions in cells.items()
+    }
+    return Point(
+        probe="locks",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=base,
+        heading=(
+            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: the kernel's locks, how often an operation "
+            "takes them and how many instructions it holds them, in "
+            f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
+            "instructions of one acquisition; CPUs: that take one of them)"
+        ),
+        title="Locks: how often an operation takes them, and for how many instructions it holds them",
+        thing="lock",
+        measures=_MEASURES[:-1],
+        rows=tuple(replace(row, figures=row.figures[:-1]) for row in shown),
+        hidden=len(rows) - len(shown),
+        more=f"locks that are taken less than {_TAKEN_LEAST} times",
+        labels=("taken by", "taken in"),
+        legend=(
+            f"differs from {base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "
+            f"operation and 1 %, or held by more than {_TOLERANCES['held_per_op']:.0f} instruction and 1 %"
+        ),
+        lost=tuple(
+            f"{variant}: {count} acquisitions are not counted: their release was not seen, or no room"
+            for variant, count in lost.items()
+            if count
+        ),
+        place={"cpus": cpus, "tasks": tasks},
+        items=tuple(_item(row) for row in rows),
+        known={"lost_acquisitions": lost},
+    )
+
+
+def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
+    """Those that several CPUs take first; the largest change first, then those held longest."""
+    profiles = {
+        variant: [profile(cell.table, cell.operations, contexts) for cell in repetitions]
+        for variant, repetitions in cells.items()
+    }
+    takers: dict[tuple[str, str], dict[str, None]] = {}
+    for found in (found for repetitions in profiles.values() for found in repetitions):
+        for lock, taken_by_, functions in found.select("lock", "taken_by", "taken_in").iter_rows():
+            takers.setdefault((lock, taken_by_), {}).update(dict.fromkeys(functions))
+    others = [variant for variant in cells if variant != base]
+    figures = comparison.joined(
+        {variant: [_figures(found) for found in repetitions] for variant, repetitions in profiles.items()},
+        _MEASURES,
+        called=lambda key: f"{key[0]} ({key[1]})",
+    )
+    rows = [_row(key, figures[key], list(takers[key]), base, others) for key in figures]
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.figures[3].most <= 1,
+            -abs(comparison.largest_change(row.main, base, others)) if row.differs else 0.0,
+            -row.main.most,
+            row.name,
+            row.labels,
+        ),
+    )
+
+
+def _figures(found: pl.DataFrame) -> Iterator[tuple[tuple[str, str], tuple[float, ...]]]:
+    for lock, taken_by_, *figures in found.select("lock", "taken_by", *_COLUMNS).iter_rows():
+        yield (lock, taken_by_), tuple(figures)
+
+
+def _row(
+    key: tuple[str, str], figures: tuple[Figure, ...], functions: list[str], base: str, others: list[str]
+) -> Row:
+    lock, taken_by_ = key
+    return Row(
+        lock,
+        figures,
+        differs=any(
+            comparison.exceeds(figure, base, others, tolerance)
+            for figure, tolerance in zip(figures, _TOLERANCES.values(), strict=False)
+        ),
+        labels=((taken_by_,), tuple(functions)),
+        caption=(f"{taken_by_} in {comparison.some(functions, _MOST_FUNCTIONS)}",),
+        details=(("taken by", taken_by_), ("taken in", ", ".join(functions))),
+        rank=_HELD,
+    )
+
+
+def _item(row: Row) -> Item:
+    (taken_by_,), functions = row.labels
+    taken, held, longest, cpus, locks = row.figures
+    return Item(
+        {"lock": row.name, "taken_by": taken_by_, "taken_in": functions, "differs": row.differs},
+        {
+            variant: {
+                "acquisitions_per_op": round(taken.mean(variant), 6),
+                "held_per_op": round(held.mean(variant), 6),
+                "longest": int(longest.mean(variant)),
+                "locks": int(locks.mean(variant)),
+                "cpus": int(cpus.mean(variant)),
+            }
+            for variant in taken.values
+        },
+    )

@@ -7,7 +7,7 @@ against another CPU count, or against another day.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bigiron.analysis.compare import Line, Row, kind, overlap, plain
+from bigiron.analysis.match_lines import Line, Row, kind, overlap, plain
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from bigiron.analysis.compare import plain
+from bigiron.analysis.match_lines import plain
 
 FALSE_SHARING = "false sharing"
 READ_MOSTLY = "read-mostly"

@@ -1,6 +1,11 @@
 """From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
+
+from bigiron.analysis.comparison import Cell
+from bigiron.analysis.growth import Series
 
 SCHEMA: dict[str, pl.DataType] = {
     "function": pl.String(),
@@ -58,3 +63,21 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("
         .agg(instructions_per_op=pl.col("instructions").sum() / operations)
         .sort("context", "path")
     )
+
+
+def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+    """The own instructions of each function as a series over the numbers of CPUs; their sum is the total."""
+    own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
+    functions = sorted(set().union(*own.values()))
+    found = [
+        Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
+        for function in functions
+    ]
+    return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
+
+
+def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+    """The mean of the repetitions."""
+    profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
+    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op").sum() / len(profiles))
+    return dict(sums.iter_rows())

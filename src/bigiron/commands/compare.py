@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Compared, Context, Format, contexts
+from bigiron import probes
+from bigiron.commands.options import Context, Format, choice, contexts
 from bigiron.report import dispatch
 from bigiron.study import store
 from bigiron.study.spec import Spec
@@ -27,7 +28,11 @@ def compare(
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
     probe: Annotated[
-        Compared | None, typer.Option(help="what to compare; conflicts if they were recorded, else what was")
+        str | None,
+        choice(
+            (one.name for one in probes.probes()),
+            help="what to compare; conflicts if they were recorded, else what was",
+        ),
     ] = None,
     paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
     tolerance: Annotated[
@@ -49,14 +54,10 @@ def compare(
     how = dispatch.CompareOptions(
         format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric
     )
-    print(dispatch.compare(opened, (probe or _recorded(opened.spec)).value, how), end="")
+    print(dispatch.compare(opened, probe or _recorded(opened.spec), how), end="")
 
 
-def _recorded(spec: Spec) -> Compared:
+def _recorded(spec: Spec) -> str:
     """What a study is about, where nobody says what to compare."""
-    if "metrics" in spec.probes:
-        return Compared.throughput
-    recorded = [Compared(name) for name in spec.probes if name in set(Compared)]
-    if Compared.conflicts in recorded:
-        return Compared.conflicts
-    return recorded[0] if recorded else Compared.throughput if spec.has_metrics else Compared.conflicts
+    recorded = [one.name for one in probes.among(spec.probes)]
+    return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -7,19 +7,11 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Context, contexts
+from bigiron import probes
+from bigiron.commands.options import Context, choice, contexts
 from bigiron.errors import UserError
 from bigiron.report import folded, pprof, stacks
 from bigiron.study import store
-
-
-class Stacked(StrEnum):
-    """A probe that records stacks."""
-
-    conflicts = "conflicts"
-    work = "work"
-    blocked = "blocked"
-    oncpu = "oncpu"
 
 
 class StackFormat(StrEnum):
@@ -29,21 +21,12 @@ class StackFormat(StrEnum):
     pprof = "pprof"
 
 
-class Weight(StrEnum):
-    """What a stack weighs."""
-
-    accesses = "accesses"
-    writes = "writes"
-    instructions = "instructions"
-    microseconds = "microseconds"
-    times = "times"
-    cost = "cost"
-    samples = "samples"
+_SOURCES = {one.name: one.stacks for one in probes.probes() if one.stacks}
 
 
 def export(
     study: Annotated[Path, typer.Argument(help="a study")],
-    probe: Annotated[Stacked, typer.Option(help="whose stacks")] = Stacked.conflicts,
+    probe: Annotated[str, choice(_SOURCES, help="whose stacks")] = probes.DEFAULT,
     format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
     variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
     base: Annotated[
@@ -53,7 +36,11 @@ def export(
     cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
     tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
     weight: Annotated[
-        Weight | None, typer.Option(help="of a stack; accesses, instructions or microseconds unless given")
+        str | None,
+        choice(
+            dict.fromkeys(weight for source in _SOURCES.values() for weight in source.weights),
+            help="of a stack; accesses, instructions or microseconds unless given",
+        ),
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
     output: Annotated[
@@ -69,12 +56,12 @@ def export(
     def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.Stacks:
         return stacks.stacks_of(
             opened,
-            probe.value,
+            probe,
             contexts(context),
             variant=variant,
             cpus=cpus,
             tasks=tasks,
-            weight=weight.value if weight else None,
+            weight=weight,
         )
 
     chosen = of(variant, cpus, tasks)

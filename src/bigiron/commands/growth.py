@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Compared, Context, Format, contexts
+from bigiron import probes
+from bigiron.commands.options import Context, Format, choice, contexts
 from bigiron.report import growth as growth_report
 from bigiron.study import store
 
@@ -20,13 +21,15 @@ def growth(
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
-    probe: Annotated[Compared, typer.Option(help="whose counts grow")] = Compared.conflicts,
+    probe: Annotated[
+        str, choice((one.name for one in probes.probes()), help="whose counts grow")
+    ] = probes.DEFAULT,
 ) -> None:
     """Tell how the accesses to each shared line, or a function's work, grow with the CPUs, the worst first.
 
     Example: `bigiron growth s --at 512`
     """
     opened = store.open_study(study)
-    counted = "simulation" if opened.spec.engine.is_model else probe.value
+    counted = "simulation" if opened.spec.engine.is_model else probe
     result = growth_report.growth_study(opened, variant, at, counted, contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")

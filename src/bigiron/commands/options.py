@@ -1,9 +1,17 @@
 """What several commands' options may be, and how their text is read."""
 
+import inspect
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import wraps
+from typing import Any, get_type_hints
+
+import typer
+from typer.models import ParameterInfo
 
 from bigiron.analysis import conflicts
 from bigiron.errors import UserError
+from bigiron.probes.options import words
 
 
 class Format(StrEnum):
@@ -32,23 +40,53 @@ class Context(StrEnum):
     all = "all"
 
 
-class Compared(StrEnum):
-    """A probe whose counts can be compared."""
+def choice(names: Iterable[str], help: str) -> Any:
+    """An option that takes one of some names; which there are is known when the program starts."""
+    known = list(names)
 
-    conflicts = "conflicts"
-    locks = "locks"
-    work = "work"
-    operations = "operations"
-    functions = "functions"
-    blocked = "blocked"
-    oncpu = "oncpu"
-    efficiency = "efficiency"
-    throughput = "throughput"
+    def parsed(text: str) -> str:
+        if text not in known:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(map(repr, known))}.")
+        return text
+
+    return typer.Option(
+        parser=parsed, metavar=f"<{'|'.join(known)}>", autocompletion=lambda: known, help=help
+    )
 
 
-def words(text: str) -> list[str]:
-    """Words with commas between them."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+def grouped(function: Callable[..., None], *more: type) -> Callable[..., None]:
+    """A command for typer, of a function whose parameters are dataclasses of options.
+
+    Each field is an option of the command. `more`: classes whose values it takes as its `*args`.
+    """
+    hints = get_type_hints(function)
+    groups = [
+        hints[name]
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not parameter.VAR_POSITIONAL
+    ]
+    fields = {kind: _options(kind) for kind in (*groups, *more)}
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        function(*(kind(**{one.name: given[one.name] for one in fields[kind]}) for kind in fields))
+
+    parameters = [one for each in fields.values() for one in each]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _options(kind: type) -> list[inspect.Parameter]:
+    """A command's parameters for the fields of a class that are annotated as such; all have a default."""
+    defaults = kind()
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=hint
+        )
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        if any(isinstance(one, ParameterInfo) for one in getattr(hint, "__metadata__", ()))
+    ]
 
 
 def numbers(option: str, text: str) -> list[int]:

@@ -40,7 +40,6 @@ class Architecture:
     page_bytes: int  # in most kernels
     page_tables: PageTables
     ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
-    not_recorded: tuple[str, ...] = ()  # probes that the recorder does not know there
 
     def with_pages_of(self, page_bytes: int) -> "Architecture":
         """The same, where a kernel's pages are so large; the tables above the lowest do not depend on it.
@@ -171,7 +170,6 @@ PPC64LE = Architecture(
         page=0x01FFFFFFFFFFF000,
     ),
     ram_offset=_ram_in_one_piece,
-    not_recorded=("locks",),
 )
 
 _ALL = {architecture.name: architecture for architecture in (X86_64, PPC64LE)}

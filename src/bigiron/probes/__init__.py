@@ -1,43 +1,46 @@
-"""What is recorded in a cell: one module a probe."""
+"""What is recorded in a cell: one module a probe, found by being here."""
 
+import importlib
+import pkgutil
 from collections.abc import Iterable
-from types import ModuleType
+from pathlib import Path
 
 from bigiron.errors import UserError
-from bigiron.probes import (
-    blocked,
-    conflicts,
-    efficiency,
-    functions,
-    locks,
-    metrics,
-    oncpu,
-    operations,
-    throughput,
-    work,
-)
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.options import Options, ProbeOptions
+from bigiron.probes.probe import CellRequest, GrowthSource, Metric, Probe, RawOutput, StackSource, Table
 
-__all__ = ["CellRequest", "Probe", "RawOutput", "Table", "probe", "probes"]
+__all__ = [
+    "CellRequest",
+    "GrowthSource",
+    "Metric",
+    "Options",
+    "Probe",
+    "ProbeOptions",
+    "RawOutput",
+    "StackSource",
+    "Table",
+    "probe",
+    "probes",
+]
 
-_MODULES: tuple[ModuleType, ...] = (
-    conflicts,
-    locks,
-    work,
-    functions,
-    blocked,
-    oncpu,
-    operations,
-    efficiency,
-    throughput,
-    metrics,
-)
-_ALL: dict[str, Probe] = {module.PROBE.name: module.PROBE for module in _MODULES}
+DEFAULT = "conflicts"
+"""What is recorded, compared and told where nobody says what."""
+
+_ALL: dict[str, Probe] = {}
+
+
+def register(new: Probe) -> None:
+    """Add a probe that is no module of this package."""
+    known = {option for kind in option_kinds() for option in kind.__struct_fields__}
+    mine = new.options.__struct_fields__ if new.options else ()
+    if new.name in _ALL or not known.isdisjoint(mine):
+        raise ValueError(f"probe {new.name}: its name, or that of an option, is taken")
+    _ALL[new.name] = new
 
 
 def probes() -> list[Probe]:
-    """All probes there are."""
-    return list(_ALL.values())
+    """All probes there are, first those of the recorder."""
+    return sorted(_ALL.values(), key=lambda one: (not one.needs_recorder, one.name))
 
 
 def probe(name: str) -> Probe:
@@ -47,13 +50,37 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, locks, work, functions, ...
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, locks, work, blocked, ...
     """
     if name not in _ALL:
-        raise UserError(f"no probe {name!r}: there are {', '.join(_ALL)}")
+        raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")
     return _ALL[name]
+
+
+def among(names: Iterable[str]) -> list[Probe]:
+    """Those of the names that are a probe's: a simulated study has tables that are none's.
+
+    >>> [one.name for one in among(["simulation", "work"])]
+    ['work']
+    """
+    return [_ALL[name] for name in names if name in _ALL]
 
 
 def needs_recorder(names: Iterable[str]) -> bool:
     """Whether one of the probes is recorded by the QEMU plugin."""
-    return any(probe(name).needs_recorder for name in names)
+    return any(one.needs_recorder for one in among(names))
+
+
+def option_kinds() -> tuple[type[ProbeOptions], ...]:
+    """The options of all probes that have any."""
+    return tuple(one.options for one in probes() if one.options)
+
+
+def _find() -> None:
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        found = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PROBE", None)
+        if isinstance(found, Probe):
+            register(found)
+
+
+_find()

@@ -4,10 +4,15 @@ Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel 
 the scheduler's events. Only times that both began and ended in recorded operations count.
 """
 
-import polars as pl
+from typing import Annotated, ClassVar
 
-from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+import polars as pl
+import typer
+
+from bigiron.analysis import blocked
+from bigiron.errors import MachineError, UserError
+from bigiron.probes.options import ProbeOptions, whole_number
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "context": pl.String,  # operation or kthread: whose time it was
@@ -27,13 +32,40 @@ STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 """Letters of the states in which a task leaves its CPU, and their bits (bpf/blocked_maps.h)."""
 
 
+class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
+    """Which times count."""
+
+    unused: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
+
+    blocked_min_us: Annotated[
+        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+    ] = 0
+    blocked_states: str = ""
+    """Letters of the only states that count, as ps shows them (`DS`); all unless given."""
+    blocked_user: bool = False
+    """Whether stacks in user space are taken too."""
+
+    def check(self) -> None:
+        """Known states, a time that has been."""
+        whole_number("blocked_min_us", self.blocked_min_us, 1 << 40, least=0)
+        if set(self.blocked_states) - set(STATES):
+            raise UserError(
+                f"blocked_states = {self.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them"
+            )
+
+    def environment(self) -> dict[str, object]:
+        """With a word for all states."""
+        return super().environment() | {"blocked_states": self.blocked_states or "all"}
+
+
 def _job(request: CellRequest) -> list[str]:
-    states = sum(STATES[letter] for letter in set(request.blocked_states))
+    asked = request.options[BlockedOptions]
+    states = sum(STATES[letter] for letter in set(asked.blocked_states))
     return [
         f"blocked {request.files_at}blocked.bpf.o",
-        f"blocked_min_us {request.blocked_min_us}",
+        f"blocked_min_us {asked.blocked_min_us}",
         f"blocked_states {states}",
-        *(["blocked_user"] if request.blocked_user else []),
+        *(["blocked_user"] if asked.blocked_user else []),
         f"operations {request.operations}",
     ]
 
@@ -82,8 +114,14 @@ def _to_the_scheduler(path: str) -> str:
 PROBE = Probe(
     name="blocked",
     description="how long tasks were off the CPU, in which function and why",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"total_ns": "ns", "max_ns": "ns"},
+    options=BlockedOptions,
     job=_job,
     collect=_collect,
+    measures_time=True,
     needs_bpf=True,
+    stacks=StackSource(
+        blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")
+    ),
 )

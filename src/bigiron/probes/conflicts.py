@@ -5,14 +5,18 @@ task's operations: counts have no noise of the host's.
 """
 
 from functools import cache
+from typing import Annotated, ClassVar, Literal
 
 import polars as pl
+import typer
 
 from bigiron import compile
+from bigiron.analysis import conflicts, line_growth, match_lines, shared_lines
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.options import ProbeOptions
+from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
@@ -36,8 +40,19 @@ SCHEMA = {
 }
 
 
+class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
+    """Whose memory is watched."""
+
+    unused: ClassVar[str] = "scope user is for the probe conflicts: record it too"
+
+    scope: Annotated[
+        Literal["kernel", "user"],
+        typer.Option(help="conflicts in the kernel's memory, or the tasks' too"),
+    ] = "kernel"
+
+
 def _job(request: CellRequest) -> list[str]:
-    user = ["record user", f"read {_MAPS}"] if request.scope == "user" else []
+    user = ["record user", f"read {_MAPS}"] if request.options[ConflictsOptions].scope == "user" else []
     return ["symbols", "stay", f"operations {request.operations}", "record conflicts", *user]
 
 
@@ -80,7 +95,7 @@ def _collect(raw: RawOutput) -> Table:
 
 def _user_memory(raw: RawOutput) -> UserMemory:
     """The tasks' own memory; without a page where only the kernel's is recorded."""
-    if raw.request.scope == "kernel":
+    if raw.request.options[ConflictsOptions].scope == "kernel":
         return UserMemory(SymbolTable(""), [], {})
     files = (message.content for message in raw.messages if message.type == "file")
     maps = [line for file in files if file["path"] == _MAPS for line in file["lines"]]
@@ -123,7 +138,24 @@ def _touched(block: int, mask: int) -> tuple[int, int]:
 PROBE = Probe(
     name="conflicts",
     description="cache lines that several CPUs share and one writes: by whom, where, how often",
-    needs_recorder=True,
+    columns=SCHEMA,
+    units={"reads": "accesses", "writes": "accesses"},
+    options=ConflictsOptions,
     job=_job,
     collect=_collect,
+    needs_recorder=True,
+    compare=shared_lines.compare,
+    stacks=StackSource(
+        conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
+    ),
+    growth=GrowthSource(
+        line_growth.series,
+        thing="shared line",
+        what="accesses per operation to shared cache lines",
+        unit="accesses per operation",
+        total="all shared lines",
+        shown=match_lines.TOLERANCE,
+        heavy=0.5,
+        lost="lost_accesses",
+    ),
 )

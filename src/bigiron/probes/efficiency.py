@@ -107,8 +107,11 @@ def _cpus(lines: list[str]) -> dict[int, list[int]]:
 PROBE = Probe(
     name="efficiency",
     description="how much of each CPU's time its tasks get, and who takes the rest",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"nanoseconds": "ns"},
     job=_job,
     collect=_collect,
+    measures=("unbounded",),
+    measures_time=True,
     needs_bpf=True,
 )

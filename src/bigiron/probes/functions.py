@@ -4,13 +4,19 @@ By the kernel's function graph tracer in the guest. In a VM the times are VM tim
 as long as it waits.
 """
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import Annotated, ClassVar
 
+import msgspec
 import polars as pl
+import typer
 
-from bigiron.errors import MachineError
+from bigiron.errors import MachineError, UserError
+from bigiron.machines import limits
 from bigiron.probes.graph import calls
+from bigiron.probes.options import ProbeOptions, in_words, whole_number
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 AUTO = "auto"
@@ -25,13 +31,44 @@ SCHEMA = {
     "own_ns": pl.UInt64,  # without the calls below it
 }
 
+_FUNCTION = re.compile(r"[\w.*?]{1,200}")
+
+
+class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
+    """Which functions are traced."""
+
+    unused: ClassVar[str] = "functions are traced by the probe functions: add it with --probe"
+
+    functions: Annotated[
+        list[str],
+        typer.Option(
+            help="kernel functions to trace: NAME,NAME*, or 'auto'", metavar="<str>", callback=in_words
+        ),
+    ] = msgspec.field(default_factory=list)
+    depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2
+
+    def check(self) -> None:
+        """Some function, by a name that can be one."""
+        if not self.functions:
+            raise UserError("no function to trace: give --functions NAME,NAME")
+        if AUTO in self.functions and len(self.functions) > 1:
+            raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
+        for function in self.functions:
+            if not _FUNCTION.fullmatch(function):
+                raise UserError(
+                    f"function {function!r}: use a kernel function's name, with * for any part of it"
+                )
+        limits.check("functions", self.functions, limits.MAX_FUNCTIONS)
+        whole_number("depth", self.depth, 100)
+
 
 def _job(request: CellRequest) -> list[str]:
-    if request.functions == (AUTO,):
+    asked = request.options[FunctionsOptions]
+    if asked.functions == [AUTO]:
         return ["choose_functions", f"operations {request.operations}"]
     return [
-        *(f"function {function}" for function in request.functions),
-        f"depth {request.depth}",
+        *(f"function {function}" for function in asked.functions),
+        f"depth {asked.depth}",
         f"operations {request.operations}",
     ]
 
@@ -81,7 +118,10 @@ def _is_below(roots: Sequence[str], path: str, function: str) -> bool:
 PROBE = Probe(
     name="functions",
     description="how long the calls of named kernel functions took, and what they called",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"nanoseconds": "ns", "own_ns": "ns"},
+    options=FunctionsOptions,
     job=_job,
     collect=_collect,
+    measures_time=True,
 )

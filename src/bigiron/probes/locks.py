@@ -6,6 +6,7 @@ of the kernel's lock functions, and held is from its return to the call that rel
 
 import polars as pl
 
+from bigiron.analysis import locks
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, read_objects, read_recording
@@ -73,7 +74,11 @@ def lock_type(function: str) -> str:
 PROBE = Probe(
     name="locks",
     description="locks: how often an operation takes each, and how many instructions it holds it",
-    needs_recorder=True,
+    columns=SCHEMA,
+    units={"instructions": "instructions", "longest": "instructions"},
     job=_job,
     collect=_collect,
+    compare=locks.compare,
+    needs_recorder=True,
+    only_on=("x86_64",),
 )

@@ -1,15 +1,42 @@
 """metrics: the figures that an external command prints (docs/workload.md)."""
 
+from typing import Annotated, ClassVar
+
+import polars as pl
+import typer
+
 from bigiron import readers
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.options import ProbeOptions
+from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
 from bigiron.readers import Figure
 from bigiron.sanitize import sanitize
 
 _TAIL = 20  # lines of the output to show where a cell fails
 
 SCHEMA = readers.SCHEMA
+
+
+class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
+    """What to read, and what it means."""
+
+    unused: ClassVar[str] = "metric and unit are those of an external command: give --command"
+
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="what to read in what it prints: fio, json:PATH, a regular expression with a group"
+        ),
+    ] = ""
+    unit: Annotated[str, typer.Option(help="of the metric")] = ""
+    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="of the metric")] = False
+
+    def check(self) -> None:
+        """A metric that can be read."""
+        if not self.metric:
+            raise UserError("no metric: say with --metric what to read in what the command prints")
+        readers.reader(self.metric, self.unit, self.less_is_better)
 
 
 def _job(request: CellRequest) -> list[str]:
@@ -28,13 +55,12 @@ def _collect(raw: RawOutput) -> Table:
             else f"failed: status {ended['status']}"
         )
         raise MachineError(f"the command {how}", tail)
-    request = raw.request
+    asked = raw.request.options[MetricsOptions]
     try:
-        figures = _at(
-            readers.reader(request.metric, request.unit, request.less_is_better)(output), request.tasks
-        )
+        read = readers.reader(asked.metric, asked.unit, asked.less_is_better)
+        figures = _at(read(output), raw.request.tasks)
         if not figures:
-            raise UserError(f"metric {request.metric} is nowhere in what the command printed")
+            raise UserError(f"metric {asked.metric} is nowhere in what the command printed")
         return Table(readers.table(figures), {"seconds": ended["nanoseconds"] / 1e9})
     except UserError as error:
         raise MachineError(str(error), tail) from None
@@ -57,10 +83,21 @@ def _printed(messages: list[Message], stream: str) -> str:
     return "\n".join(lines).encode("latin-1", "replace").decode(errors="replace")
 
 
+def _samples(table: pl.DataFrame) -> MetricSamples:
+    metrics = table.sort("sample").group_by("metric", "unit", "better", maintain_order=True)
+    for (name, unit, better), rows in metrics:
+        metric = Metric(str(name), str(unit), "less" if better == "less" else "more")
+        yield metric, tuple(rows["value"])
+
+
 PROBE = Probe(
     name="metrics",
     description="the figures that an external command prints",
-    needs_recorder=False,
+    columns=SCHEMA,
+    options=MetricsOptions,
     job=_job,
     collect=_collect,
+    measures=("command",),
+    measures_time=True,
+    samples=_samples,
 )

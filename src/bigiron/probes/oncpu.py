@@ -8,8 +8,9 @@ import re
 
 import polars as pl
 
+from bigiron.analysis import oncpu
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 
 CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
 
@@ -84,8 +85,17 @@ def _context(kind: str, path: str) -> str:
 PROBE = Probe(
     name="oncpu",
     description="who executes what on each CPU, sampled: functions of the kernel and of the program",
-    needs_recorder=False,
+    columns=SCHEMA,
     job=_job,
     collect=_collect,
+    measures=("unbounded",),
+    measures_time=True,
     needs_bpf=True,
+    stacks=StackSource(
+        oncpu.stacks,
+        "{unit} on the CPU",
+        ("cost", "samples"),
+        ("task", "path"),
+        unit=lambda facts: oncpu.UNITS.get(facts.get("event", ""), ""),
+    ),
 )

@@ -33,7 +33,10 @@ def _collect(raw: RawOutput) -> Table:
 PROBE = Probe(
     name="operations",
     description="what each CPU's going or coming took: time, context switches, grace periods",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,
     collect=_collect,
+    measures=("bounded",),
+    measures_time=True,
 )

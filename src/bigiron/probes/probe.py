@@ -1,15 +1,23 @@
-"""What every probe has: how it is armed, and how its raw output becomes a table."""
+"""What a probe is: one record, over which everything else iterates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from bigiron.analysis import comparison
+from bigiron.analysis.comparison import Cell, Measurements
+from bigiron.analysis.growth import Series
+from bigiron.analysis.repetitions import Better
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.architecture import Architecture
 from bigiron.machines.messages import Message
+from bigiron.probes.options import Options, ProbeOptions
+
+Schema: TypeAlias = Mapping[str, pl.DataType | type[pl.DataType]]
+Contexts: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -20,18 +28,10 @@ class CellRequest:
     tasks: int
     operations: int
     mode: Literal["process", "thread"]
-    scope: Literal["kernel", "user"]
-    functions: tuple[str, ...] = ()  # to trace, with what they call down to `depth`
-    depth: int = 1
+    options: Options = field(default_factory=Options)
     files_at: str = "/"  # where the agent finds files that are not its own
     in_vm: bool = True  # each CPU has its turn on one of the host's
-    blocked_min_us: int = 0  # shorter times are not counted
-    blocked_states: str = ""  # letters of the only states that are; "" for all
-    blocked_user: bool = False  # with stacks in user space
-    command: tuple[str, ...] = ()  # to run, and the metric to read in what it prints
-    metric: str = ""
-    unit: str = ""
-    less_is_better: bool = False
+    command: tuple[str, ...] = ()  # to run instead of a workload
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,73 @@ class Table:
 
 
 @dataclass(frozen=True)
+class StackSource:
+    """How a probe's table becomes stacks, and what they weigh: the first weight unless another is named."""
+
+    stacks: Callable[[pl.DataFrame, int, Contexts], pl.DataFrame]
+    """Of a table and the operations recorded: `context`, the frames, and a column WEIGHT_per_op for each."""
+    what: str
+    weights: tuple[str, ...]
+    frames: tuple[str, ...]  # columns of a stack, outermost first
+    unit: Callable[[Mapping[str, Any]], str] = lambda _facts: ""
+    """What `{unit}` in `what` stands for in a cell with these facts."""
+
+
+@dataclass(frozen=True)
+class GrowthSource:
+    """What a probe counts that may grow with the number of CPUs."""
+
+    series: Callable[[Mapping[int, Sequence[Cell]], Contexts], tuple[list[Series], Series]]
+    """From the cells of each number of CPUs: of each thing, and of all of them."""
+    thing: str
+    what: str
+    unit: str
+    total: str  # what all of them are called
+    shown: float  # that a series must reach to be in text and Markdown
+    heavy: float  # from which one that does not grow is named
+    lost: str = ""  # the fact that tells how many no table had room for
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is measured with noise: a comparison of it is a verdict."""
+
+    name: str
+    unit: str
+    better: Better
+
+
+MetricSamples: TypeAlias = Iterator[tuple[Metric, tuple[float, ...]]]
+
+
+WorkloadKind = Literal["unbounded", "bounded", "command"]
+"""Tasks that go on for ever; a round of operations, as of CPU hotplug; an external command."""
+
+
+@dataclass(frozen=True)
 class Probe:
-    """A probe: the lines it adds to the agent's job, and how it reads what came back."""
+    """A probe: what it asks of the agent, how it reads what came back, and what can be told from that.
+
+    A module of this package that has one as `PROBE` is found by itself.
+    """
 
     name: str
     description: str
-    needs_recorder: bool
+    columns: Schema  # of its table (docs/schema.md)
     job: Callable[[CellRequest], list[str]]
     collect: Callable[[RawOutput], Table]
+    units: Mapping[str, str] = field(default_factory=dict)  # of those columns that have one
+    options: type[ProbeOptions] | None = None
+    measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")
+    measures_time: bool = False
+    """Whether cells run alone and variants take turns: machines side by side take each other's time."""
+    needs_recorder: bool = False
     needs_bpf: bool = False
+    only_on: tuple[str, ...] = ()
+    """The architectures that it knows; all unless given."""
+    compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
+    """Variants side by side; without it, by function of its stacks, or by verdicts on its samples."""
+    stacks: StackSource | None = None
+    growth: GrowthSource | None = None
+    samples: Callable[[pl.DataFrame], MetricSamples] | None = None
+    """The metrics in its table, each with its samples in that cell."""

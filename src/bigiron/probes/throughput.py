@@ -5,7 +5,7 @@ import itertools
 import polars as pl
 
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
 
 _SAMPLES = 5
 SCHEMA = {
@@ -35,10 +35,22 @@ def _collect(raw: RawOutput) -> Table:
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
 
 
+def _samples(table: pl.DataFrame) -> MetricSamples:
+    sums = table.group_by("sample", maintain_order=True).agg(
+        pl.col("operations").sum(), pl.col("nanoseconds").first()
+    )
+    rates = sums.select(pl.col("operations") * 1e9 / pl.col("nanoseconds")).to_series()
+    yield Metric("throughput", "operations/s", "more"), tuple(rates)
+
+
 PROBE = Probe(
     name="throughput",
     description="operations a second of every task; in a virtual machine a VM time",
-    needs_recorder=False,
+    columns=SCHEMA,
+    units={"nanoseconds": "ns"},
     job=_job,
     collect=_collect,
+    measures=("unbounded",),
+    measures_time=True,
+    samples=_samples,
 )

@@ -5,8 +5,9 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 
 import polars as pl
 
+from bigiron.analysis import work
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, read_recording
 
 SCHEMA = {
@@ -48,7 +49,20 @@ def _collect(raw: RawOutput) -> Table:
 PROBE = Probe(
     name="work",
     description="instructions of every kernel function, its own and by call path",
-    needs_recorder=True,
+    columns=SCHEMA,
+    units={"instructions": "instructions"},
     job=_job,
     collect=_collect,
+    needs_recorder=True,
+    stacks=StackSource(work.stacks, "kernel instructions", ("instructions",), ("path",)),
+    growth=GrowthSource(
+        work.series,
+        thing="function",
+        what="own instructions per operation of the kernel's functions",
+        unit="instructions per operation",
+        total="all functions",
+        shown=1.0,
+        heavy=10.0,
+        lost="lost_instructions",
+    ),
 )

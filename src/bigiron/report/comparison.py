@@ -9,14 +9,17 @@ from typing import Any
 
 import polars as pl
 
-from bigiron.analysis import compare, conflicts, paths
-from bigiron.analysis.compare import Line, Row
+from bigiron.analysis import conflicts, match_lines, paths
+from bigiron.analysis.match_lines import Line, Row
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import listing
 from bigiron.report.listing import code, plain
 from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
 
-_SHOWN = compare.TOLERANCE  # accesses per operation below which a row is only counted, in text and Markdown
+_SHOWN = (
+    match_lines.TOLERANCE
+)  # accesses per operation below which a row is only counted, in text and Markdown
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _WIDTH = 100  # of the text: fits a mail's reader and a terminal
 _OBJECT_WIDTH = 34
@@ -41,7 +44,7 @@ class Point(Variants):
         """Rows that are alike put together: for instance the pages of one slab cache."""
         groups: dict[tuple[object, ...], list[Row]] = {}
         for row in self.rows:
-            kind, marked = compare.kind(row.object), row.differs(self.base, self.others)
+            kind, marked = match_lines.kind(row.object), row.differs(self.base, self.others)
             small = max(row.accesses(variant) for variant in self.variants) < _SMALL
             one_of_many = small or kind == "struct page"
             touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
@@ -67,7 +70,7 @@ class Group:
         first = self.rows[0].object
         if len(self.rows) == 1:
             return first
-        return f"{len(self.rows)} x {compare.common([row.object for row in self.rows])}"
+        return f"{len(self.rows)} x {match_lines.common([row.object for row in self.rows])}"
 
     def figures(self, variant: str) -> str:
         """Writes and accesses per operation, the most CPUs that write and that read any of them."""
@@ -124,7 +127,13 @@ def compare_study(
     ]
     spec = study.spec
     return Comparison(
-        study.name, spec.workload, study.operations("conflicts"), contexts, spec.scope, points, most_paths
+        study.name,
+        spec.workload,
+        study.operations("conflicts"),
+        contexts,
+        spec.options[ConflictsOptions].scope,
+        points,
+        most_paths,
     )
 
 
@@ -136,12 +145,12 @@ def _point(
     base: str,
     contexts: tuple[str, ...],
 ) -> Point:
-    columns: dict[str, list[compare.Line]] = {}
+    columns: dict[str, list[match_lines.Line]] = {}
     lost: dict[str, int] = {}
     recycled: dict[str, tuple[float, float]] = {}
     for variant, records in measured.items():
         profiles = [_profile(study, record, contexts) for record in records]
-        columns[variant] = compare.mean([compare.lines_of(profile) for profile in profiles])
+        columns[variant] = match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
         lost[variant] = sum(record.facts["conflicts"]["lost_accesses"] for record in records)
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
@@ -149,7 +158,7 @@ def _point(
     base = base if base in columns else next(iter(columns))
     others = [variant for variant in columns if variant != base]
     rows = sorted(
-        compare.match(columns),
+        match_lines.match(columns),
         key=lambda row: (
             -abs(row.change(base, others)) if row.differs(base, others) else 0.0,
             -max(row.accesses(variant) for variant in columns),
@@ -235,7 +244,7 @@ def _notes(point: Point, hidden: int) -> list[str]:
     notes = []
     if point.others:
         notes.append(
-            f"* differs from {point.base} by more than {compare.TOLERANCE} per operation and 1 %; "
+            f"* differs from {point.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
             "-: not shared there"
         )
     if hidden:

@@ -1,23 +1,35 @@
 """What `bigiron compare` prints of each probe."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from bigiron import probes
+from bigiron.analysis.comparison import Comparison, Options
 from bigiron.report import (
     blocked,
-    comparison,
     efficiency,
     functions,
-    locks,
     operations,
     profile,
+    programs,
     simulation,
+    text,
     verdict,
+    wiki,
     work,
 )
 from bigiron.report.listing import plain
+from bigiron.study import measurements
 from bigiron.study.store import Study, losses
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "text": text.text,
+    "markdown": wiki.text,
+    "csv": programs.as_csv,
+    "json": programs.as_json,
+}
+"""How any comparison is shown."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +66,27 @@ def _compared(study: Study, probe: str, how: CompareOptions) -> str:
         return _profile(study, probe, how, how.by)
     if study.spec.engine.is_model and probe != "throughput":
         return simulation.FORMATS[how.format](simulation.compare_study(study))
-    return _COMPARED[probe](study, how)
+    known = probes.probe(probe)
+    if known.samples:
+        return _noisy(study, how)
+    if known.compare:
+        found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths))
+        return FORMATS[how.format](found)
+    if probe in _COMPARED:
+        return _COMPARED[probe](study, how)
+    return _profile(study, probe, how, "function")
 
 
 def _profile(study: Study, probe: str, how: CompareOptions, by: profile.By) -> str:
     return profile.FORMATS[how.format](profile.compare_study(study, probe, by, how.base, how.contexts))
 
 
-def _conflicts(study: Study, how: CompareOptions) -> str:
-    found = comparison.compare_study(study, how.base, how.contexts, how.paths)
-    return comparison.FORMATS[how.format](found)
-
-
-def _locks(study: Study, how: CompareOptions) -> str:
-    return locks.FORMATS[how.format](locks.compare_study(study, how.base, how.contexts))
+def comparison_of(study: Study, probe: str, options: Options) -> Comparison:
+    """What a probe measured, compared. UserError where there is nothing, or no such base."""
+    options = replace(options, base=study.base(options.base))
+    compare = probes.probe(probe).compare
+    assert compare
+    return compare(measurements.read(study, probe), options)
 
 
 def _work(study: Study, how: CompareOptions) -> str:
@@ -84,10 +103,6 @@ def _blocked(study: Study, how: CompareOptions) -> str:
     return blocked.text(found, how.paths) if how.is_text else blocked.FORMATS[how.format](found)
 
 
-def _oncpu(study: Study, how: CompareOptions) -> str:
-    return _profile(study, "oncpu", how, "function")
-
-
 def _operations(study: Study, how: CompareOptions) -> str:
     return operations.FORMATS[how.format](operations.compare_study(study, how.base))
 
@@ -96,20 +111,16 @@ def _efficiency(study: Study, how: CompareOptions) -> str:
     return efficiency.FORMATS[how.format](efficiency.compare_study(study))
 
 
-def _throughput(study: Study, how: CompareOptions) -> str:
+def _noisy(study: Study, how: CompareOptions) -> str:
     found = verdict.compare_study(study, how.base, how.tolerance, how.metric)
     return verdict.FORMATS[how.format](found)
 
 
 _Compared: TypeAlias = Callable[[Study, CompareOptions], str]
 _COMPARED: dict[str, _Compared] = {
-    "conflicts": _conflicts,
-    "locks": _locks,
     "work": _work,
     "functions": _functions,
     "blocked": _blocked,
-    "oncpu": _oncpu,
     "operations": _operations,
     "efficiency": _efficiency,
-    "throughput": _throughput,
 }

@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 
 import bigiron
-from bigiron import sanitize
+from bigiron import probes, sanitize
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.ratio import Estimate
 from bigiron.analysis.verdict import Comparison as Judgement
 from bigiron.errors import UserError
-from bigiron.report import comparison, flame, growth, knee, lkp, stacks, verdict
+from bigiron.probes import Options
+from bigiron.report import comparison, flame, growth, knee, lkp, verdict
 from bigiron.report import explain as explanation
 from bigiron.report import tables as probe_tables
 from bigiron.report.chart import Chart, DataPoint, Line
@@ -34,7 +35,6 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
-_JUDGED = ("throughput", "metrics")  # probes whose figures are told by verdicts
 _HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
 
 
@@ -116,10 +116,12 @@ class Document:
 def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     """Gather all that there is to say of a study."""
     base = study.base(base)
-    probes = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
-    compared = comparison.compare_study(study, base, contexts) if "conflicts" in probes else None
-    parts = tuple(_part(study, probe, base, contexts, compared) for probe in probes if probe not in _JUDGED)
+    compared = comparison.compare_study(study, base, contexts) if "conflicts" in measured else None
+    parts = tuple(
+        _part(study, probe, base, contexts, compared) for probe in measured if not _is_judged(probe)
+    )
     answered, answer = _answer(judged, parts, compared)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
@@ -134,7 +136,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         judged=judged,
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
-        commands=tuple(_commands(study, base, probes, contexts)),
+        commands=tuple(_commands(study, base, measured, contexts)),
         asked=_asked(study.spec),
         source=_source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -144,6 +146,11 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
 
 def _is_measured(study: Study, probe: str) -> bool:
     return any(record.measured and probe in record.tables for record in study.records())
+
+
+def _is_judged(probe: str) -> bool:
+    """Whether its figures are told by verdicts."""
+    return any(one.samples for one in probes.among([probe]))
 
 
 def _why(record: CellRecord | None) -> str:
@@ -233,7 +240,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     notes: list[str] = []
     comparisons: list[Judgement] = []
     said: list[Finding] = []
-    if any(_is_measured(study, probe) for probe in _JUDGED):
+    if any(_is_judged(probe) and _is_measured(study, probe) for probe in study.spec.probes):
         try:
             verdicts = verdict.compare_study(study, base)
         except UserError as error:
@@ -309,7 +316,11 @@ def _part(study: Study, probe: str, base: str, contexts: Contexts, compared: Com
         found = tuple(probe_tables.of_conflicts(study, compared))
     else:
         found = tuple(probe_tables.tables(study, probe, base, contexts))
-    burning = flame.flame_of(study, probe, base, contexts) if probe in stacks.PROBES else None
+    burning = (
+        flame.flame_of(study, probe, base, contexts)
+        if any(one.stacks for one in probes.among([probe]))
+        else None
+    )
     grown = _growth(study, probe, contexts)
     names = [variant.name for variant in study.spec.variant]
     charts = _growth_charts(grown, names) if grown else _charts(found, names)
@@ -352,7 +363,7 @@ def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
 
 
 def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
-    if probe not in growth.COUNTED:
+    if probe not in growth.sources():
         return None
     try:
         return growth.growth_study(study, None, None, probe, contexts)
@@ -440,7 +451,7 @@ def _said(key: str) -> str:
 
 
 def _commands(
-    study: Study, base: str, probes: Sequence[str], contexts: Contexts
+    study: Study, base: str, measured: Sequence[str], contexts: Contexts
 ) -> Iterator[tuple[str, str]]:
     name = study.name
     options = (
@@ -454,10 +465,10 @@ def _commands(
     yield "every cell", f"bigiron run study.toml -o {name}"
     if study.spec.engine.is_model:
         yield "the figures", f"bigiron compare {name}{options}"
-        probes = ()
-    if "conflicts" in probes:
+        measured = ()
+    if "conflicts" in measured:
         yield "the answer", f"bigiron explain {name}{options}"
-    for probe in probes:
+    for probe in measured:
         yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}"
     yield "this report", f"bigiron report {name}{options} -o report.html"
 
@@ -465,6 +476,9 @@ def _commands(
 def _asked(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
+    options = document.pop("options", Options())
+    for kind in probes.option_kinds():
+        document |= options[kind].given
     document["variant"] = [_without_defaults(variant) for variant in spec.variant]
     if spec.engine.is_model:
         document["simulation"] = _without_defaults(spec.simulation)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis import check, check_work, compare, conflicts, work
+from bigiron.analysis import check, check_work, conflicts, match_lines, work
 from bigiron.analysis.check import Checked, Finding, Point
-from bigiron.analysis.compare import Line
+from bigiron.analysis.match_lines import Line
 from bigiron.errors import UserError
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import junit, ktap
 from bigiron.report.listing import Listing, as_json
 from bigiron.study import baseline as baselines
@@ -68,7 +69,7 @@ def record(study: Study, path: Path) -> str:
         workload=study.spec.workload,
         workload_sha256=study.spec.workload_sha256,
         mode=study.spec.mode,
-        scope=study.spec.scope,
+        scope=study.spec.options[ConflictsOptions].scope,
         arch=study.spec.arch,
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )
@@ -166,7 +167,7 @@ def _memory_mib(records: list[CellRecord]) -> int:
 def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
     """The shared lines of each repetition."""
     return [
-        compare.lines_of(
+        match_lines.lines_of(
             conflicts.profile(study.table(record, "conflicts"), _operations(record, "conflicts"))
         )
         for record in records

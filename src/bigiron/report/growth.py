@@ -3,16 +3,19 @@
 import csv
 import io
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bigiron.analysis import compare, conflicts, growth, merge_lines
+from bigiron import probes
+from bigiron.analysis import conflicts, growth
+from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
 from bigiron.errors import UserError
+from bigiron.probes import GrowthSource
 from bigiron.report import listing, simulation
-from bigiron.report import work as work_report
 from bigiron.report.listing import code, plain
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
@@ -24,22 +27,7 @@ _MOST_STANDING = 10
 _INDENT = " " * 6
 
 
-_Cells = dict[int, list[CellRecord]]  # by number of CPUs
 _Contexts = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What is counted, in words, and how a study's cells become series: of each thing, and of their sum."""
-
-    thing: str
-    what: str
-    unit: str
-    total: str
-    shown: float  # that a series must reach to be in text and Markdown
-    heavy: float  # from which one that does not grow is named
-    lost: str  # the fact that tells how many no table had room for
-    series: Callable[[Study, _Cells, _Contexts], tuple[list[Series], Series]]
 
 
 @dataclass(frozen=True)
@@ -67,7 +55,7 @@ class Row:
 class Table:
     """One variant's series, with one task a CPU or always the same number of tasks."""
 
-    counted: Counted
+    counted: GrowthSource
     variant: str
     tasks: str  # "one task a CPU", "8 tasks"
     cpus: list[int]
@@ -96,7 +84,7 @@ class Report:
     study: str
     workload: str
     contexts: _Contexts
-    counted: Counted
+    counted: GrowthSource
     tables: list[Table]
 
 
@@ -108,8 +96,9 @@ def growth_study(
     contexts: _Contexts = conflicts.CONTEXTS[:1],
 ) -> Report:
     """Fit the growth of each shared line or function of a study, and of their sum. One variant, or all."""
-    if probe not in COUNTED:
-        raise UserError(f"growth is told of {', '.join(COUNTED)}, not of {probe}")
+    source = sources().get(probe)
+    if not source:
+        raise UserError(f"growth is told of {', '.join(sources())}, not of {probe}")
     variants = [one.name for one in study.spec.variant]
     if variant is not None and variant not in variants:
         raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")
@@ -120,7 +109,7 @@ def growth_study(
         for tasks in ([None] if study.spec.tasks == "all" else study.spec.tasks)
         if (
             table := _table(
-                study, [r for r in records if r.variant == name], name, tasks, at, probe, contexts
+                study, [r for r in records if r.variant == name], name, tasks, at, probe, source, contexts
             )
         )
     ]
@@ -129,7 +118,7 @@ def growth_study(
             f"{study.folder} has no variant measured with the probe {probe} at {growth.FEWEST} numbers of "
             "CPUs, 2 and more: growth needs that many, and 5 are better (--cpus 2,3,4,6,8)"
         )
-    return Report(study.name, study.spec.workload, contexts, COUNTED[probe], tables)
+    return Report(study.name, study.spec.workload, contexts, source, tables)
 
 
 def _table(
@@ -139,126 +128,56 @@ def _table(
     tasks: int | None,
     at: int | None,
     probe: str,
+    source: GrowthSource,
     contexts: _Contexts,
 ) -> Table | None:
     """None if there are too few CPU counts. One CPU alone shares nothing, and says nothing of growth."""
-    cells: _Cells = {}
+    cells: dict[int, list[Cell]] = {}
     for record in sorted(records, key=lambda record: record.cpus):
         if record.cpus > 1 and tasks in (None, record.tasks):
-            cells.setdefault(record.cpus, []).append(record)
+            cells.setdefault(record.cpus, []).append(measurements.cell(study, record, probe))
     if len(cells) < growth.FEWEST:
         return None
-    counted = COUNTED[probe]
-    series, total = counted.series(study, cells, contexts)
+    series, total = source.series(cells, contexts)
     at = at or _FURTHER * max(cells)
     return Table(
-        counted,
+        source,
         variant,
         f"{tasks} tasks" if tasks else "one task a CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
-        _row(total, at),
-        sum(record.facts[probe].get(counted.lost, 0) for here in cells.values() for record in here),
+        _row(replace(total, name=source.total), at),
+        sum(cell.facts.get(source.lost, 0) for here in cells.values() for cell in here),
     )
 
 
-def _line_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
-    lines = {cpus: _lines(study, records, contexts) for cpus, records in cells.items()}
-    return series_of(lines), _series(COUNTED["conflicts"].total, "", lines)
-
-
-def _lines(study: Study, records: list[CellRecord], contexts: _Contexts) -> list[compare.Line]:
-    """The mean of a cell's repetitions."""
-    repetitions = [
-        conflicts.profile(
-            study.table(record, "conflicts"), sum(record.facts["conflicts"]["operations"]), contexts
-        )
-        for record in records
-    ]
-    return compare.mean([compare.lines_of(profile) for profile in repetitions])
-
-
-def _work_series(study: Study, cells: _Cells, contexts: _Contexts) -> tuple[list[Series], Series]:
-    """The own instructions of each function: their sum is the total."""
-    own = {
-        cpus: {function: count for function, count, _ in work_report.mean(study, records, contexts)}
-        for cpus, records in cells.items()
-    }
-    functions = sorted(set().union(*own.values()))
-    series = [
-        Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
-        for function in functions
-    ]
-    total = {cpus: round(sum(here.values()), 6) for cpus, here in own.items()}
-    return series, Series(COUNTED["work"].total, "", total)
-
-
-def _simulated_series(study: Study, cells: _Cells, _contexts: _Contexts) -> tuple[list[Series], Series]:
+def _simulated_series(
+    cells: Mapping[int, Sequence[Cell]], _contexts: _Contexts
+) -> tuple[list[Series], Series]:
     """What waiting for each line and for each lock costs an operation; all of the CPUs' time is the total."""
-    waits = {cpus: simulation.waits(study, records) for cpus, records in cells.items()}
+    waits = {cpus: simulation.waits(here) for cpus, here in cells.items()}
     names = sorted(set().union(*(here.of for here in waits.values())))
     series = [
         Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names
     ]
-    return series, Series(COUNTED["simulation"].total, "", {cpus: here.total for cpus, here in waits.items()})
+    return series, Series("", "", {cpus: here.total for cpus, here in waits.items()})
 
 
-COUNTED = {
-    "conflicts": Counted(
-        thing="shared line",
-        what="accesses per operation to shared cache lines",
-        unit="accesses per operation",
-        total="all shared lines",
-        shown=compare.TOLERANCE,
-        heavy=0.5,
-        lost="lost_accesses",
-        series=_line_series,
-    ),
-    "work": Counted(
-        thing="function",
-        what="own instructions per operation of the kernel's functions",
-        unit="instructions per operation",
-        total="all functions",
-        shown=1.0,
-        heavy=10.0,
-        lost="lost_instructions",
-        series=_work_series,
-    ),
-    "simulation": Counted(
-        thing="line or lock",
-        what="nanoseconds that CPUs wait per operation",
-        unit="nanoseconds per operation",
-        total="all of the CPUs' time",
-        shown=1.0,
-        heavy=10.0,
-        lost="",
-        series=_simulated_series,
-    ),
-}
-"""By probe."""
+_SIMULATION = GrowthSource(
+    _simulated_series,
+    thing="line or lock",
+    what="nanoseconds that CPUs wait per operation",
+    unit="nanoseconds per operation",
+    total="all of the CPUs' time",
+    shown=1.0,
+    heavy=10.0,
+)
 
 
-def series_of(lines: dict[int, list[compare.Line]]) -> list[Series]:
-    """A series for each line, found again at every number of CPUs; alike lines are added up."""
-    rows = compare.match({str(cpus): merge_lines.added_up(here) for cpus, here in lines.items()})
-    return [
-        _series(
-            row.object,
-            ", ".join(row.functions),
-            {cpus: [row.lines[str(cpus)]] if str(cpus) in row.lines else [] for cpus in lines},
-        )
-        for row in rows
-    ]
-
-
-def _series(name: str, what: str, lines: dict[int, list[compare.Line]]) -> Series:
-    return Series(
-        name,
-        what,
-        {cpus: round(sum(line.accesses_per_op for line in here), 6) for cpus, here in lines.items()},
-        {cpus: round(sum(line.all_per_op for line in here), 6) for cpus, here in lines.items()},
-    )
+def sources() -> dict[str, GrowthSource]:
+    """What may grow, by probe; and in simulated cells."""
+    return {one.name: one.growth for one in probes.probes() if one.growth} | {"simulation": _SIMULATION}
 
 
 def _row(series: Series, at: int) -> Row:
@@ -301,7 +220,7 @@ def _heading(report: Report, table: Table) -> str:
     return (
         f"{report.workload} on {table.variant}, {table.tasks}, at {counts} CPUs: how the "
         f"{table.counted.what} grow with the number N of CPUs "
-        f"({'simulated' if table.counted is COUNTED['simulation'] else contexts})"
+        f"({'simulated' if table.counted is _SIMULATION else contexts})"
     )
 
 

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.profiles import Figure
 
+LEAST = 0.0005
+"""Of a figure: what shows in three decimals."""
+
 _BASE, _CHANGE, _NEW = 13, 9, 14  # widths of the columns
 _NAME = _BASE + _CHANGE + _NEW + 2  # where the last begins
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from bigiron import probes
+from bigiron.probes.metrics import MetricsOptions
 from bigiron.report.listing import Listing, as_json
 from bigiron.sanitize import sanitize
+from bigiron.study import spec as specs
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study, losses
 
@@ -36,13 +37,20 @@ def text(study: Study) -> str:
 def _asked(spec: Spec) -> list[str]:
     if spec.engine.is_elsewhere:
         variants = [f"variant     {variant.name}" for variant in spec.variant]
-        return [f"workload    {spec.workload}, measured elsewhere", f"figures     {spec.metric}", *variants]
+        return [
+            f"workload    {spec.workload}, measured elsewhere",
+            f"figures     {spec.options[MetricsOptions].metric}",
+            *variants,
+        ]
     if spec.command:
-        lines = [f"command     {sanitize(spec.command)}", f"metric      {spec.metric}"]
+        lines = [
+            f"command     {sanitize(spec.command)}",
+            f"metric      {spec.options[MetricsOptions].metric}",
+        ]
     else:
         lines = [
             f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
-            f"probes      {', '.join(spec.probes)}{' (scope user)' if spec.scope == 'user' else ''}",
+            f"probes      {', '.join(_probe(spec, one) for one in spec.probes)}",
         ]
     if spec.address:
         lines.append(f"machine     {spec.address}")
@@ -55,6 +63,14 @@ def _asked(spec: Spec) -> list[str]:
         )
         lines.append(f"variant     {variant.name}: kernel {variant.kernel}{details}")
     return lines
+
+
+def _probe(spec: Spec, name: str) -> str:
+    """Its name, and of its options those that are not the default."""
+    kinds = [probe.options for probe in probes.among([name]) if probe.options]
+    given = {key: value for kind in kinds for key, value in spec.options[kind].given.items()}
+    said = [f"{key} {','.join(value) if isinstance(value, list) else value}" for key, value in given.items()]
+    return f"{name} ({', '.join(said)})" if said else name
 
 
 def _simulated(spec: Spec) -> list[str]:
@@ -78,7 +94,7 @@ def as_csv(study: Study) -> str:
 def as_document(study: Study) -> str:
     """The question as study.toml has it, and each cell's cell.json; of one that is missing, its id."""
     cells = [study.record(cell) or {"id": cell.id, "missing": True} for cell in study.plan()]
-    return as_json({"study": study.name, "asks": msgspec.to_builtins(study.spec), "cells": cells})
+    return as_json({"study": study.name, "asks": specs.document(study.spec), "cells": cells})
 
 
 def _cells(study: Study) -> Listing:

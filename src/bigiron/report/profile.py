@@ -10,7 +10,6 @@ from typing import Literal
 
 from bigiron.analysis import profiles
 from bigiron.analysis.profiles import Figure, Weights
-from bigiron.errors import UserError
 from bigiron.report import listing, lkp, stacks
 from bigiron.report.variants import Variants
 from bigiron.study.store import CellRecord, Study
@@ -45,8 +44,7 @@ def compare_study(
     study: Study, probe: str, by: By, base: str | None, contexts: tuple[str, ...]
 ) -> Comparison:
     """Compare the stacks of a study's variants at each number of CPUs and tasks."""
-    if probe not in stacks.PROBES:
-        raise UserError(f"stacks are recorded by the probes {', '.join(stacks.PROBES)}, not by {probe}")
+    stacks.source(probe)
     base = study.base(base)
     points: list[Point] = []
     records: list[CellRecord] = []

@@ -2,14 +2,16 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from bigiron.analysis.comparison import Cell
 from bigiron.analysis.seed_range import SeedRange, number
 from bigiron.report import listing
 from bigiron.report.listing import plain
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 _LINES = 5  # shown of each variant
@@ -64,7 +66,9 @@ def compare_study(study: Study) -> Comparison:
         for (name, unit, variant), one in here.group_by("figure", "unit", "variant", maintain_order=True):
             figures.setdefault((str(name), str(unit)), {})[str(variant)] = SeedRange(tuple(one["value"]))
         longest = {
-            variant.name: _longest(waits(study, records))
+            variant.name: _longest(
+                waits([measurements.cell(study, record, "simulation") for record in records])
+            )
             for variant in study.spec.variant
             if (records := _records(study, variant.name, int(str(cpus)), int(str(tasks))))
         }
@@ -84,19 +88,19 @@ def _longest(waits: Waits) -> list[Wait]:
     return [Wait(what, ns) for what, ns in longest if ns > 0]
 
 
-def waits(study: Study, records: list[CellRecord]) -> Waits:
+def waits(cells: Sequence[Cell]) -> Waits:
     """The mean of a cell's seeds. What a lock's own lines take is part of its waiting."""
     of: dict[str, float] = {}
     total = 0.0
-    for record in records:
-        cpus = study.table(record, "simulation_cpus")
-        each = 1 / max(1, cpus["operations"].sum()) / len(records)
+    for cell in cells:
+        cpus = cell.more["cpus"]
+        each = 1 / max(1, cpus["operations"].sum()) / len(cells)
         total += (
             cpus.select(pl.sum_horizontal(pl.selectors.ends_with("_ns").exclude("interrupt_ns")).sum()).item()
             * each
         )
         for kind in ("line", "lock"):
-            table = study.table(record, f"simulation_{kind}s")
+            table = cell.more[f"{kind}s"]
             waited = pl.col("waiting_ns") + (pl.col("transferring_ns") if kind == "line" else 0.0)
             for what, ns in table.select(kind, waited).iter_rows():
                 of[f"{kind} {what}"] = of.get(f"{kind} {what}", 0.0) + ns * each

@@ -1,44 +1,34 @@
 """What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from bigiron.analysis import blocked, conflicts, oncpu, work
+from bigiron import probes
 from bigiron.analysis.profiles import Weights
 from bigiron.errors import UserError
+from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
 
 SCALE = 1_000_000
 """Other tools count in whole numbers: a stack's weight is per so many operations."""
 
 
-@dataclass(frozen=True)
-class Probe:
-    """How a probe's counts become stacks, and what those can weigh; the first unless another is named."""
-
-    stacks: Callable[[pl.DataFrame, int, tuple[str, ...]], pl.DataFrame]
-    what: str
-    weights: tuple[str, ...]
-    frames: tuple[str, ...]  # columns of a stack, outermost first
-
-
-PROBES = {
-    "conflicts": Probe(
-        conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
-    ),
-    "work": Probe(work.stacks, "kernel instructions", ("instructions",), ("path",)),
-    "oncpu": Probe(oncpu.stacks, "{unit} on the CPU", ("cost", "samples"), ("task", "path")),
-    "blocked": Probe(blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")),
-}
+def source(probe: str) -> StackSource:
+    """Whence a probe's stacks come; UserError if it records none."""
+    found = probes.probe(probe).stacks
+    if not found:
+        names = ", ".join(one.name for one in probes.probes() if one.stacks)
+        raise UserError(f"stacks are recorded by the probes {names}, not by {probe}")
+    return found
 
 
 def what(probe: str, records: Iterable[CellRecord]) -> str:
-    """What the cells' stacks weigh: `oncpu` counts cycles, or nanoseconds where a CPU does not count them."""
-    events = (record.facts.get(probe, {}).get("event", "") for record in records)
-    units = dict.fromkeys(oncpu.UNITS.get(event, "") for event in events)
-    return PROBES[probe].what.format(unit=" or ".join(filter(None, units)) or "cost")
+    """What the cells' stacks weigh, in the unit or units that they have."""
+    known = source(probe)
+    units = dict.fromkeys(known.unit(record.facts.get(probe, {})) for record in records)
+    return known.what.format(unit=" or ".join(filter(None, units)) or known.weights[0])
 
 
 @dataclass(frozen=True)
@@ -88,7 +78,7 @@ def stacks_of(
     The weights add up to what `compare` prints in total. Where several contexts are asked for, the outermost
     frame is the context.
     """
-    known = PROBES[probe]
+    known = source(probe)
     if weight is not None and weight not in known.weights:
         raise UserError(f"stacks of {probe} weigh {' or '.join(known.weights)}, not {weight}")
     records = _chosen(study, probe, variant, cpus, tasks)
@@ -117,7 +107,7 @@ def by_repetition(
 
 
 def _weights(study: Study, record: CellRecord, probe: str, contexts: tuple[str, ...]) -> Weights:
-    known = PROBES[probe]
+    known = source(probe)
     rows = _stacks(study, record, probe, contexts).select(*known.frames, f"{known.weights[0]}_per_op")
     weighed: dict[tuple[str, ...], float] = {}
     for *columns, weight in rows.iter_rows():
@@ -148,13 +138,13 @@ def _chosen(
 
 def _stacks(study: Study, record: CellRecord, probe: str, contexts: tuple[str, ...]) -> pl.DataFrame:
     operations = sum(record.facts[probe]["operations"])
-    return PROBES[probe].stacks(study.table(record, probe), operations, contexts)
+    return source(probe).stacks(study.table(record, probe), operations, contexts)
 
 
-def _mean(repetitions: Sequence[pl.DataFrame], probe: Probe) -> pl.DataFrame:
+def _mean(repetitions: Sequence[pl.DataFrame], known: StackSource) -> pl.DataFrame:
     """The mean of each stack's weights, in whole numbers, each weight in a column of its name."""
-    keys = ["context", *probe.frames]
-    weights = {name: pl.col(f"{name}_per_op") for name in probe.weights}
+    keys = ["context", *known.frames]
+    weights = {name: pl.col(f"{name}_per_op") for name in known.weights}
     sums = pl.concat(repetitions).group_by(keys).agg(weight.sum() for weight in weights.values()).sort(keys)
     scale = SCALE / len(repetitions)
     return sums.select(*keys, *(_whole(weight * scale).alias(name) for name, weight in weights.items()))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from bigiron import probes
 from bigiron.analysis import blocked, efficiency, functions, locks, paths, profiles, work
 from bigiron.analysis.profiles import Figure
 from bigiron.report import comparison, stacks
@@ -21,7 +22,6 @@ Details: TypeAlias = tuple[tuple[str, str], ...]
 
 _MOST = 300  # rows of one table
 _MOST_PATHS = 6
-_TIMES = ("operations", "functions", "blocked", "oncpu", "efficiency")
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def _of_stacks(
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in measured else next(iter(measured))
     figures = profiles.ranked(profiles.functions(weighed), base, weighed)
-    unit = stacks.PROBES[probe].weights[0]
+    unit = stacks.source(probe).weights[0]
     rows = tuple(Row(figure.name, (figure,)) for figure in figures[:_MOST])
     title = f"{probe.capitalize()}: {stacks.what(probe, chain(*measured.values()))} per operation"
     return Table(
@@ -353,6 +353,6 @@ def _writers_and_readers(point: comparison.Point, group: comparison.Group) -> st
 
 
 def _notes(study: Study, probe: str) -> tuple[str, ...]:
-    if probe in _TIMES and study.time == "VM time":
+    if study.time == "VM time" and any(one.measures_time for one in probes.among([probe])):
         return ("Times are VM times: how they compare means more than what they are.",)
     return ()

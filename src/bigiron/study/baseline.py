@@ -9,6 +9,7 @@ import msgspec
 
 from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
 from bigiron.errors import UserError
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
 
 FORMAT = 1
@@ -127,7 +128,7 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
     for what, old, new in (
         ("workload", baseline.workload, spec.workload),
         ("mode", baseline.mode, spec.mode),
-        ("scope", baseline.scope, spec.scope),
+        ("scope", baseline.scope, spec.options[ConflictsOptions].scope),
         ("architecture", baseline.arch, spec.arch),
     ):
         if old != new:

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import Options, Table, metrics
+from bigiron.probes.metrics import MetricsOptions
 from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
 from bigiron.study import store
@@ -61,8 +62,8 @@ def add(
     asked = Spec(
         machine=IMPORTED,
         workload=workload or source.reading.workload or _workload(source),
-        metric=source.format.name,
-        probes=["metrics"],
+        options=Options(MetricsOptions(metric=source.format.name)),
+        probes=[metrics.PROBE.name],
         cpus=[cpus or source.reading.cpus or _cpus(before) or max(count for count, _run in cells)],
         tasks=sorted({count for count, _run in cells}),
         repetitions=max(run for _tasks, run in cells),
@@ -106,7 +107,7 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     if not spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} was measured by bigiron: give another folder with -o")
     for what, old, new in (
-        ("format", spec.metric, asked.metric),
+        ("format", spec.options[MetricsOptions].metric, asked.options[MetricsOptions].metric),
         ("workload", spec.workload, asked.workload),
     ):
         if old != new:
@@ -116,7 +117,7 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
             )
     if not study.records():
         return
-    units = dict(study.tables("metrics").select("metric", "unit").unique().rows())
+    units = dict(study.tables(metrics.PROBE.name).select("metric", "unit").unique().rows())
     for figure in source.reading.figures:
         if units.get(figure.metric, figure.unit) != figure.unit:
             raise UserError(
@@ -139,7 +140,7 @@ def _add_cells(
             repetition += 1
         if known:
             continue
-        study.add(_record(cell, asked, source, run, cpus_from), {"metrics": figures})
+        study.add(_record(cell, asked, source, run, cpus_from), {metrics.PROBE.name: figures})
         added.append(cell)
     return added
 

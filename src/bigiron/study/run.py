@@ -45,7 +45,7 @@ class Progress(Protocol):
 def missing(study: Study) -> list[Cell]:
     """The cells that were not measured yet, or failed, in the order in which they are to run."""
     cells = study.plan()
-    if _measures_time(study.spec):
+    if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
     return [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
@@ -62,19 +62,12 @@ def _in_turn(block: list[Cell]) -> list[Cell]:
     return block if repetition % 2 else block[::-1]
 
 
-def _measures_time(spec: Spec) -> bool:
-    return bool(
-        {"throughput", "operations", "functions", "blocked", "efficiency", "oncpu", "metrics"}
-        & set(spec.probes)
-    )
-
-
 def default_jobs(spec: Spec) -> int:
     """How many machines run side by side.
 
     Where time is measured, they run alone: machines would take each other's time.
     """
-    return 1 if _measures_time(spec) else spec.engine.side_by_side(max(spec.cpus))
+    return 1 if spec.measures_time else spec.engine.side_by_side(max(spec.cpus))
 
 
 def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
@@ -211,18 +204,10 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         cell.tasks,
         spec.operations,
         spec.mode,
-        spec.scope,
+        spec.options,
         files_at=spec.engine.files_at,
         in_vm=spec.engine.emulated,
-        functions=tuple(spec.functions),
-        depth=spec.depth,
-        blocked_min_us=spec.blocked_min_us,
-        blocked_states=spec.blocked_states,
-        blocked_user=spec.blocked_user,
         command=tuple(command_words(spec.command, cell.tasks)) if spec.command else (),
-        metric=spec.metric,
-        unit=spec.unit,
-        less_is_better=spec.less_is_better,
     )
 
 
@@ -267,7 +252,8 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
         asked = {
             "workload": spec.workload,
             "workload_sha256": spec.workload_sha256,
-            **(_of_command(spec) if spec.command else _of_workload(spec)),
+            **({"command": spec.command} if spec.command else _of_workload(spec)),
+            **_of_probes(spec),
             "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
             "arch": spec.arch,
@@ -295,15 +281,15 @@ def _of_workload(spec: Spec) -> dict[str, object]:
     return {
         "mode": spec.mode,
         "operations": spec.operations,
-        "scope": spec.scope,
         "cpus_to_cycle": spec.cpus_to_cycle,
-        "functions": spec.functions,
-        "depth": spec.depth,
-        "blocked_min_us": spec.blocked_min_us,
-        "blocked_states": spec.blocked_states or "all",
-        "blocked_user": spec.blocked_user,
     }
 
 
-def _of_command(spec: Spec) -> dict[str, object]:
-    return {"command": spec.command, "metric": spec.metric}
+def _of_probes(spec: Spec) -> dict[str, object]:
+    """The options of all probes that a workload, or a command, can be measured by."""
+    return {
+        key: value
+        for probe in probes.probes()
+        if probe.options and ("command" in probe.measures) == bool(spec.command)
+        for key, value in spec.options[probe.options].environment().items()
+    }

@@ -1,37 +1,26 @@
 """What a study measured with noise: its metrics, and how its variants compare in them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 
-import polars as pl
-
+from bigiron import probes
 from bigiron.analysis import verdict
-from bigiron.analysis.repetitions import Better, Repetitions, where
+from bigiron.analysis.repetitions import Repetitions, where
 from bigiron.analysis.verdict import Comparison
 from bigiron.errors import UserError
+from bigiron.probes import Metric
+from bigiron.probes.probe import MetricSamples
 from bigiron.study.plan import Cell
 from bigiron.study.spec import looks
 from bigiron.study.store import CellRecord, Study
 
-TABLES = ("throughput", "metrics", "simulation")
-"""Those that have metrics, any of them."""
-
-_THROUGHPUT = "throughput"
-_OPERATIONS = "operations/s"
-
-
-@dataclass(frozen=True)
-class _Metric:
-    name: str
-    unit: str
-    better: Better
+_SIMULATED = "simulation"
 
 
 def metrics(study: Study) -> list[Repetitions]:
     """Every metric of every variant at all CPUs and tasks, in the plan's order. UserError for none."""
-    gathered: dict[tuple[_Metric, str, int, int], list[tuple[CellRecord, tuple[float, ...]]]] = {}
-    first: dict[str, tuple[_Metric, CellRecord]] = {}
+    gathered: dict[tuple[Metric, str, int, int], list[tuple[CellRecord, tuple[float, ...]]]] = {}
+    first: dict[str, tuple[Metric, CellRecord]] = {}
     for record in filter(lambda record: record.measured, study.records()):
         for metric, samples in _of_cell(study, record):
             known, cell = first.setdefault(metric.name, (metric, record))
@@ -68,26 +57,19 @@ def _spans(records: Sequence[CellRecord]) -> tuple[tuple[float, float], ...]:
     return tuple((begin, begin + record.seconds) for begin, record in zip(begun, records, strict=True))
 
 
-def _of_cell(study: Study, record: CellRecord) -> Iterator[tuple[_Metric, tuple[float, ...]]]:
+def _of_cell(study: Study, record: CellRecord) -> MetricSamples:
     """Each metric of a cell, with its samples."""
-    if "throughput" in record.tables:
-        tasks = study.table(record, "throughput").group_by("sample", maintain_order=True)
-        sums = tasks.agg(pl.col("operations").sum(), pl.col("nanoseconds").first())
-        rates = sums.select(pl.col("operations") * 1e9 / pl.col("nanoseconds")).to_series()
-        yield _Metric(_THROUGHPUT, _OPERATIONS, "more"), tuple(rates)
-    if "metrics" in record.tables:
-        rows = study.table(record, "metrics").sort("sample")
-        for (name, unit, better), samples in rows.group_by("metric", "unit", "better", maintain_order=True):
-            metric = _Metric(str(name), str(unit), "less" if better == "less" else "more")
-            yield metric, tuple(samples["value"])
-    if "simulation" in record.tables:
-        figure = study.table(record, "simulation").filter(figure=_THROUGHPUT)
+    for probe in probes.among(record.tables):
+        if probe.samples:
+            yield from probe.samples(study.table(record, probe.name))
+    if _SIMULATED in record.tables:
+        figure = study.table(record, _SIMULATED).filter(figure="throughput")
         if figure.height:
-            yield _Metric(_THROUGHPUT, figure["unit"][0], "more"), tuple(figure["value"])
+            yield Metric("throughput", figure["unit"][0], "more"), tuple(figure["value"])
 
 
-def _mixed(one: _Metric, first: CellRecord, other: _Metric, record: CellRecord) -> str:
-    def told(metric: _Metric) -> str:
+def _mixed(one: Metric, first: CellRecord, other: Metric, record: CellRecord) -> str:
+    def told(metric: Metric) -> str:
         return f"in {metric.unit or 'no unit'} ({metric.better} is better)"
 
     return (

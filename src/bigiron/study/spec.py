@@ -3,19 +3,19 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from bigiron import probes, readers, sanitize, workloads
+from bigiron import probes, sanitize, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.errors import UserError
 from bigiron.machines import limits, real, ssh
 from bigiron.machines.architecture import architecture
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
-from bigiron.probes.blocked import STATES
-from bigiron.probes.functions import AUTO
+from bigiron.probes import Options, Probe
+from bigiron.probes.options import read_options, whole_number
 from bigiron.study import engines
 from bigiron.workloads import Workload
 
@@ -25,7 +25,6 @@ _MOST_TASKS = 64 * MOST_CPUS
 MOST_REPETITIONS = 1000
 LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64, and do not say why
 
-_FUNCTION = re.compile(r"[\w.*?]{1,200}")
 _NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
 
 
@@ -72,10 +71,6 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of the C file; filled in when the study is made."""
     command: str = ""
     """An external command instead of a workload; `{tasks}` in it stands for the number of tasks."""
-    metric: str = ""
-    """What to read in what it prints: a format, json:PATH, or a regular expression with a group."""
-    unit: str = ""
-    less_is_better: bool = False
     mode: Literal["process", "thread"] = "process"
     machine: str = "vm"
     """Where it runs: `vm`, `host` (the machine that bigiron runs on), `ssh`, as study/engines.py knows."""
@@ -84,7 +79,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
-    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
+    probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
     cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
@@ -96,20 +91,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """A relative change of a time or a throughput up to which it counts as unchanged."""
     operations: int = 500
     """That each task does while it is recorded."""
-    scope: Literal["kernel", "user"] = "kernel"
-    """Whose memory conflicts are recorded in: the kernel's, or that of the tasks too."""
     cpus_to_cycle: int = 0
     """How many CPUs a workload of CPU hotplug takes offline or online; 0: all but the first."""
-    functions: list[str] = []
-    """That the probe functions traces: names, with * for any part of one; or `auto`."""
-    depth: int = 2
-    """How deep it traces: 1 for those functions alone, 2 with what they call, ..."""
-    blocked_min_us: int = 0
-    """Shorter times off the CPU the probe blocked leaves out."""
-    blocked_states: str = ""
-    """Letters of the only states that it counts, as ps shows them (`DS`); all unless given."""
-    blocked_user: bool = False
-    """Whether it takes stacks in user space too."""
+    options: Options = msgspec.field(default_factory=Options)
+    """Of the probes. In study.toml they stand among the other keys."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
     turn: Literal["operation", "time"] = "operation"
@@ -129,7 +114,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def has_metrics(self) -> bool:
         """Whether it measures something that has noise, and more or less of which is better."""
-        return not {"throughput", "metrics"}.isdisjoint(self.probes)
+        return any(probe.samples for probe in probes.among(self.probes))
+
+    @property
+    def measures_time(self) -> bool:
+        """Whether machines that run side by side would change what it measures."""
+        return any(probe.measures_time for probe in probes.among(self.probes))
 
     @property
     def engine(self) -> Engine:
@@ -144,7 +134,8 @@ def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
         document = msgspec.toml.decode(path.read_bytes())
-        spec = msgspec.convert(sanitize.everywhere(document, _AS_THEY_ARE), Spec)
+        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
+        spec = msgspec.structs.replace(msgspec.convert(rest, Spec), options=options)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -158,6 +149,27 @@ def read(path: Path) -> Spec:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return spec
+
+
+def document(spec: Spec) -> dict[str, Any]:
+    """What study.toml says, as plain values."""
+    found: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=_flat)
+    options: dict[str, Any] = found.pop("options")
+    return found | options
+
+
+def _flat(options: object) -> dict[str, Any]:
+    assert isinstance(options, Options)
+    return {
+        key: value
+        for kind in probes.option_kinds()
+        for key, value in msgspec.structs.asdict(options[kind]).items()
+    }
+
+
+def to_toml(spec: Spec) -> bytes:
+    """The content of study.toml."""
+    return msgspec.toml.encode(document(spec))
 
 
 def _in_words(message: str) -> str:
@@ -177,8 +189,6 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         ssh.check(spec.address)
     if spec.command:
         return _resolve_command(spec), None
-    if spec.metric or spec.unit or spec.less_is_better:
-        raise UserError("metric and unit are those of an external command: give --command")
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
@@ -186,26 +196,22 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     spec = _on_engine(spec)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    chosen = [probes.probe(name) for name in spec.probes]
     if workload.has_rounds:
         spec = _for_rounds(spec, workload)
     elif spec.cpus_to_cycle:
         raise UserError(
             f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
         )
-    _check_functions(spec)
-    _check_blocked(spec)
     target = architecture(spec.arch)
-    for name in spec.probes:
-        if name == "operations" and not workload.has_rounds:
-            raise UserError(f"probe operations measures workloads of CPU hotplug, not {workload.name}")
-        if name == "metrics":
-            raise UserError("probe metrics reads what an external command prints: give --command")
-        if probes.probe(name).needs_recorder and not spec.engine.emulated:
-            raise UserError(f"probe {name} is recorded in virtual machines only (--machine vm)")
-        if name in target.not_recorded:
-            raise UserError(f"probe {name} is not recorded on {target.name} yet: use --arch x86_64")
-    if spec.scope == "user" and "conflicts" not in spec.probes:
-        raise UserError("scope user is for the probe conflicts: record it too")
+    for probe in chosen:
+        _check_workload(probe, workload)
+        if probe.needs_recorder and not spec.engine.emulated:
+            raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
+        if probe.only_on and target.name not in probe.only_on:
+            use = " or ".join(probe.only_on)
+            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
+    _check_options(spec)
     _check_names(spec)
     return (
         msgspec.structs.replace(
@@ -226,11 +232,11 @@ def _resolve_command(spec: Spec) -> Spec:
             "a command runs on a real machine, as a virtual one has no programs: "
             "give --machine host or ssh://USER@HOST"
         )
-    if spec.workload_file or spec.probes not in (["conflicts"], ["metrics"]):
+    reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
+    if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
-    if not spec.metric:
-        raise UserError("no metric: say with --metric what to read in what the command prints")
-    readers.reader(spec.metric, spec.unit, spec.less_is_better)
+    spec = msgspec.structs.replace(spec, probes=reading)
+    _check_options(spec)
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
@@ -244,7 +250,6 @@ def _resolve_command(spec: Spec) -> Spec:
         spec,
         workload=Path(words[0]).name,
         workload_sha256=real.program_sha256(spec.address, words[0]),
-        probes=["metrics"],
         tasks=spec.tasks if "{tasks}" in spec.command else [1],
         variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
     )
@@ -308,43 +313,34 @@ def _check_repetitions(spec: Spec) -> None:
         raise UserError(f"tolerance = {spec.tolerance}: use a share between 0 and 1, 0.02 for 2 %")
 
 
-def _check_functions(spec: Spec) -> None:
-    if ("functions" in spec.probes) != bool(spec.functions):
-        raise UserError(
-            "no function to trace: give --functions NAME,NAME"
-            if not spec.functions
-            else "functions are traced by the probe functions: add it with --probe"
-        )
-    if AUTO in spec.functions and len(spec.functions) > 1:
-        raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
-    for function in spec.functions:
-        if not _FUNCTION.fullmatch(function):
-            raise UserError(f"function {function!r}: use a kernel function's name, with * for any part of it")
-    limits.check("functions", spec.functions, limits.MAX_FUNCTIONS)
-    _checked("depth", [spec.depth], 100)
+def _check_options(spec: Spec) -> None:
+    """The options of the probes that are recorded; of another one, none may be given."""
+    for probe in probes.probes():
+        if probe.options and probe.name in spec.probes:
+            spec.options[probe.options].check()
+        elif probe.options and probe.options in spec.options:
+            raise UserError(spec.options[probe.options].refusal(probe.name))
 
 
-def _check_blocked(spec: Spec) -> None:
-    asked = spec.blocked_min_us or spec.blocked_states or spec.blocked_user
-    if asked and "blocked" not in spec.probes:
-        raise UserError("blocked time is counted by the probe blocked: add it with --probe")
-    _checked("blocked_min_us", [spec.blocked_min_us], 1 << 40, least=0)
-    unknown = set(spec.blocked_states) - set(STATES)
-    if unknown:
+def _check_workload(probe: Probe, workload: Workload) -> None:
+    """UserError if the probe does not measure workloads of that kind."""
+    if ("bounded" if workload.has_rounds else "unbounded") in probe.measures:
+        return
+    if workload.has_rounds and "unbounded" in probe.measures:
+        instead = [one.name for one in probes.probes() if one.measures == ("bounded",)]
         raise UserError(
-            f"blocked_states = {spec.blocked_states!r}: use letters of {''.join(STATES)}, as ps has them"
+            f"probe {probe.name} is for workloads that go on for ever: "
+            f"measure {workload.name} with {' or '.join(instead)}"
         )
+    if "command" in probe.measures:
+        raise UserError(f"probe {probe.name} reads what an external command prints: give --command")
+    raise UserError(f"probe {probe.name} measures workloads of CPU hotplug, not {workload.name}")
 
 
 def _for_rounds(spec: Spec, workload: Workload) -> Spec:
     """A workload of CPU hotplug: its one task does as many operations as there are CPUs to cycle."""
     if spec.tasks not in ("all", [1]) or spec.mode != "process":
         raise UserError(f"{workload.name} is done by one process: leave out --tasks and --mode")
-    for name in ("throughput", "efficiency", "oncpu"):
-        if name in spec.probes:
-            raise UserError(
-                f"probe {name} is for workloads that go on for ever: measure {workload.name} with operations"
-            )
     most = min(spec.cpus) - 1
     if not 0 <= spec.cpus_to_cycle <= most:
         raise UserError(f"cpus_to_cycle = {spec.cpus_to_cycle}: of {most + 1} CPUs at most {most} can go")
@@ -389,8 +385,7 @@ def check_variant_name(name: str) -> str:
 
 def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[int]:
     for number in numbers or [0]:
-        if not least <= number <= most:
-            raise UserError(f"{what} = {number}: use whole numbers from {least} to {most}")
+        whole_number(what, number, most, least)
         if numbers.count(number) > 1:
             raise UserError(f"{what} = {number} twice: use --reps to measure a cell again")
     return numbers

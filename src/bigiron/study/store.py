@@ -318,7 +318,7 @@ def _write_question(folder: Path, spec: Spec) -> None:
     """Whole, or as it was."""
     temporary = folder / ".study.toml"
     with temporary.open("wb") as file:
-        file.write(msgspec.toml.encode(spec))
+        file.write(study_spec.to_toml(spec))
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(folder / "study.toml")
@@ -335,12 +335,12 @@ def _naming(folder: Path) -> Iterator[None]:
 
 
 def _first_difference(one: Spec, other: Spec) -> str:
-    for field in msgspec.structs.fields(Spec):
-        old, new = getattr(one, field.name), getattr(other, field.name)
-        if old != new and field.name == "variant":
-            return _first_difference_of_variants(old, new)
-        if old != new and field.name not in ("workload_file", "look"):
-            return f"{field.name} = {old}, not {new}"
+    asked = study_spec.document(other)
+    for key, old in study_spec.document(one).items():
+        if old != asked[key] and key == "variant":
+            return _first_difference_of_variants(one.variant, other.variant)
+        if old != asked[key] and key not in ("workload_file", "look"):
+            return f"{key} = {old}, not {asked[key]}"
     return ""
 
 

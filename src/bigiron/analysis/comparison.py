@@ -1,0 +1,303 @@
+"""A comparison: what a probe measured, variant beside variant.
+
+One model, made by the probe's own module: what is compared is decided here and there, once. Text, Markdown,
+CSV, JSON and the report's page (`bigiron.report`) only lay it out.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from bigiron.analysis.profiles import Figure
+
+Details: TypeAlias = tuple[tuple[str, str], ...]
+
+# What is compared
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a probe left of one repetition."""
+
+    table: pl.DataFrame
+    facts: Mapping[str, Any]
+    more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """The probe's other tables, where it has several: without its name in front."""
+
+    @property
+    def operations(self) -> int:
+        """Of all tasks together."""
+        return max(1, int(sum(self.facts["operations"])))
+
+
+Cells: TypeAlias = Mapping[str, Sequence[Cell]]
+"""By variant, one of each repetition."""
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """All that one probe has measured in a study."""
+
+    study: str
+    workload: str
+    probe: str
+    time: str  # VM time, real time or simulated time
+    operations: int  # of a task; where cells differ, the most
+    scope: str
+    machine: str  # that was simulated; else ""
+    points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
+
+    @property
+    def time_notes(self) -> tuple[str, ...]:
+        """What must be known of its times."""
+        if self.time == "VM time":
+            return ("Times are VM times: how they compare means more than what they are.",)
+        return ()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compare with what."""
+
+    base: str | None = None  # the variant to compare with; the first unless given, or where it is missing
+    contexts: tuple[str, ...] = ("operation",)  # on whose behalf the kernel ran
+    paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
+
+    def base_of(self, variants: Iterable[str]) -> str:
+        """The variant that those of one point are compared with."""
+        there = list(variants)
+        return self.base if self.base in there else there[0]
+
+
+# What comes of it
+
+
+def decimal(value: float) -> str:
+    """How a count is written unless its measure says otherwise."""
+    return f"{value:.3f}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A kind of figure: a column under each variant."""
+
+    name: str
+    form: Callable[[float], str] = decimal
+    joined: bool = False  # in one column with the measure before it: `8/8`
+    spread: Literal["none", "deviation", "range"] = "none"  # of the repetitions, as shown in text
+    of_repetitions: Literal["mean", "most", "least"] = "mean"
+    adds_up: bool = False  # whether the sum of all rows means something
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that was measured, as people read it."""
+
+    name: str
+    figures: tuple[Figure, ...]
+    """One for each of the first measures. A variant that has none of it has no values."""
+    differs: bool | None = None
+    """Whether exact counts differ by more than chance; None where only repetitions can tell."""
+    labels: tuple[tuple[str, ...], ...] = ()
+    """What else is known of it, one for each of the point's labels; several names are symbols."""
+    caption: tuple[str, ...] = ()
+    """What of it must be read with the figures."""
+    details: Details = ()
+    """Label and text of what can be looked up."""
+    ways: tuple[Figure, ...] = ()
+    """By which call paths an operation comes there, most first."""
+    section: str = ""
+    """What it is listed under, where the rows are of several kinds."""
+    form: Callable[[float], str] | None = None
+    """How its figures are written, where that differs from row to row."""
+    rank: int = 0
+    """Which of the figures is the one by which rows are ranked."""
+
+    @property
+    def main(self) -> Figure:
+        """The figure by which rows are ranked; its name is what the row is called where it stands alone."""
+        return self.figures[self.rank]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that was measured, as programs read it (docs/schema.md)."""
+
+    fields: Mapping[str, Any]
+    cells: Mapping[str, Mapping[str, Any]]  # by variant
+
+
+@dataclass(frozen=True)
+class Appendix:
+    """Lines that belong to one variant: stacks, a call tree."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """The comparison at one number of CPUs and tasks."""
+
+    probe: str
+    cpus: int
+    tasks: int
+    variants: tuple[str, ...]
+    base: str
+    heading: str  # of the text: what is counted, of what
+    title: str  # of the page
+    thing: str  # what a row is
+    measures: tuple[Measure, ...]
+    rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
+    hidden: int = 0  # how many more there are
+    more: str = ""  # what those are
+    most: int | None = None  # rows for people who have no page to scroll
+    total: Row | None = None
+    labels: tuple[str, ...] = ()  # of Row.labels
+    by_symbol: bool = False  # whether the rows' names are symbols
+    shows_change: bool = False  # of the main measure, in text
+    legend: str = ""  # what a mark and a dash mean
+    notes: tuple[str, ...] = ()  # what the figures do not say
+    lost: tuple[str, ...] = ()  # what is missing in the figures
+    appendices: tuple[Appendix, ...] = ()
+    place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
+    items: tuple[Item, ...] = ()
+    known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
+    records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The variants that are compared with the base."""
+        return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def ranked_by(self) -> str:
+        """The measure by which rows are ranked."""
+        return self.measures[self.rows[0].rank if self.rows else 0].name
+
+    @property
+    def repeated(self) -> bool:
+        """Whether any cell was measured more than once."""
+        return any(len(values) > 1 for row in self.rows for values in row.main.values.values())
+
+    @property
+    def columns(self) -> list[list[int]]:
+        """The numbers of the measures that share a column."""
+        columns: list[list[int]] = []
+        for number, measure in enumerate(self.measures):
+            if measure.joined:
+                columns[-1].append(number)
+            else:
+                columns.append([number])
+        return columns
+
+    @property
+    def where(self) -> str:
+        """CPUs, and tasks where there is not one a CPU."""
+        tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
+        return f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}" + ("" if self.tasks == self.cpus else tasks)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study's comparison in what one probe measured."""
+
+    about: Mapping[str, Any]  # for programs: the study, the workload and what was compared
+    points: tuple[Point, ...]
+    columns: tuple[str, ...]  # of CSV: the place, the items' fields, `variant`
+    cell_columns: Mapping[str, str] = field(default_factory=dict)  # then these, by the items' names for them
+    by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
+    paths: int = 0  # call paths to show in text
+    pairwise: bool = False  # whether text has a table for each variant against the base
+
+
+# How a probe's module makes one
+
+
+def joined(
+    cells: Mapping[str, Sequence[Iterable[tuple[Any, Sequence[float]]]]],
+    measures: Sequence[Measure],
+    called: Callable[[Any], str] = str,
+) -> dict[Any, tuple[Figure, ...]]:
+    """The figures of all variants and repetitions by the keys of their rows.
+
+    >>> joined({"old": [[("f", (6.0,))], [("f", (4.0,))]]}, [Measure("own")])["f"][0].mean("old")
+    5.0
+    """
+    found: dict[Any, list[dict[str, list[float]]]] = defaultdict(lambda: [{} for _ in measures])
+    for variant, repetitions in cells.items():
+        for number, rows in enumerate(repetitions):
+            for key, values in rows:
+                for by_variant, value in zip(found[key], values, strict=True):
+                    by_variant.setdefault(variant, [0.0] * len(repetitions))[number] += value
+    return {
+        key: tuple(
+            Figure(called(key), {variant: _over(measure, values) for variant, values in by_variant.items()})
+            for measure, by_variant in zip(measures, figures, strict=True)
+        )
+        for key, figures in found.items()
+    }
+
+
+def _over(measure: Measure, values: Sequence[float]) -> tuple[float, ...]:
+    match measure.of_repetitions:
+        case "most":
+            return (max(values),)
+        case "least":
+            return (min(values),)
+    return tuple(values)
+
+
+def total(
+    name: str,
+    rows: Iterable[Sequence[Figure]],
+    measures: Sequence[Measure],
+    cells: Mapping[str, Sequence[object]],
+    rank: int = 0,
+) -> Row:
+    """The sum of all rows, in the first measures as far as sums of them mean something."""
+    all_rows = list(rows)
+    adding = [number for number, measure in enumerate(measures) if measure.adds_up]
+    figures = tuple(_sum(name, [row[number] for row in all_rows], cells) for number in adding)
+    return Row(name, figures, rank=rank)
+
+
+def _sum(name: str, figures: Sequence[Figure], cells: Mapping[str, Sequence[object]]) -> Figure:
+    return Figure(
+        name,
+        {
+            variant: tuple(
+                sum(one.values[variant][number] for one in figures if variant in one.values)
+                for number in range(len(repetitions))
+            )
+            for variant, repetitions in cells.items()
+        },
+    )
+
+
+def largest_change(figure: Figure, base: str, others: Sequence[str]) -> float:
+    """The largest change from the base, signed."""
+    return max((figure.change(base, variant) for variant in others), key=abs, default=0.0)
+
+
+def exceeds(
+    figure: Figure, base: str, others: Sequence[str], tolerance: float, relative: float = 0.01
+) -> bool:
+    """Whether some variant differs from the base by more than a tolerance and a share of the figure."""
+    before = figure.mean(base)
+    return any(
+        abs(after - before) > tolerance + relative * max(after, before) for after in map(figure.mean, others)
+    )
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of several names, and how many more there are.
+
+    >>> some(["fput", "iput", "dput"], 2)
+    'fput, iput and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,312 @@
+"""The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bigiron.analysis import conflicts, match_lines, paths
+from bigiron.analysis.comparison import (
+    Cell,
+    Cells,
+    Comparison,
+    Details,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+    some,
+    total,
+)
+from bigiron.analysis.match_lines import Line
+from bigiron.analysis.match_lines import Row as Lines
+from bigiron.analysis.profiles import Figure
+
+_SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
+_MOST_FUNCTIONS = 8
+_MOST_CPUS = 8
+_OF = {"kernel": "", "user": "of the kernel and of user memory "}
+_ACCESSES = 1  # the measure by which rows are ranked
+_MEASURES = (
+    Measure("writes", adds_up=True),
+    Measure("accesses", adds_up=True),
+    Measure("W", "{:.0f}".format),
+    Measure("R", "{:.0f}".format, joined=True),
+)
+
+
+@dataclass(frozen=True)
+class LinesAt:
+    """The shared lines at one number of CPUs and tasks."""
+
+    cpus: int
+    tasks: int
+    variants: list[str]
+    base: str
+    rows: list[Lines]  # largest change first, then heaviest
+    lost: dict[str, int]  # accesses that no table had room for, by variant
+    recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
+
+    @property
+    def others(self) -> list[str]:
+        """The variants that are compared with the base."""
+        return [variant for variant in self.variants if variant != self.base]
+
+
+def points(measured: Measurements, options: Options) -> list[LinesAt]:
+    """The lines of each number of CPUs and tasks, each line in one row."""
+    return [_point(cells, cpus, tasks, options) for (cpus, tasks), cells in measured.points.items()]
+
+
+def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
+    columns: dict[str, list[Line]] = {}
+    recycled: dict[str, tuple[float, float]] = {}
+    for variant, repetitions in cells.items():
+        profiles = [conflicts.profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+        columns[variant] = match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
+        again = pl.concat(profiles).filter("recycled")
+        accesses = float(again["accesses_per_op"].sum())
+        recycled[variant] = (again.height / len(repetitions), accesses / len(repetitions))
+    base = options.base_of(columns)
+    others = [variant for variant in columns if variant != base]
+    rows = sorted(
+        match_lines.match(columns),
+        key=lambda row: (
+            -abs(row.change(base, others)) if row.differs(base, others) else 0.0,
+            -max(row.accesses(variant) for variant in columns),
+            row.object,
+            row.functions,
+        ),
+    )
+    lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
+    return LinesAt(cpus, tasks, list(columns), base, rows, lost, recycled)
+
+
+def _lost(cell: Cell) -> int:
+    return int(cell.facts["lost_accesses"])
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare the variants of a study in the cache lines that their CPUs share."""
+    return Comparison(
+        about={
+            "study": measured.study,
+            "workload": measured.workload,
+            "operations": measured.operations,
+            "contexts": options.contexts,
+            "scope": measured.scope,
+        },
+        points=tuple(
+            _compared(found, measured, options, measured.points[found.cpus, found.tasks])
+            for found in points(measured, options)
+        ),
+        columns=("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs", "variant"),
+        cell_columns={name: name for name in ("writes_per_op", "accesses_per_op", "writers", "readers")},
+        paths=options.paths,
+    )  # fmt: skip
+
+
+def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
+    every = [(_row(group, found), len(group.rows)) for group in _groups(found)]
+    shown = [(row, lines) for row, lines in every if row.main.most >= match_lines.TOLERANCE]
+    totals = total("all shared lines", [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
+    return Point(
+        probe="conflicts",
+        cpus=found.cpus,
+        tasks=found.tasks,
+        variants=tuple(found.variants),
+        base=found.base,
+        heading=(
+            f"{measured.workload}, {found.cpus} CPUs, {found.tasks} tasks: writes and accesses per operation "
+            f"to cache lines {_OF[measured.scope]}that several CPUs share, "
+            f"in {' and '.join(options.contexts)} context "
+            f"({measured.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
+        ),
+        title="Conflicts: accesses per operation to cache lines that CPUs share",
+        thing="shared line",
+        measures=_MEASURES,
+        rows=tuple(row for row, _ in shown),
+        hidden=len(found.rows) - sum(lines for _, lines in shown),
+        more=f"lines below {match_lines.TOLERANCE} accesses per operation",
+        total=totals,
+        labels=("sharing", "touched by"),
+        legend=(
+            f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
+            "-: not shared there"
+        ),
+        notes=tuple(_recycled(found)),
+        lost=tuple(_lost_accesses(found)),
+        place={"cpus": found.cpus, "tasks": found.tasks},
+        items=tuple(_item(row, found) for row in found.rows),
+        known={
+            "lost_accesses": found.lost,
+            "recycled": {
+                variant: {"lines": lines, "accesses_per_op": round(accesses, 6)}
+                for variant, (lines, accesses) in found.recycled.items()
+            },
+            "cells": {
+                variant: {
+                    "writes_per_op": sum(row.writes(variant) for row in found.rows),
+                    "accesses_per_op": sum(row.accesses(variant) for row in found.rows),
+                }
+                for variant in found.variants
+            },
+        },
+    )
+
+
+def _recycled(found: LinesAt) -> list[str]:
+    return [
+        f"{variant}: not counted above: {lines:.0f} lines of memory that one CPU freed and another "
+        f"allocated again ({accesses:.3f} accesses per operation)"
+        for variant, (lines, accesses) in found.recycled.items()
+        if accesses >= match_lines.TOLERANCE
+    ]
+
+
+def _lost_accesses(found: LinesAt) -> list[str]:
+    return [
+        f"{variant}: the recorder had no room for {lost} accesses: its figures are too low"
+        for variant, lost in found.lost.items()
+        if lost
+    ]
+
+
+# Lines that are alike
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Lines of one kind that the same functions touch, shown as one; the figures are their sums."""
+
+    rows: list[Lines]
+
+    @property
+    def name(self) -> str:
+        """What the lines are, and how many."""
+        first = self.rows[0].object
+        if len(self.rows) == 1:
+            return first
+        return f"{len(self.rows)} x {match_lines.common([row.object for row in self.rows])}"
+
+    def lines(self, variant: str) -> list[Line]:
+        """Those that a variant has."""
+        return [row.lines[variant] for row in self.rows if variant in row.lines]
+
+    def accesses(self, variant: str) -> float:
+        """Accesses per operation in a variant."""
+        return sum(row.accesses(variant) for row in self.rows)
+
+
+def _groups(found: LinesAt) -> list[_Group]:
+    """Rows that are alike put together: for instance the pages of one slab cache."""
+    groups: dict[tuple[object, ...], list[Lines]] = {}
+    for row in found.rows:
+        kind, marked = match_lines.kind(row.object), row.differs(found.base, found.others)
+        small = max(row.accesses(variant) for variant in found.variants) < _SMALL
+        one_of_many = small or kind == "struct page"
+        touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
+        groups.setdefault((kind, touched_by, marked), []).append(row)
+
+    def rank(group: _Group) -> tuple[float, float]:
+        marked = group.rows[0].differs(found.base, found.others)
+        change = abs(sum(row.change(found.base, found.others) for row in group.rows))
+        return (-change if marked else 0.0, -max(map(group.accesses, found.variants)))
+
+    return sorted(map(_Group, groups.values()), key=rank)
+
+
+def _row(group: _Group, found: LinesAt) -> Row:
+    first = group.rows[0]
+    kinds = ", ".join(first.sharing)
+    touched = some(first.functions, _MOST_FUNCTIONS)
+    captions = (f"{kinds}: {touched}" if kinds else touched, bytes_by_cpu(first))
+    return Row(
+        group.name,
+        _figures(group, found),
+        differs=first.differs(found.base, found.others) if found.others else None,
+        labels=((kinds,), tuple(first.functions[:_MOST_FUNCTIONS])),
+        caption=tuple(filter(None, captions)),
+        details=_details(group, found),
+        ways=tuple(_ways(group)),
+        rank=_ACCESSES,
+    )
+
+
+def _figures(group: _Group, found: LinesAt) -> tuple[Figure, ...]:
+    """Writes and accesses per operation in each repetition; the most CPUs that write and read any of them."""
+    figures: tuple[dict[str, tuple[float, ...]], ...] = ({}, {}, {}, {})
+    for variant in found.variants:
+        if lines := group.lines(variant):
+            repetitions = [zip(*line.repetitions, strict=True) for line in lines]
+            for of, each in zip(figures, zip(*repetitions, strict=True), strict=False):
+                of[variant] = tuple(map(sum, zip(*each, strict=True)))
+            figures[2][variant] = (max(line.writers for line in lines),)
+            figures[3][variant] = (max(line.readers for line in lines),)
+    return tuple(Figure(group.name, of) for of in figures)
+
+
+def _ways(group: _Group) -> list[Figure]:
+    """Accesses per operation by each call path, most first."""
+    counted: dict[str, dict[str, tuple[float, ...]]] = {}
+    for row in group.rows:
+        for variant, line in row.lines.items():
+            for path, weight in line.paths.items():
+                (before,) = counted.setdefault(path, {}).get(variant, (0.0,))
+                counted[path][variant] = (before + weight,)
+    ordered = sorted(counted, key=lambda path: (-sum(value for (value,) in counted[path].values()), path))
+    return [Figure(paths.short(path), counted[path]) for path in ordered]
+
+
+def _details(group: _Group, found: LinesAt) -> Details:
+    first = group.rows[0]
+    cpus = [
+        f"{max(one.writers for one in lines)} write and {max(one.readers for one in lines)} read on {variant}"
+        for variant in found.variants
+        if (lines := group.lines(variant))
+    ]
+    details = (
+        ("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())),
+        ("touched by", ", ".join(first.functions)),
+        ("CPUs", "; ".join(cpus)),
+        ("bytes", bytes_by_cpu(first)),
+    )
+    return tuple((label, text) for label, text in details if text)
+
+
+def bytes_by_cpu(row: Lines) -> str:
+    """Which bytes of a falsely shared line each CPU touches."""
+    return some([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
+
+
+# For programs
+
+
+def _item(row: Lines, found: LinesAt) -> Item:
+    return Item(
+        fields={
+            "object": row.object,
+            "functions": row.functions,
+            "paths": [{"path": path, "accesses_per_op": _by_path(row, path)} for path in row.paths],
+            "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
+            "false_sharing": row.false_sharing,
+            "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
+            "differs": row.differs(found.base, found.others),
+        },
+        cells={variant: _cell(line) for variant, line in row.lines.items()},
+    )
+
+
+def _by_path(row: Lines, path: str) -> dict[str, float]:
+    return {variant: round(line.paths[path], 6) for variant, line in row.lines.items() if path in line.paths}
+
+
+def _cell(line: Line) -> dict[str, Any]:
+    return {
+        "writes_per_op": round(line.writes_per_op, 6),
+        "accesses_per_op": round(line.accesses_per_op, 6),
+        "writers": line.writers,
+        "readers": line.readers,
+    }

@@ -1,0 +1,99 @@
+"""What probes can be asked for: each has options of its own, and a study holds those of all.
+
+An option is a key of study.toml and, where its field is annotated so, an option of `bigiron run`. Invariant:
+no two probes have one of the same name (`probes.register` refuses it).
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from bigiron.errors import UserError
+
+
+class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of one probe, all with a default."""
+
+    unused: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
+    """What to tell who gives one of them and does not record the probe."""
+
+    @property
+    def given(self) -> dict[str, object]:
+        """Those that are not the default."""
+        default = type(self)()
+        return {
+            name: getattr(self, name)
+            for name in self.__struct_fields__
+            if getattr(self, name) != getattr(default, name)
+        }
+
+    def check(self) -> None:
+        """UserError for values with which the probe cannot be recorded."""
+
+    def refusal(self, probe: str) -> str:
+        """`unused`, in full."""
+        return self.unused.format(options=" and ".join(self.given), probe=probe)
+
+    def environment(self) -> dict[str, object]:
+        """What a cell's record says of them."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+
+Kind = TypeVar("Kind", bound=ProbeOptions)
+
+
+class Options:
+    """The options of all probes: of one that none are given for, the defaults.
+
+    >>> class Depth(ProbeOptions, frozen=True):
+    ...     depth: int = 2
+    >>> Options()[Depth].depth, Options(Depth(depth=3))[Depth].depth
+    (2, 3)
+    """
+
+    def __init__(self, *given: ProbeOptions) -> None:
+        self._given = {type(one): one for one in given if one != type(one)()}
+
+    def __getitem__(self, kind: type[Kind]) -> Kind:
+        given = self._given.get(kind)
+        return given if isinstance(given, kind) else kind()
+
+    def __contains__(self, kind: type[ProbeOptions]) -> bool:
+        """Whether any of these is other than its default."""
+        return kind in self._given
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self._given == other._given
+
+    __hash__ = None  # type: ignore[assignment]  # as for any value that may hold a list
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(map(repr, self._given.values()))})"
+
+
+def read_options(
+    kinds: tuple[type[ProbeOptions], ...], document: Mapping[str, Any]
+) -> tuple[Options, dict[str, Any]]:
+    """The options among a document's keys, and the rest of it; msgspec.ValidationError for a wrong type."""
+    rest, given = dict(document), []
+    for kind in kinds:
+        there = {name: rest.pop(name) for name in kind.__struct_fields__ if name in rest}
+        given.append(msgspec.convert(there, kind))
+    return Options(*given), rest
+
+
+def whole_number(what: str, number: int, most: int, least: int = 1) -> None:
+    """UserError unless a number is in its range."""
+    if not least <= number <= most:
+        raise UserError(f"{what} = {number}: use whole numbers from {least} to {most}")
+
+
+def words(text: str) -> list[str]:
+    """Words with commas between them."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def in_words(listed: list[str] | None) -> list[str] | None:
+    """The words of an option that takes several in one text, and may be repeated."""
+    return [word for text in listed for word in words(text)] if listed else listed

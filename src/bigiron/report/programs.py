@@ -1,0 +1,57 @@
+"""A comparison for programs: JSON and CSV (docs/schema.md). All of it, however small."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from bigiron.analysis.comparison import Comparison, Point
+from bigiron.report import listing
+
+
+def as_json(comparison: Comparison) -> str:
+    """All items in one list, or what is known of each point."""
+    if comparison.by_item:
+        rows = [
+            {**point.place, **item.fields, "cells": item.cells}
+            for point in comparison.points
+            for item in point.items
+        ]
+        totals = [{**point.place, **point.known} for point in comparison.points if point.known]
+        document = {"rows": rows, **({"totals": totals} if totals else {})}
+    else:
+        document = {"points": [{**point.place, **point.known} for point in comparison.points]}
+    lost = [{**point.place, "lost": point.lost} for point in comparison.points if point.lost]
+    return listing.as_json({**comparison.about, **document, **({"lost": lost} if lost else {})})
+
+
+def as_csv(comparison: Comparison) -> str:
+    """A line for each item and variant that has it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*comparison.columns, *comparison.cell_columns])
+    for point in comparison.points:
+        writer.writerows(point.records or _records(comparison, point))
+    return out.getvalue()
+
+
+def _records(comparison: Comparison, point: Point) -> Iterator[list[Any]]:
+    for number, item in enumerate(point.items):
+        for variant in item.cells:
+            known = {**point.place, "row": number, **item.fields, "variant": variant}
+            yield [
+                *(_flat(known[column]) for column in comparison.columns),
+                *(item.cells[variant][name] for name in comparison.cell_columns.values()),
+            ]
+
+
+def _flat(value: Any) -> Any:
+    """Names with spaces between them, kinds with commas, as docs/schema.md has it."""
+    match value:
+        case bool():
+            return int(value)
+        case [dict(), *_]:
+            return ", ".join(next(iter(one.values())) for one in value)
+        case list() | tuple():
+            return " ".join(value)
+    return value
