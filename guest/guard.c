@@ -99,5 +99,9 @@ int guard_end(void)
 	if (!guard)
 		return 0;
 	close(life[1]);
-	return waitpid(guard, &status, 0) < 0 || status;
+	if (waitpid(guard, &status, 0) == guard && WIFEXITED(status))
+		return status;
+	/* It was killed, and has put nothing back. */
+	status = hotplug_restore();
+	return restore_settings() || status;
 }

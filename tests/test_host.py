@@ -44,7 +44,7 @@ def test_variants_of_the_running_kernel(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("victim", ["bigiron", "agent"])
+@pytest.mark.parametrize("victim", ["bigiron", "agent", "guard"])
 def test_settings_are_put_back_however_it_ends(victim: str, tmp_path: Path) -> None:
     before = now()
     options = ["--machine", "host", "--probe", "efficiency", "--set", f"{SETTING}=9"]
@@ -52,10 +52,10 @@ def test_settings_are_put_back_however_it_ends(victim: str, tmp_path: Path) -> N
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         wait_until(lambda: now() == "9")
         pid = run.pid if victim == "bigiron" else _agent_of(run.pid)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(_guard_of(pid) if victim == "guard" else pid, signal.SIGKILL)
         _, complaint = run.communicate()
     wait_until(lambda: now() == before)
-    assert run.returncode == (-signal.SIGKILL if victim == "bigiron" else 3)
+    assert run.returncode == {"bigiron": -signal.SIGKILL, "agent": 3, "guard": 0}[victim]
     if victim == "agent":
         assert "the agent ended by signal 9" in complaint
         measured(tmp_path / "s")
@@ -67,6 +67,13 @@ def _agent_of(pid: int) -> int:
         children = Path(f"/proc/{pid}/task").glob("*/children")
         pid = int("".join(each.read_text() for each in children).split()[0])
     return pid
+
+
+def _guard_of(agent: int) -> int:
+    """Its only child with a session of its own: who puts all back when the agent has ended."""
+    children = [int(pid) for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
+    (guard,) = [child for child in children if os.getsid(child) == child]
+    return guard
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import bigiron, measured
+from conftest import SAFETY_NET_S, bigiron, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -232,7 +232,8 @@ def test_what_only_the_machine_can_tell(tmp_path: Path, arguments: list[str], co
 def test_a_real_machine_must_be_allowed_to_lose_cpus(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("mode process\ntasks 1\nwatch\n")
     agent = compile.agent(workloads.find("hotplug-offline"), "gcc")
-    said = subprocess.run([agent, tmp_path / "job"], stdout=subprocess.PIPE, timeout=60, check=False)
+    command = [agent, tmp_path / "job"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
     messages = list(Decoder().feed(said.stdout))
     assert [message.type for message in messages] == ["hello", "error", "end"]
     assert "--allow-hotplug" in messages[1].content["text"]

@@ -14,14 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import SAFETY_NET_S
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bigiron import kernels
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel, debian, image, kernel, store
-
-SAFETY_NET_S = 60
 
 
 @pytest.fixture(scope="session")

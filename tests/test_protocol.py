@@ -119,7 +119,7 @@ def run_here(agent: Path, job: Path) -> subprocess.CompletedProcess[bytes]:
 def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text(SAYS_SOMETHING_AND_EXITS)
-    (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 5\n")
+    (tmp_path / "job").write_text("mode process\ntasks 1\npatience_s 1000\n")
     said = run_here(compile.agent(workloads.from_file(source), "gcc"), tmp_path / "job")
     messages, damaged = decoded(said.stdout)
     assert damaged == 0

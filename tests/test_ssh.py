@@ -86,7 +86,7 @@ def test_whatever_is_killed(server: Server, tmp_path: Path) -> None:
 
 def test_a_connection_that_falls_silent(server: Server, tmp_path: Path) -> None:
     """Its cell fails, and the machine clears away by itself."""
-    impatient = server.with_options("-oServerAliveInterval=1", "-oServerAliveCountMax=1")
+    impatient = server.with_options("-oServerAliveInterval=3", "-oServerAliveCountMax=3")
     command = [BIGIRON, "run", *ASKED, "--machine", server.address, "-o", tmp_path / "s"]
     with subprocess.Popen(command, env=os.environ | impatient, stderr=subprocess.PIPE, text=True) as run:
         wait_until(lambda: left_in(server))

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import SAFETY_NET_S
 
 from bigiron import workloads
 from bigiron.errors import UserError
@@ -15,7 +16,6 @@ BUILT_IN = workloads.builtin()
 REPEATED = [workload for workload in BUILT_IN if not workload.has_rounds]
 GUEST = Path(__file__).parent.parent / "guest"
 CC = ["gcc", "-iquote", str(GUEST), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
-DEADLINE_S = 60  # only a safety net: a workload needs a few milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_counts_every_operation_of_processes_and_threads(
     before = set(Path("/tmp").glob(f"{workload.name}.*"))
     for mode in "process", "thread":
         done = subprocess.run(
-            [program, mode, "2", "300"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            [program, mode, "2", "300"], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False
         )
         assert (done.returncode, done.stderr) == (0, ""), mode
         # What C makes of the literal and what the registry reads in the source are the same text.
@@ -75,7 +75,7 @@ def test_no_helper_outlives_its_task(harness: Path, tmp_path: Path) -> None:
     subprocess.run([*CC, "-static", source, harness, "-o", program], check=True)
     for _ in range(10):
         done = subprocess.run(
-            [program, "process", "1", "1"], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            [program, "process", "1", "1"], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -86,7 +86,7 @@ def test_says_what_failed(harness: Path, tmp_path: Path) -> None:
     # No descriptor beyond the three standard ones: pipe() fails in the task.
     command = f"ulimit -n 3; exec {program} process 1 1"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        ["bash", "-c", command], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == "pipe1: pipe: Too many open files"

@@ -1,9 +1,23 @@
 """bigiron: find, explain and predict scalability regressions of the Linux kernel."""
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("bigiron")
+if TYPE_CHECKING:
+    from bigiron.study.store import Study, open_study
 
-from bigiron.study.store import Study, open_study
+    __version__: str
 
 __all__ = ["Study", "__version__", "open_study"]
+
+
+def __getattr__(name: str) -> Any:
+    """What takes long to import is imported when it is asked for: the command hears a Ctrl-C before."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("bigiron")
+    if name in __all__:
+        from bigiron.study import store
+
+        return getattr(store, name)
+    raise AttributeError(f"module 'bigiron' has no attribute {name!r}")

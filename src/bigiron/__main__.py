@@ -1,0 +1,18 @@
+"""Starting the command: the first second goes to imports, of which a Ctrl-C would make a traceback."""
+
+import signal
+
+
+def main() -> None:
+    """Run the command line; until that is there, a Ctrl-C just ends the process: nothing has begun."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from bigiron import cli
+
+    signal.signal(signal.SIGINT, handler)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()
