@@ -16,6 +16,7 @@ from conftest import BIGIRON
 
 from bigiron import tool
 from bigiron.errors import MachineError, UserError
+from bigiron.machines import real
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
@@ -130,6 +131,14 @@ def test_a_compiler_that_fails_is_one_line(script: str) -> None:
     with pytest.raises(UserError) as failed:
         tool.run(["sh", "-c", script], "x does not compile")
     assert str(failed.value) == f"x does not compile: {expected or 'status 3, and it said nothing'}"
+
+
+def test_what_ends_its_output_and_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a remote program does that waits for what nobody sends it any more."""
+    monkeypatch.setattr(real, "_RESTORE_S", 1)
+    stays = ["sh", "-c", "exec >&-; exec sleep 100000"]
+    with subprocess.Popen(stays, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert real._status(process) == -signal.SIGKILL
 
 
 # Ctrl-C

@@ -278,3 +278,16 @@ def test_nonsense_of_an_agent_is_a_failure_of_its_machine(
 ) -> None:
     with pytest.raises(MachineError, match=f"the agent's message {name} is not understood: .*{complaint}"):
         Outcome().hear(Message(name, content), 0.0)
+
+
+def test_an_agent_that_failed_has_not_measured() -> None:
+    with pytest.raises(MachineError, match="the agent failed and gave no reason"):
+        Outcome().hear(Message("end", {"failed": True}), 0.0)
+
+
+@pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"text": "\\udcff"}', b'{"text": "\\uD83D"}'])
+def test_what_cannot_be_read_or_written_is_damaged(payload: bytes) -> None:
+    decoder = Decoder()
+    header = b"@bigiron error %d %08x\n" % (len(payload), zlib.crc32(payload))
+    assert decoder.feed(header + payload + b"\n") == []
+    assert decoder.damaged == 1

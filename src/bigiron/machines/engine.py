@@ -52,8 +52,8 @@ class BootedKernel:
 
 
 def deadline_s(cpus: int) -> int:
-    """How long a cell may take by default: several times what it takes on two slow cores."""
-    return 60 + 5 * cpus
+    """How long a cell may take by default: many times what it takes on two cores, which may be busy."""
+    return 180 + 15 * cpus
 
 
 class Engine(Protocol):

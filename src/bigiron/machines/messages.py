@@ -253,7 +253,9 @@ class Decoder:
         self._pending = rest[length + 1 :]
         try:
             content = json.loads(payload)
-        except ValueError:
+            if b"\\ud" in payload.lower():  # half a character, perhaps, which cannot be written anywhere
+                json.dumps(content, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
             self.damaged += 1

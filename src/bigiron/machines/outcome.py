@@ -39,6 +39,8 @@ class Outcome:
             self.stage = "starting tasks"
         elif message.type == "stage":
             self.stage = f"in {message.content.get('stage')}"
+        elif message.type == "end" and message.content["failed"]:
+            raise MachineError("the agent failed and gave no reason")
         elif message.type == "error":
             kind, text = str(message.content.get("kind")), str(message.content.get("text"))
             if kind == "machine":

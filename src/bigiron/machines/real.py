@@ -276,7 +276,7 @@ def _listen(
                     continue
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
-                    raise MachineError(_why_it_ended(machine, process.wait(), stderr, outcome.stage))
+                    raise MachineError(_why_it_ended(machine, _status(process), stderr, outcome.stage))
                 for message in decoder.feed(data):
                     outcome.damaged = decoder.damaged
                     outcome.hear(message, time.monotonic() - started)
@@ -288,6 +288,18 @@ def _listen(
                 deadline = f"its deadline of {machine.deadline_s:.0f} s"
                 raise MachineError(f"the agent was still {outcome.stage} after {deadline}")
     return outcome
+
+
+def _status(process: subprocess.Popen[bytes]) -> int:
+    """Of what says no more: it ends when its input does, or is killed if it is not what it should be."""
+    assert process.stdin
+    process.stdin.close()
+    process.stdin = None  # or communicate() would flush it
+    try:
+        return process.wait(_RESTORE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _check_kernel(machine: RealMachine, message: Message) -> None:
