@@ -66,6 +66,8 @@ def main() -> None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "bigiron"
         sys.exit(complain(f"{message} ({command} --help tells more)", 2))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(complain("stopped", 130))
     except UserError as error:
         sys.exit(complain(str(error), 2))
     except MachineError as error:

@@ -1,5 +1,6 @@
 """`bigiron machine`: the machines to simulate."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,9 @@ def measure(output: Annotated[Path, typer.Option("-o", "--output", help="the fil
 
     Example: `bigiron machine measure -o here.toml`
     """
+    # Threads that wait for each other's cache lines hear no Ctrl-C, and nothing is written yet that it could harm.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     toml = machine_measure.measure(
         machine_measure.Host.here(), output.stem, lambda step: print(step, file=sys.stderr)
     )
