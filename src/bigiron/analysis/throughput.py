@@ -123,7 +123,6 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
         probe=measured.probe,
         cpus=first.cpus,
         tasks=first.tasks,
-        kind=first.metric,
         variants=tuple(one.variant for one in here),
         base=judged.base,
         heading=(

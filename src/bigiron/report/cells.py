@@ -111,9 +111,8 @@ def _verdict_cells(point: Point, row: Row, variant: str) -> list[str]:
 
 
 def verdict_notes(comparison: Comparison) -> list[str]:
-    """What the figures of all tables are, how sure they are, what is odd about them, and what is missing."""
-    notes = dict.fromkeys(note for point in comparison.points for note in point.notes)
-    return [*notes, *losses(comparison)]
+    """What the figures of all tables are, how sure they are, and what is odd about them."""
+    return list(dict.fromkeys(note for point in comparison.points for note in point.notes))
 
 
 def losses(comparison: Comparison) -> list[str]:

@@ -130,7 +130,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         study=study.name,
         question=_question(study.spec, base),
         answered=answered,
-        answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in losses(study.records()))),
+        answer=(*answer, *_incomplete(study, parts)),
         planned=len(cells),
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
@@ -144,6 +144,14 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=bigiron.__version__,
     )
+
+
+def _incomplete(study: Study, parts: Sequence[Section]) -> Iterator[Finding]:
+    """What was lost on the way, unless the tables that every format has say it."""
+    shown = {lost for part in parts for lost in part.tables[-1].lost}
+    for sentence in losses(study.records()):
+        if sentence not in shown:
+            yield Finding(f"Incomplete: {sentence}.")
 
 
 def _is_measured(study: Study, probe: str) -> bool:

@@ -12,6 +12,7 @@ from bigiron.report.cells import (
     cells_of,
     change_of,
     headings,
+    losses,
     notes_on,
     stand_beside,
     verdict_notes,
@@ -55,7 +56,13 @@ def _judged(comparison: Comparison) -> str:
             for row in cells
         ]
         blocks.append([*_wrapped(heading), "", *(line.rstrip() for line in lines)])
-    blocks.append([line for note in verdict_notes(comparison) for line in _wrapped(note, later="  ")])
+    blocks.append(
+        [
+            line
+            for note in (*verdict_notes(comparison), *losses(comparison))
+            for line in _wrapped(note, later="  ")
+        ]
+    )
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
