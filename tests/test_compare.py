@@ -436,14 +436,24 @@ def test_what_was_lost_is_said(tmp_path: Path) -> None:
 
 def test_every_format_for_people_and_json_say_what_was_lost(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
-    record = msgspec.structs.replace(study.records()[0], lost={"messages, damaged": 3})
+    lost = {"accesses, for which there was no room": 77, "messages, damaged": 3}
+    record = msgspec.structs.replace(study.records()[0], lost=lost)
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = dispatch.comparison_of(study, "conflicts", Options())
     made = document.document_of(study, None, ("operation",))
     shown = [show(found) for name, show in dispatch.FORMATS.items() if name != "csv"]
     for text in (*shown, html.render(made), mail.text(made), markdown.text(made)):
         words = " ".join(text.split())
-        assert "no room for 77 accesses" in words and "3 lost: messages, damaged" in words, text
+        assert "3 lost: messages, damaged" in words, text
+        assert words.count("77 lost: accesses") == 1 and "no room for 77" not in words, text
+
+
+def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
+    found = dispatch.comparison_of(study, "conflicts", Options())
+    made = document.document_of(study, None, ("operation",))
+    for text in (as_text.text(found), markdown.text(made)):
+        assert text.count("no room for 77 accesses") == 1
 
 
 def test_the_report_and_compare_show_the_same_rows(tmp_path: Path) -> None:

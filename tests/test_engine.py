@@ -118,6 +118,19 @@ def test_what_happens_to_one_cell_is_its_failure(
     assert second.failure.reason.startswith(reason)
 
 
+@pytest.mark.parametrize("failure", [UserError("a\x1b[31mb"), MachineError("a\x1b[31mb", "\x1b[2J")])
+def test_what_a_machine_says_steers_no_terminal(
+    failure: Exception, elsewhere: Callable[[Exception], Study]
+) -> None:
+    with ProgressBar([]) as progress:
+        _, record, _ = run.run(elsewhere(failure), None, 1, progress)
+    assert record.failure and record.failure.reason == "a\\x1b[31mb"
+    assert "\x1b" not in record.failure.console
+    outcome = Outcome()
+    outcome.hear(Message("stage", {"stage": "\x1b[2J"}), 0.0)
+    assert outcome.stage == "in \\x1b[2J"
+
+
 def test_a_machine_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="machine = 'moon': use one of vm, host, ssh, simulated, imported"):
         engines.engine(Spec(workload="w", machine="moon", variant=[]))

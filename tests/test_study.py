@@ -247,6 +247,14 @@ def test_a_full_disk_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pyte
     assert [cell.variant.name for cell in new_study(tmp_path / "s").plan()] == ["a", "b"]
 
 
+def test_cells_without_a_question_are_nobody_s(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    (folder / "cells/debian-6.1-8cpus-8tasks-r1").mkdir(parents=True)
+    spec = Spec(workload="getppid1", variant=[Variant(name="v", kernel="k")])
+    with pytest.raises(UserError, match="is there already and is no study"):
+        store.create(folder, spec, workloads.find("getppid1"))
+
+
 def test_what_is_measured_for_one_question_is_not_put_under_another(tmp_path: Path) -> None:
     """While one bigiron measures, another may not ask something else; and who comes late is told so."""
     workload = workloads.find("getppid1")

@@ -251,9 +251,12 @@ class Comparison:
 
 
 def with_losses(found: Comparison, measured: Measurements) -> Comparison:
-    """The same, each point with what its cells lost on the way, whatever the probe."""
+    """The same, each point with what its cells lost on the way, whatever the probe.
+
+    That has what the probe itself tells of its figures; cells of an older bigiron keep nothing but that.
+    """
     points = (
-        replace(point, lost=(*point.lost, *measured.lost.get((point.cpus, point.tasks), ())))
+        replace(point, lost=measured.lost.get((point.cpus, point.tasks)) or point.lost)
         for point in found.points
     )
     return replace(found, points=tuple(points))

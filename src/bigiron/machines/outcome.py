@@ -7,6 +7,7 @@ from pathlib import Path
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.messages import PROTOCOL, Message, check
+from bigiron.sanitize import sanitize
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Outcome:
                 raise MachineError(f"the agent speaks protocol {spoken}, not {PROTOCOL}")
             self.stage = "starting tasks"
         elif message.type == "stage":
-            self.stage = f"in {message.content.get('stage')}"
+            self.stage = f"in {sanitize(str(message.content.get('stage')))}"
         elif message.type == "end" and message.content["failed"]:
             raise MachineError("the agent failed and gave no reason")
         elif message.type == "error":

@@ -6,7 +6,7 @@ Of what was not measured (yet) a report has nothing, and says so: one of an unfi
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -123,14 +123,17 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     lines = None
     if "conflicts" in measured:
         lines = shared_lines.line_up(measurements.read(study, "conflicts"), options)
+    incomplete = losses(study.records())
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
+    if incomplete:
+        parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
     answered, answer = _answer(judged, parts, lines)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
         question=_question(study.spec, base),
         answered=answered,
-        answer=(*answer, *_incomplete(study, parts)),
+        answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
         planned=len(cells),
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
@@ -144,14 +147,6 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=bigiron.__version__,
     )
-
-
-def _incomplete(study: Study, parts: Sequence[Section]) -> Iterator[Finding]:
-    """What was lost on the way, unless the tables that every format has say it."""
-    shown = {lost for part in parts for lost in part.tables[-1].lost}
-    for sentence in losses(study.records()):
-        if sentence not in shown:
-            yield Finding(f"Incomplete: {sentence}.")
 
 
 def _is_measured(study: Study, probe: str) -> bool:
@@ -339,6 +334,10 @@ def _part(study: Study, probe: str, options: Options, lines: SharedLines | None)
     names = [variant.name for variant in study.spec.variant]
     charts = _growth_charts(grown, names) if grown else _charts(points, names)
     return Section(probe, points, tuple(charts), burning, grown)
+
+
+def _without_losses(part: Section) -> Section:
+    return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
 
 
 def _charts(points: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:

@@ -156,9 +156,9 @@ def measure_cell(
     except StoppedError:
         raise
     except UserError as error:
-        record.failure = Failure("input", str(error))
+        record.failure = Failure("input", sanitize(str(error)))
     except MachineError as error:
-        record.failure = Failure("machine", error.reason, error.console_tail)
+        record.failure = Failure("machine", sanitize(error.reason), sanitize(error.console_tail))
     except Exception as error:
         record.failure = Failure("machine", _in_one_line(error))
     study.add(record, collected.tables, collected.files)

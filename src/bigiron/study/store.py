@@ -299,8 +299,15 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether it has nothing but what a study leaves that never came to be one, as on a full disk."""
-    return folder.is_dir() and _OURS.issuperset(path.name for path in folder.iterdir())
+    """Whether it has nothing but what a study leaves that never came to be one, as on a full disk.
+
+    Cells without a study.toml answer nobody knows what.
+    """
+    return (
+        folder.is_dir()
+        and _OURS.issuperset(path.name for path in folder.iterdir())
+        and not any((folder / "cells").glob("*"))
+    )
 
 
 def _widened(folder: Path, spec: Spec) -> Spec:
