@@ -16,10 +16,11 @@ import pytest
 from conftest import BIGIRON, bigiron, compared, measured, wait_until
 
 import bigiron as library
+from bigiron.analysis.comparison import Options
 from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.probes import Table
-from bigiron.report import verdict as verdict_report
+from bigiron.report import dispatch
 from bigiron.study import plan, samples, sequential, simulated, store
 from bigiron.study import run as runner
 from bigiron.study.plan import Cell
@@ -299,9 +300,9 @@ def test_less_may_be_better(tmp_path: Path) -> None:
 def test_all_formats_say_the_same(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1000,800", seeds=8)
     decide(study)
-    verdicts = verdict_report.compare_study(study)
+    found = dispatch.comparison_of(study, "throughput", Options())
     text, markdown, csv, document = (
-        verdict_report.FORMATS[name](verdicts) for name in ("text", "markdown", "csv", "json")
+        dispatch.FORMATS[name](found) for name in ("text", "markdown", "csv", "json")
     )
     changed = json.loads(document)["rows"][1]
     assert changed["verdict"] == "changed" and changed["ratio"] > 1.05

@@ -62,5 +62,11 @@ def test_losses_are_shown(command: str, study: Path, tmp_path: Path) -> None:
         assert shown.count(sentence) == 1
 
 
+def test_csv_has_no_place_for_losses_so_stderr_has(study: Path) -> None:
+    answer = bigiron("compare", study, "--format", "csv")
+    assert answer.status == 0 and not any(sentence in answer.out for sentence in SENTENCES)
+    assert sorted(answer.err.splitlines()) == sorted(f"bigiron: 2 CPUs: {one}" for one in SENTENCES)
+
+
 def test_where_nothing_was_lost_nothing_is_said(open1: Path) -> None:
     assert all(record.lost == {} for record in store.open_study(open1).records())

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bigiron.analysis.repetitions import Repetitions
-from bigiron.analysis.verdict import Comparison, Look, Verdict, compare, next_look, outliers
+from bigiron.analysis.verdict import Judgement, Look, Verdict, compare, next_look, outliers
 
 RECORDED = Path(__file__).with_name("recorded_throughput.csv")
 NOISE = 0.02
@@ -51,7 +51,7 @@ def simulated(
     ]
 
 
-def judged(series: list[Repetitions], looks: list[int], *, paired: bool = True) -> list[Comparison]:
+def judged(series: list[Repetitions], looks: list[int], *, paired: bool = True) -> list[Judgement]:
     points = sorted({one.point for one in series})
     return compare(series, "base", [Look(count, points) for count in looks], paired=paired)
 
@@ -91,7 +91,7 @@ def test_of_many_comparisons_seldom_any_is_a_false_alarm() -> None:
     assert shares(any_changed, 100)[Verdict.changed] <= 0.05
 
 
-def until_decided(chance: np.random.Generator, change: float, noise: str, drift: str) -> Comparison:
+def until_decided(chance: np.random.Generator, change: float, noise: str, drift: str) -> Judgement:
     """What `--until-decided` does, as far as 60 repetitions go."""
     series, looks = simulated(chance, change, 60, noise, drift), [8]
     while (found := judged(series, looks)[0]).verdict is Verdict.undecided and next_look(looks[-1]) <= 60:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from bigiron.analysis.profiles import Figure
+from bigiron.analysis.verdict import Judgement, Repeated
 
 Details: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -51,6 +52,7 @@ class Measurements:
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
     lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
+    repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
 
     @property
     def time_notes(self) -> tuple[str, ...]:
@@ -65,6 +67,8 @@ class Options:
     base: str | None = None  # the variant to compare with; the first unless given, or where it is missing
     contexts: tuple[str, ...] = ("operation",)  # on whose behalf the kernel ran
     paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
+    tolerance: float | None = None  # of what has noise; the study's unless given
+    metric: str | None = None  # of what has noise; all unless given
 
     def base_of(self, variants: Iterable[str]) -> str:
         """The variant that those of one point are compared with."""
@@ -124,6 +128,8 @@ class Row:
     """How its figures are written, where that differs from row to row."""
     rank: int = 0
     """Which of the figures is the one by which rows are ranked."""
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    """Of what has noise: whether a variant differs from the base."""
 
     @property
     def main(self) -> Figure:
@@ -136,7 +142,8 @@ class Item:
     """Something that was measured, as programs read it (docs/schema.md)."""
 
     fields: Mapping[str, Any]
-    cells: Mapping[str, Mapping[str, Any]]  # by variant
+    cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By variant; none where it is one variant's alone, and its fields have all, the place too."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +247,7 @@ class Comparison:
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
     paths: int = 0  # call paths to show in text
     pairwise: bool = False  # whether text has a table for each variant against the base
+    judged: bool = False  # whether it has noise: verdicts, all points of one heading in one table
 
 
 def with_losses(found: Comparison, measured: Measurements) -> Comparison:

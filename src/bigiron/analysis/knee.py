@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from bigiron.analysis.ratio import CONFIDENCE, Estimate, median_of
 from bigiron.analysis.repetitions import Repetitions
-from bigiron.analysis.verdict import Comparison, Verdict
+from bigiron.analysis.verdict import Judgement, Verdict
 
 FURTHEST = 4
 """Times the most tasks measured: past that nothing is predicted."""
@@ -114,7 +114,7 @@ class Parting:
     metric: str
     tasks: int | None
     """None: they do not part as far as was measured."""
-    comparisons: dict[int, Comparison]
+    comparisons: dict[int, Judgement]
     """At every number of tasks that both have."""
 
 
@@ -136,7 +136,7 @@ def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> Curve:
     )
 
 
-def parting(comparisons: Sequence[Comparison], cpus: int | None) -> Parting:
+def parting(comparisons: Sequence[Judgement], cpus: int | None) -> Parting:
     """Where a variant parts from the base, of their comparisons at several numbers of tasks."""
     by_tasks = {one.ours.tasks: one for one in sorted(comparisons, key=lambda one: one.ours.tasks)}
     parted = None

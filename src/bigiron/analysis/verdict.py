@@ -65,7 +65,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Judgement:
     """A variant against the base, in one metric at so many CPUs and tasks."""
 
     base: Repetitions
@@ -88,6 +88,33 @@ class Comparison:
     def improved(self) -> bool:
         """Whether a change is one for the better."""
         return (self.ratio.value > 1) == (self.ours.better == "more")
+
+    @property
+    def in_words(self) -> str:
+        """The verdict, and what to make of it."""
+        match self.verdict:
+            case Verdict.changed:
+                return f"changed: {self.ratio.value - 1:+.1%}, {'better' if self.improved else 'worse'}"
+            case Verdict.undecided if self.more:
+                return f"undecided: {self.more} more would decide"
+        return self.verdict.value
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """All that a study measured with noise, and how it is judged."""
+
+    folder: str
+    """Of the study, for errors."""
+    repetitions: tuple[Repetitions, ...]
+    looks: tuple[Look, ...]
+    paired: bool
+    """Whether repetitions of one number ran beside each other."""
+    tolerance: float
+    unfinished: frozenset[tuple[int, int]]
+    """The CPUs and tasks where cells lack that were asked for."""
+    adds_more: str
+    """The command that adds repetitions."""
 
 
 @dataclass(frozen=True)
@@ -125,14 +152,14 @@ def compare(
     paired: bool,
     tolerance: float = TOLERANCE,
     unfinished: Collection[tuple[int, int]] = (),
-) -> list[Comparison]:
+) -> list[Judgement]:
     """Every variant against the base wherever both were measured, judged at each of the looks in turn.
 
     What was decided at a look stays so. A point that is `unfinished` lacks cells that were asked for: it is
     not judged at the last look, so that who looks early has no more chances than who waits.
     """
     pairs = list(_pairs(repetitions, base, paired))
-    found: dict[int, Comparison] = {}
+    found: dict[int, Judgement] = {}
     for number, look in enumerate(looks, 1):
         tests = {
             at: _measure(*pair, paired, number, look.repetitions)
@@ -184,12 +211,12 @@ def _pairs(
             yield theirs.only(together), ours.only(together)
 
 
-def _measure(base: Repetitions, ours: Repetitions, paired: bool, look: int, repetitions: int) -> Comparison:
+def _measure(base: Repetitions, ours: Repetitions, paired: bool, look: int, repetitions: int) -> Judgement:
     """The first repetitions, compared: not judged yet, the test's p not corrected yet."""
     base, ours = (one.only(range(1, repetitions + 1)) for one in (base, ours))
     confidence = 1 - 2 * share_of_error(look)
     ratio_of, test = (median_of_ratios, _signed_rank) if paired else (ratio_of_medians, _mann_whitney)
-    return Comparison(
+    return Judgement(
         base,
         ours,
         paired,
@@ -229,7 +256,7 @@ def _holm(of_test: Mapping[int, float], comparisons: int, look: int) -> dict[int
     return corrected
 
 
-def _judge(test: Comparison, look: int, comparisons: int, tolerance: float) -> Comparison:
+def _judge(test: Judgement, look: int, comparisons: int, tolerance: float) -> Judgement:
     ratio = test.ratio
     if 1 / (1 + tolerance) <= ratio.low and ratio.high <= 1 + tolerance:
         return replace(test, verdict=Verdict.unchanged)
@@ -238,7 +265,7 @@ def _judge(test: Comparison, look: int, comparisons: int, tolerance: float) -> C
     return replace(test, more=_more(test, look, comparisons, tolerance))
 
 
-def _more(test: Comparison, look: int, comparisons: int, tolerance: float) -> int | None:
+def _more(test: Judgement, look: int, comparisons: int, tolerance: float) -> int | None:
     """How many repetitions the next look would need to decide, if ratio and spread are what they seem to be.
 
     The interval narrows with the root of the repetitions. It must clear 1, or stay within the tolerance, with
@@ -265,7 +292,7 @@ def _more(test: Comparison, look: int, comparisons: int, tolerance: float) -> in
     return max(1, math.ceil(min(wanted)) - test.judged)
 
 
-def _error_of_ratio(test: Comparison) -> float | None:
+def _error_of_ratio(test: Judgement) -> float | None:
     """The standard error of the ratio's logarithm: from its interval; where it has none, from the spread."""
     if not math.isnan(test.ratio.low):
         width = math.log(test.ratio.high) - math.log(test.ratio.low)

@@ -1,5 +1,6 @@
 """`bigiron compare`: variants side by side."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -54,7 +55,10 @@ def compare(
     how = dispatch.CompareOptions(
         format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric
     )
-    print(dispatch.compare(opened, probe or _recorded(opened.spec), how), end="")
+    found, missing = dispatch.compare(opened, probe or _recorded(opened.spec), how)
+    print(found, end="")
+    for sentence in missing:
+        print(f"bigiron: {sentence}", file=sys.stderr)
 
 
 def _recorded(spec: Spec) -> str:

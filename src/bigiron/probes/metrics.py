@@ -6,6 +6,7 @@ import polars as pl
 import typer
 
 from bigiron import readers
+from bigiron.analysis import throughput
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
 from bigiron.probes.options import ProbeOptions
@@ -97,6 +98,7 @@ PROBE = Probe(
     options=MetricsOptions,
     job=_job,
     collect=_collect,
+    compare=throughput.compare,
     measures=("command",),
     measures_time=True,
     samples=_samples,

@@ -122,7 +122,7 @@ class Probe:
     only_on: tuple[str, ...] = ()
     """The architectures that it knows; all unless given."""
     compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
-    """Variants side by side; without it, by function of its stacks, or by verdicts on its samples."""
+    """Variants side by side; without it, by function of its stacks."""
     stacks: StackSource | None = None
     growth: GrowthSource | None = None
     samples: Callable[[pl.DataFrame], MetricSamples] | None = None

@@ -4,6 +4,7 @@ import itertools
 
 import polars as pl
 
+from bigiron.analysis import throughput
 from bigiron.errors import MachineError
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
 
@@ -50,6 +51,7 @@ PROBE = Probe(
     units={"nanoseconds": "ns"},
     job=_job,
     collect=_collect,
+    compare=throughput.compare,
     measures=("unbounded",),
     measures_time=True,
     samples=_samples,

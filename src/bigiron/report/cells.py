@@ -1,11 +1,29 @@
 """What the renderers of a comparison have in common: its figures, changes and notes as text."""
 
-from statistics import stdev
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from statistics import median, stdev
 
-from bigiron.analysis.comparison import Point, Row, largest_change
+from bigiron.analysis.comparison import Comparison, Point, Row, largest_change
 from bigiron.report import lkp
 
 _MOST_BESIDE = 4  # columns a variant; with more of them the variants stand one below the other
+
+_VERDICT_COLUMNS = (
+    "tasks",
+    "CPUs",
+    "variant",
+    "median",
+    "least to most",
+    "reps",
+    "ratio",
+    "interval",
+    "p",
+    "verdict",
+)
+VERDICT_ALIGN = ">><>>>>>><"
+"""Of the columns of a table of verdicts."""
 
 
 def stand_beside(point: Point) -> bool:
@@ -65,3 +83,38 @@ def notes_on(point: Point, cut: int) -> list[str]:
     if point.hidden + cut:
         notes.append(f"{point.hidden + cut} more {point.more} (--format csv has all)")
     return [*notes, *point.notes, *point.lost]
+
+
+def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
+    """Of each metric its heading and its cells, the first row being the columns' names."""
+    for heading, points in groupby(comparison.points, key=lambda point: point.heading):
+        cells = [list(_VERDICT_COLUMNS)]
+        for point in points:
+            where = [str(point.tasks), str(point.cpus)]
+            for row in point.rows:
+                for variant in row.main.values:
+                    cells.append([*where, variant, *_verdict_cells(point, row, variant)])
+                    where = ["", ""]
+        yield heading, cells
+
+
+def _verdict_cells(point: Point, row: Row, variant: str) -> list[str]:
+    values, form = row.main.values[variant], point.measures[0].form
+    figures = [form(median(values)), f"{form(min(values))} to {form(max(values))}", str(len(values))]
+    found = row.judgements.get(variant)
+    if not found:
+        return [*figures, "", "", "", row.missing.get(variant, "")]
+    ratio = found.ratio
+    interval = "-" if math.isnan(ratio.low) else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    p = "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    return [*figures, f"{ratio.value:.3f}", interval, p, found.in_words]
+
+
+def verdict_notes(comparison: Comparison) -> list[str]:
+    """What the figures of all tables are, how sure they are, and what is odd about them."""
+    return list(dict.fromkeys(note for point in comparison.points for note in point.notes))
+
+
+def losses(comparison: Comparison) -> list[str]:
+    """What is missing in the figures, and where."""
+    return list(dict.fromkeys(f"{point.where}: {lost}" for point in comparison.points for lost in point.lost))

@@ -8,10 +8,10 @@ from bigiron import probes
 from bigiron.analysis import simulation, stacked
 from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
 from bigiron.analysis.stacked import By, Stacks
-from bigiron.report import programs, stacks, text, verdict, wiki
-from bigiron.report.listing import plain
-from bigiron.study import measurements
-from bigiron.study.store import Study, losses
+from bigiron.report import programs, stacks, text, wiki
+from bigiron.report.cells import losses
+from bigiron.study import measurements, store
+from bigiron.study.store import Study
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "text": text.text,
@@ -35,21 +35,13 @@ class CompareOptions:
     metric: str | None = None  # of throughput; None for all
 
 
-def compare(study: Study, probe: str, how: CompareOptions) -> str:
-    """The variants of a study side by side, from what a probe recorded."""
-    if not how.by and (probe == "throughput" or any(one.samples for one in probes.among([probe]))):
-        return _verdicts(study, how)
-    if study.spec.engine.is_model and not how.by:
+def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[str]]:
+    """The variants of a study side by side, and what is missing in them where that is no place to say it."""
+    if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
-    found = comparison_of(study, probe, Options(how.base, how.contexts, how.paths), how.by)
-    return FORMATS[how.format](found)
-
-
-def _verdicts(study: Study, how: CompareOptions) -> str:
-    """Of what has noise, and what was lost on the way."""
-    found = verdict.FORMATS[how.format](verdict.compare_study(study, how.base, how.tolerance, how.metric))
-    lost = {"text": "{}\n".format, "markdown": lambda one: f"- {plain(one)}\n"}.get(how.format)
-    return found + "".join(map(lost, losses(study.records()))) if lost else found
+    options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric)
+    found = comparison_of(study, probe, options, how.by)
+    return FORMATS[how.format](found), losses(found) if how.format == "csv" else []
 
 
 def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
@@ -81,5 +73,5 @@ def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
         source.weights[0],
         time_notes(study.time) if probes.probe(probe).measures_time else (),
         {point: weighed for point, (weighed, _) in points.items()},
-        {point: tuple(losses(records)) for point, (_, records) in points.items()},
+        {point: tuple(store.losses(records)) for point, (_, records) in points.items()},
     )

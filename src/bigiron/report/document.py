@@ -20,10 +20,11 @@ from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
 from bigiron.analysis.ratio import Estimate
+from bigiron.analysis.repetitions import where
 from bigiron.analysis.shared_lines import SharedLines
-from bigiron.analysis.verdict import Comparison as Judgement
+from bigiron.analysis.verdict import Judgement
 from bigiron.errors import UserError
-from bigiron.report import dispatch, flame, growth, knee, lkp, verdict
+from bigiron.report import cells, dispatch, flame, growth, knee, lkp
 from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
 from bigiron.report.flame import Contexts, Flame
@@ -76,7 +77,7 @@ class Judged:
     """What was measured with noise: verdicts on every metric, and its curves against the tasks."""
 
     verdicts: tuple[Grid, ...]
-    comparisons: tuple[Judgement, ...]  # what the verdicts are on
+    judgements: tuple[Judgement, ...]  # what the verdicts are on
     notes: tuple[str, ...]
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
@@ -245,29 +246,32 @@ def _judged(study: Study, base: str) -> Judged | None:
     """Verdicts where a metric was measured, curves where it was with several numbers of tasks."""
     grids: list[Grid] = []
     notes: list[str] = []
-    comparisons: list[Judgement] = []
+    judgements: list[Judgement] = []
     said: list[Finding] = []
-    if any(_is_judged(probe) and _is_measured(study, probe) for probe in study.spec.probes):
+    noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
+    if noisy:
         try:
-            verdicts = verdict.compare_study(study, base)
+            found = dispatch.comparison_of(study, noisy[0], Options(base))
         except UserError as error:
             notes.append(str(error))
         else:
-            grids = _grids(verdict.tables(verdicts))
-            notes = verdict.notes_on(verdicts)
-            comparisons = verdicts.comparisons
-            said += _verdicts(verdicts)
+            grids = _grids(cells.verdict_tables(found))
+            notes = cells.verdict_notes(found)
+            judgements = [
+                one for point in found.points for row in point.rows for one in row.judgements.values()
+            ]
+            said += _verdicts(judgements, study.time)
     try:
         scaling = knee.knee_study(study, base)
     except UserError:  # no metric has several numbers of tasks
         if not (grids or notes):
             return None
-        return Judged(tuple(grids), tuple(comparisons), tuple(notes), (), (), (), tuple(said))
+        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
     said += [Finding(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
     told = [knee.told(scaling, one) for one in scaling.curves]
     return Judged(
         tuple(grids),
-        tuple(comparisons),
+        tuple(judgements),
         tuple(notes),
         tuple(_grids((heading, cells) for heading, _, cells in knee.tables(scaling))),
         tuple(_curves(scaling, [variant.name for variant in study.spec.variant])),
@@ -280,14 +284,13 @@ def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
     return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
 
 
-def _verdicts(verdicts: verdict.Verdicts) -> Iterator[Finding]:
+def _verdicts(judgements: Sequence[Judgement], time: str) -> Iterator[Finding]:
     """With the most CPUs and tasks, of every metric and variant."""
-    last = {(one.ours.metric, one.ours.variant): one for one in verdicts.comparisons}
+    last = {(one.ours.metric, one.ours.variant): one for one in judgements}
     for (metric, variant), one in last.items():
-        tasks, cpus = one.ours.tasks, one.ours.cpus
         yield Finding(
-            f"{metric} ({verdicts.time}) with {tasks} task{'' if tasks == 1 else 's'} on {cpus} "
-            f"CPU{'' if cpus == 1 else 's'}, {variant} against {one.base.variant}: {verdict.in_words(one)}."
+            f"{metric} ({time}) with {where(*one.ours.point)}, {variant} against {one.base.variant}: "
+            f"{one.in_words}."
         )
 
 

@@ -10,7 +10,7 @@ from bigiron.analysis.knee import Curve, Fit, Parting
 from bigiron.analysis.ratio import Estimate
 from bigiron.analysis.repetitions import Repetitions
 from bigiron.analysis.seed_range import number
-from bigiron.analysis.verdict import Comparison, Verdict
+from bigiron.analysis.verdict import Judgement, Verdict
 from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.report.listing import Listing
@@ -66,7 +66,7 @@ def knee_study(
     )
 
 
-def _is_of(comparison: Comparison, metric: str, cpus: int | None, variant: str) -> bool:
+def _is_of(comparison: Judgement, metric: str, cpus: int | None, variant: str) -> bool:
     ours = comparison.ours
     return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)
 
@@ -186,7 +186,7 @@ def parting(one: Parting) -> str:
     return f"{one.variant} parts from {one.base} at {one.tasks} tasks{on}, and stays apart (by tasks, {at})"
 
 
-def _difference(found: Comparison) -> str:
+def _difference(found: Judgement) -> str:
     """The change where there is one, else the verdict."""
     return f"{found.ratio.value - 1:+.1%}" if found.verdict is Verdict.changed else found.verdict.value
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from bigiron.analysis import profiles
 from bigiron.analysis.comparison import Point, Row
 from bigiron.analysis.profiles import Figure
-from bigiron.analysis.verdict import Comparison as Judgement
-from bigiron.report import growth, lkp, verdict
+from bigiron.analysis.repetitions import where
+from bigiron.analysis.verdict import Judgement
+from bigiron.report import growth, lkp
 from bigiron.report.document import Document, Finding, Grid, Judged, Section
 from bigiron.report.flame import Flame, Frame
 
@@ -94,13 +95,13 @@ def _said(number: int, said: Finding) -> Iterator[str]:
 
 
 def _judged(judged: Judged) -> Iterator[str]:
-    for variant in dict.fromkeys(one.ours.variant for one in judged.comparisons):
-        here = [one for one in judged.comparisons if one.ours.variant == variant]
+    for variant in dict.fromkeys(one.ours.variant for one in judged.judgements):
+        here = [one for one in judged.judgements if one.ours.variant == variant]
         base = here[0].base.variant
         yield from lkp.head(base, variant)
         yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
         yield ""
-    for grid in (*(judged.verdicts if not judged.comparisons else ()), *judged.scaling):
+    for grid in (*(judged.verdicts if not judged.judgements else ()), *judged.scaling):
         yield from _wrapped(grid.heading)
         yield ""
         yield from _grid(grid)
@@ -117,10 +118,7 @@ def _judged(judged: Judged) -> Iterator[str]:
 def _figure(one: Judgement) -> Figure:
     """What was compared and the verdict, with the repetitions that it rests on."""
     ours, base = one.ours, one.base
-    where = (
-        f"{ours.tasks} task{'' if ours.tasks == 1 else 's'} on {ours.cpus} CPU{'' if ours.cpus == 1 else 's'}"
-    )
-    name = f"{ours.metric} {ours.unit}, {where}: {verdict.in_words(one)}"
+    name = f"{ours.metric} {ours.unit}, {where(*ours.point)}: {one.in_words}"
     return Figure(name, {base.variant: base.values, ours.variant: ours.values})
 
 

@@ -13,7 +13,7 @@ def as_json(comparison: Comparison) -> str:
     """All items in one list, or what is known of each point."""
     if comparison.by_item:
         rows = [
-            {**point.place, **item.fields, "cells": item.cells}
+            {**point.place, **item.fields, "cells": item.cells} if item.cells else item.fields
             for point in comparison.points
             for item in point.items
         ]
@@ -21,7 +21,11 @@ def as_json(comparison: Comparison) -> str:
         document = {"rows": rows, **({"totals": totals} if totals else {})}
     else:
         document = {"points": [{**point.place, **point.known} for point in comparison.points]}
-    lost = [{**point.place, "lost": point.lost} for point in comparison.points if point.lost]
+    lost: list[dict[str, Any]] = []
+    for point in comparison.points:
+        entry = {**point.place, "lost": point.lost}
+        if point.lost and entry not in lost:  # as points of several metrics have the same
+            lost.append(entry)
     return listing.as_json({**comparison.about, **document, **({"lost": lost} if lost else {})})
 
 
@@ -37,6 +41,8 @@ def as_csv(comparison: Comparison) -> str:
 
 def _records(comparison: Comparison, point: Point) -> Iterator[list[Any]]:
     for number, item in enumerate(point.items):
+        if not item.cells:
+            yield [item.fields[column] for column in comparison.columns]
         for variant in item.cells:
             known = {**point.place, "row": number, **item.fields, "variant": variant}
             yield [

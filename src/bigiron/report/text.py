@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from bigiron.analysis import profiles
 from bigiron.analysis.comparison import Comparison, Point, Row
 from bigiron.report import lkp
-from bigiron.report.cells import cells_of, change_of, headings, notes_on, stand_beside
+from bigiron.report.cells import (
+    VERDICT_ALIGN,
+    cells_of,
+    change_of,
+    headings,
+    losses,
+    notes_on,
+    stand_beside,
+    verdict_notes,
+    verdict_tables,
+)
 
 _WIDTH = 100
 _LEAST_NAME = 32  # columns that names have at least, whatever the figures need
@@ -16,6 +26,8 @@ _GAP = 2
 
 def text(comparison: Comparison) -> str:
     """All points."""
+    if comparison.judged:
+        return _judged(comparison)
     lay_out = _pairs if comparison.pairwise else _table
     points = (
         "\n".join(line.rstrip() for line in lay_out(comparison, point)).rstrip("\n")
@@ -26,6 +38,32 @@ def text(comparison: Comparison) -> str:
 
 def _wrapped(words: str, indent: str = "", later: str = "") -> list[str]:
     return textwrap.wrap(words, _WIDTH, initial_indent=indent, subsequent_indent=later or indent)
+
+
+# Verdicts
+
+
+def _judged(comparison: Comparison) -> str:
+    """All verdicts on one metric in one table, and after the last what must be known of them."""
+    blocks = []
+    for heading, cells in verdict_tables(comparison):
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(
+                f"{cell:{align}{width}}"
+                for cell, align, width in zip(row, VERDICT_ALIGN, widths, strict=True)
+            )
+            for row in cells
+        ]
+        blocks.append([*_wrapped(heading), "", *(line.rstrip() for line in lines)])
+    blocks.append(
+        [
+            line
+            for note in (*verdict_notes(comparison), *losses(comparison))
+            for line in _wrapped(note, later="  ")
+        ]
+    )
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
 # A table

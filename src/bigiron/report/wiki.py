@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 
 from bigiron.analysis.comparison import Comparison, Point, Row
-from bigiron.report.cells import cells_of, change_of, headings, notes_on, stand_beside
+from bigiron.report.cells import (
+    VERDICT_ALIGN,
+    cells_of,
+    change_of,
+    headings,
+    losses,
+    notes_on,
+    stand_beside,
+    verdict_notes,
+    verdict_tables,
+)
 from bigiron.report.listing import code, markdown, plain
 
 _MOST_NAMES = 8
@@ -11,7 +21,20 @@ _MOST_NAMES = 8
 
 def text(comparison: Comparison) -> str:
     """All points."""
+    if comparison.judged:
+        return _judged(comparison)
     return "\n\n".join(_of(point) for point in comparison.points) + "\n"
+
+
+def _judged(comparison: Comparison) -> str:
+    """All verdicts on one metric in one table, and after the last what must be known of them."""
+    aligned = "".join("r" if align == ">" else "l" for align in VERDICT_ALIGN)
+    tables = [
+        f"{plain(heading)}\n\n{markdown(head, [map(plain, row) for row in rows], aligned)}"
+        for heading, (head, *rows) in verdict_tables(comparison)
+    ]
+    notes = "\n".join(f"- {plain(note)}" for note in (*verdict_notes(comparison), *losses(comparison)))
+    return "\n".join([*tables, notes]) + "\n"
 
 
 def _of(point: Point) -> str:

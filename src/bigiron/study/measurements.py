@@ -2,13 +2,17 @@
 
 from itertools import chain
 
+from bigiron import probes
 from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.study import samples
 from bigiron.study.store import CellRecord, Study, losses
 
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
+    if any(one.samples for one in probes.among([probe])):
+        return _with_noise(study, probe)
     measured = study.measured(probe)
     return Measurements(
         study=study.name,
@@ -25,6 +29,26 @@ def read(study: Study, probe: str) -> Measurements:
             for point, cells in measured.items()
         },
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
+    )
+
+
+def _with_noise(study: Study, probe: str) -> Measurements:
+    """All metrics, whatever probe they are of: their verdicts are corrected for each other."""
+    records = [record for record in study.records() if record.measured]
+    return Measurements(
+        study=study.name,
+        workload=study.spec.workload,
+        probe=probe,
+        time=study.time,
+        operations=study.spec.operations,
+        scope="",
+        machine=study.spec.simulation.machine,
+        points={},
+        lost={
+            point: tuple(losses(record for record in records if (record.cpus, record.tasks) == point))
+            for point in dict.fromkeys((record.cpus, record.tasks) for record in records)
+        },
+        repeated=samples.repeated(study),
     )
 
 

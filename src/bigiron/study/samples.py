@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bigiron import probes
-from bigiron.analysis import verdict
-from bigiron.analysis.repetitions import Repetitions, where
-from bigiron.analysis.verdict import Comparison
+from bigiron.analysis import throughput
+from bigiron.analysis.repetitions import Repetitions
+from bigiron.analysis.verdict import Judgement, Repeated
 from bigiron.errors import UserError
 from bigiron.probes import Metric
 from bigiron.probes.probe import MetricSamples
@@ -78,43 +78,29 @@ def _mixed(one: Metric, first: CellRecord, other: Metric, record: CellRecord) ->
     )
 
 
-def compare(
-    study: Study, base: str | None = None, tolerance: float | None = None, metric: str | None = None
-) -> list[Comparison]:
+def compare(study: Study, base: str | None = None, metric: str | None = None) -> list[Judgement]:
     """The study's variants against one of them, in all metrics or in one; none if there is but one variant.
 
     UserError where variants have nothing in common.
     """
-    repetitions = [one for one in metrics(study) if metric in (None, one.metric)]
-    if not repetitions:
-        names = ", ".join(dict.fromkeys(one.metric for one in metrics(study)))
-        raise UserError(f"{study.folder} has no metric {metric!r}: it has {names}")
-    chosen = study.base(base)
-    found = verdict.compare(
-        repetitions,
-        chosen,
-        looks(study.spec),
+    return throughput.judgements(repeated(study), study.base(base), metric=metric)
+
+
+def repeated(study: Study) -> Repeated:
+    """All metrics of a study, and how they are judged. UserError for none."""
+    return Repeated(
+        folder=str(study.folder),
+        repetitions=tuple(metrics(study)),
+        looks=tuple(looks(study.spec)),
         paired=study.spec.interleaved,
-        tolerance=study.spec.tolerance if tolerance is None else tolerance,
-        unfinished={(cell.cpus, cell.tasks) for cell in untried(study)},
+        tolerance=study.spec.tolerance,
+        unfinished=frozenset((cell.cpus, cell.tasks) for cell in untried(study)),
+        adds_more="import"
+        if study.spec.engine.is_elsewhere
+        else "run STUDY --until-decided --max-time SECONDS",
     )
-    if not found and len({one.variant for one in repetitions}) > 1:
-        raise UserError(_nothing_in_common(study, repetitions, chosen))
-    return found
 
 
 def untried(study: Study) -> list[Cell]:
     """The cells of the plan that were neither measured nor have failed yet."""
     return [cell for cell in study.plan() if study.record(cell) is None]
-
-
-def _nothing_in_common(study: Study, repetitions: Sequence[Repetitions], base: str) -> str:
-    for one in repetitions:
-        if not one.has_ratios:
-            at = where(*one.point)
-            return f"{one.metric} of {one.variant} has values of zero or less with {at}: there are no ratios"
-    points: dict[str, dict[str, None]] = {}
-    for one in repetitions:
-        points.setdefault(one.variant, {})[where(*one.point)] = None
-    told = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
-    return f"no variant of {study.folder} can be compared with {base}: no number of tasks is common ({told})"
