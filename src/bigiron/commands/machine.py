@@ -44,7 +44,7 @@ def measure(output: Annotated[Path, typer.Option("-o", "--output", help="the fil
 
     Example: `bigiron machine measure -o here.toml`
     """
-    # Threads that wait for each other's cache lines hear no Ctrl-C, and nothing is written yet that it could harm.
+    # Threads that wait for each other hear no Ctrl-C, and nothing is written yet that it could harm.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     toml = machine_measure.measure(
