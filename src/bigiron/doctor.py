@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bigiron import compile, libbpf
+from bigiron import compile, libbpf, tool
 from bigiron.architectures import PPC64LE, X86_64, Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
@@ -260,18 +260,8 @@ def _install(packages: str, words: str) -> str:
 
 def _ask(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a tool; one that cannot be run, or does not end, has failed."""
-    environment = {**os.environ, "LC_ALL": "C"}
     try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env=environment,
-            timeout=60,
-        )
+        return tool.completed(command, timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 

@@ -11,20 +11,28 @@ from bigiron.errors import UserError
 def run(command: Sequence[str | Path], what: str) -> subprocess.CompletedProcess[str]:
     """Run a compiler or one of its tools. UserError with `what` and its first error where it fails."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env={**os.environ, "LC_ALL": "C"},
-        )
+        done = completed(command)
     except OSError as error:
         raise UserError(f"{what}: {command[0]}: {error.strerror}") from None
     if done.returncode:
         raise UserError(f"{what}: {_first_error(done.stderr, done.returncode)}")
     return done
+
+
+def completed(
+    command: Sequence[str | Path], timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a tool that speaks plain English said. OSError or TimeoutExpired where it does not run or end."""
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+        timeout=timeout_s,
+    )
 
 
 def _first_error(output: str, status: int) -> str:

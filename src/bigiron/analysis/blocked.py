@@ -87,10 +87,8 @@ def stacks(table: pl.DataFrame, operations: int, contexts: Sequence[str]) -> pl.
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare where the tasks of a study's variants waited, and how long."""
     return Comparison(
-        about={"study": measured.study, "workload": measured.workload},
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        about=measured.about,
+        points=measured.at_each(_point, options),
         columns=("cpus", "tasks", "variant", *_ROW),
         by_item=False,
     )

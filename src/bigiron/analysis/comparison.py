@@ -55,6 +55,21 @@ class Measurements:
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What a comparison of it says of itself."""
+        return {"study": self.study, "workload": self.workload}
+
+    def about_counts(self, options: "Options") -> dict[str, Any]:
+        """The same of counts per operation."""
+        return {**self.about, "operations": self.operations, "contexts": options.contexts}
+
+    def at_each(self, compare_at: "CompareAt", options: "Options") -> "tuple[Point, ...]":
+        """What is compared at each number of CPUs and tasks."""
+        return tuple(
+            compare_at(cells, cpus, tasks, self, options) for (cpus, tasks), cells in self.points.items()
+        )
+
+    @property
     def time_notes(self) -> tuple[str, ...]:
         """What must be known of its times."""
         return time_notes(self.time)
@@ -234,6 +249,10 @@ class Point:
             + ("" if self.tasks == self.cpus else tasks)
             + kind
         )
+
+
+CompareAt: TypeAlias = Callable[[Cells, int, int, Measurements, Options], Point]
+"""Compares what was measured with so many CPUs and tasks."""
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,8 @@ def _merged(cells: pl.DataFrame) -> pl.DataFrame:
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare what the CPUs of a study's variants spent their time on."""
     return Comparison(
-        about={"study": measured.study, "workload": measured.workload},
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        about=measured.about,
+        points=measured.at_each(_point, options),
         columns=("cpus", "tasks", "variant", *SHARES),
         by_item=False,
     )

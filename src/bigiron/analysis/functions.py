@@ -85,10 +85,8 @@ def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare what the traced functions took in each variant."""
     return Comparison(
-        about={"study": measured.study, "workload": measured.workload},
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        about=measured.about,
+        points=measured.at_each(_point, options),
         columns=("cpus", "variant", *SCHEMA),
         by_item=False,
     )

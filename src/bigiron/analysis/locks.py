@@ -94,15 +94,8 @@ def taken_by(function: str) -> str:
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare the locks of a study's variants, by their names."""
     return Comparison(
-        about={
-            "study": measured.study,
-            "workload": measured.workload,
-            "operations": measured.operations,
-            "contexts": options.contexts,
-        },
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        about=measured.about_counts(options),
+        points=measured.at_each(_point, options),
         columns=("cpus", "tasks", "lock", "taken_by", "taken_in", "differs", "variant"),
         cell_columns={
             "acquisitions_per_op": "acquisitions_per_op",

@@ -34,7 +34,7 @@ _Sums: TypeAlias = dict[str, tuple[float, ...]]  # of each repetition, by varian
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare what the operations of each round took, for each state that they put CPUs into."""
     return Comparison(
-        about={"study": measured.study, "workload": measured.workload},
+        about=measured.about,
         points=tuple(
             _point(state, cells, cpus, tasks, measured, options)
             for (cpus, tasks), cells in measured.points.items()

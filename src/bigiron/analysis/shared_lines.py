@@ -103,13 +103,7 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
     """Compare the variants of a study in the cache lines that their CPUs share, lined up already or not."""
     lines = lines or line_up(measured, options)
     return Comparison(
-        about={
-            "study": measured.study,
-            "workload": measured.workload,
-            "operations": measured.operations,
-            "contexts": options.contexts,
-            "scope": measured.scope,
-        },
+        about={**measured.about_counts(options), "scope": measured.scope},
         points=tuple(
             _compared(found, measured, options, measured.points[found.cpus, found.tasks])
             for found in lines.points

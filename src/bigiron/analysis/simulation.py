@@ -52,9 +52,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare the figures of a simulated study's variants."""
     return Comparison(
         about={"study": measured.study, "design": measured.workload, "machine": measured.machine},
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        points=measured.at_each(_point, options),
         columns=("cpus", "tasks", "variant", "figure", "unit", "mean", "least", "most", "seeds"),
         by_item=False,
     )

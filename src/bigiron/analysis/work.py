@@ -85,15 +85,8 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare the work of a study's variants, function by function."""
     names = ("own_per_op", "inclusive_per_op")
     return Comparison(
-        about={
-            "study": measured.study,
-            "workload": measured.workload,
-            "operations": measured.operations,
-            "contexts": options.contexts,
-        },
-        points=tuple(
-            _point(cells, cpus, tasks, measured, options) for (cpus, tasks), cells in measured.points.items()
-        ),
+        about=measured.about_counts(options),
+        points=measured.at_each(_point, options),
         columns=("cpus", "tasks", "function", "variant"),
         cell_columns=dict(zip(names, names, strict=True)),
     )
