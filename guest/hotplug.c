@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "affinity.h"
 #include "job.h"
 #include "operations.h"
 #include "report.h"
@@ -18,7 +19,7 @@
 
 unsigned long cpus_to_cycle;
 
-static unsigned int cycled[MAX_CPUS];
+static unsigned int cycled[MOST_CPUS];
 static unsigned long nr_cycled;
 static const char *const state_names[] = { "offline", "online" };
 
@@ -90,7 +91,7 @@ static int is_second_thread(unsigned int cpu)
 
 static unsigned long prepare(int (*is_wanted)(unsigned int cpu), const char *what, enum hotplug_state leave)
 {
-	for (unsigned int cpu = 1; cpu < MAX_CPUS && (!cpus_to_cycle || nr_cycled < cpus_to_cycle); cpu++)
+	for (unsigned int cpu = 1; cpu < MOST_CPUS && (!cpus_to_cycle || nr_cycled < cpus_to_cycle); cpu++)
 		if (state_of(cpu) >= 0 && is_wanted(cpu))
 			cycled[nr_cycled++] = cpu;
 	if (!nr_cycled || nr_cycled < cpus_to_cycle) {
@@ -174,11 +175,11 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
 	}
 }
 
-static signed char before[MAX_CPUS];
+static signed char before[MOST_CPUS];
 
 void hotplug_remember(void)
 {
-	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+	for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
 		before[cpu] = state_of(cpu);
 }
 
@@ -186,7 +187,7 @@ int hotplug_restore(void)
 {
 	int lost = 0;
 
-	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++)
+	for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
 		if (before[cpu] >= 0 && state_of(cpu) != before[cpu] && set_state(cpu, before[cpu])) {
 			report_error("machine", "CPU %u could not be put %s again: %m", cpu, state_names[(int)before[cpu]]);
 			lost = 1;

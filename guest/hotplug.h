@@ -6,8 +6,6 @@
 #ifndef HOTPLUG_H
 #define HOTPLUG_H
 
-#define MAX_CPUS 4096
-
 enum hotplug_state { CPU_OFFLINE, CPU_ONLINE };
 
 extern unsigned long cpus_to_cycle; /* 0: all but the first */

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron import readers
-from bigiron.errors import UserError
+from bigiron import probes, readers
+from bigiron.architectures import X86_64
+from bigiron.errors import MachineError, UserError
+from bigiron.machines.messages import Message
 from bigiron.readers import Figure
 from bigiron.readers.folder import Folder
 
@@ -256,3 +258,19 @@ def test_a_path_into_json() -> None:
         read_value('{"jobs": [{}]}')
     with pytest.raises(UserError, match=r"jobs\.1\.bw is 'many', not a number"):
         read_value('{"jobs": [{}, {"bw": "many"}]}')
+
+
+@pytest.mark.parametrize(
+    ("arrived", "complaint"),
+    [
+        ([], "the agent did not say how the command ended"),
+        (
+            [Message("command", {"status": 0, "signal": 0, "nanoseconds": 1})],
+            "the agent did not hand over the command's stdout",
+        ),
+    ],
+)
+def test_a_message_that_was_lost_is_said(arrived: list[Message], complaint: str) -> None:
+    request = probes.CellRequest(cpus=1, tasks=1, operations=1, mode="process")
+    with pytest.raises(MachineError, match=complaint):
+        probes.probe("metrics").collect(probes.RawOutput(arrived, Path(), X86_64, Path(), request))

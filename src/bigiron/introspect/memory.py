@@ -21,10 +21,13 @@ class GuestRam:
 
     def __init__(self, mib: int) -> None:
         self.bytes = mib << 20
+        self.fd = -1
         try:
             self.fd = os.memfd_create("bigiron-guest", os.MFD_CLOEXEC)
             os.ftruncate(self.fd, self.bytes)
         except OSError as error:
+            if self.fd >= 0:
+                os.close(self.fd)
             raise MachineError(f"no memory for a guest of {mib} MiB: {error.strerror}") from None
 
     def __enter__(self) -> "GuestRam":

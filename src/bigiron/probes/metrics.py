@@ -46,7 +46,9 @@ def _job(request: CellRequest) -> list[str]:
 
 def _collect(raw: RawOutput) -> Table:
     """UserError and MachineError say why there are no figures; the latter with the output's last lines."""
-    (ended,) = (message.content for message in raw.messages if message.type == "command")
+    ended = next((message.content for message in raw.messages if message.type == "command"), None)
+    if ended is None:
+        raise MachineError("the agent did not say how the command ended")
     output = "\n".join(_printed(raw.messages, stream) for stream in ("stdout", "stderr")).strip()
     tail = "\n".join(sanitize(output).splitlines()[-_TAIL:])
     if ended["signal"] or ended["status"]:
@@ -75,11 +77,10 @@ def _at(figures: list[Figure], tasks: int) -> list[Figure]:
 
 
 def _printed(messages: list[Message], stream: str) -> str:
-    lines = next(
-        message.content["lines"]
-        for message in messages
-        if message.type == "file" and message.content["path"] == stream
-    )
+    files = (message.content for message in messages if message.type == "file")
+    lines = next((file["lines"] for file in files if file["path"] == stream), None)
+    if lines is None:
+        raise MachineError(f"the agent did not hand over the command's {stream}")
     # The agent knows bytes, not characters.
     return "\n".join(lines).encode("latin-1", "replace").decode(errors="replace")
 
