@@ -127,7 +127,7 @@ def test_what_a_machine_says_steers_no_terminal(
     assert record.failure and record.failure.reason == "a\\x1b[31mb"
     assert "\x1b" not in record.failure.console
     outcome = Outcome()
-    outcome.hear(Message("stage", {"stage": "\x1b[2J"}), 0.0)
+    outcome.receive(Message("stage", {"stage": "\x1b[2J"}), 0.0)
     assert outcome.stage == "in \\x1b[2J"
 
 

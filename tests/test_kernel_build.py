@@ -284,7 +284,8 @@ def test_the_last_fragment_counts(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("CONFIG_NR_CPUS=8\n# CONFIG_NUMA is not set\n")
     (tmp_path / "b").write_text('CONFIG_NR_CPUS=16\nCONFIG_DEFAULT_HOSTNAME="b"\n')
     found = {
-        wish.option: wish.value for wish in configuration.wishes("ppc64le", [tmp_path / "a", tmp_path / "b"])
+        option.name: option.value
+        for option in configuration.config_options("ppc64le", [tmp_path / "a", tmp_path / "b"])
     }
     assert (found["NR_CPUS"], found["NUMA"], found["DEFAULT_HOSTNAME"]) == ("16", "n", '"b"')
     assert found["PPC_PSERIES"] == "y"
@@ -294,10 +295,12 @@ def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")
     (tmp_path / ".config").write_text("CONFIG_PREEMPT_LAZY=y\n")
-    ours = next(wish for wish in configuration.wishes("x86_64", []) if wish.option == "PREEMPT_VOLUNTARY")
+    ours = next(
+        option for option in configuration.config_options("x86_64", []) if option.name == "PREEMPT_VOLUNTARY"
+    )
     configuration.check([ours], tmp_path / ".config", tmp_path)
-    for theirs in ConfigOption(ours.option, "y", tmp_path / "f"), ConfigOption("SPOON", "y", ours.fragment):
-        with pytest.raises(UserError, match=rf"drops CONFIG_{theirs.option}=y \({theirs.fragment.name}\)"):
+    for theirs in ConfigOption(ours.name, "y", tmp_path / "f"), ConfigOption("SPOON", "y", ours.fragment):
+        with pytest.raises(UserError, match=rf"drops CONFIG_{theirs.name}=y \({theirs.fragment.name}\)"):
             configuration.check([theirs], tmp_path / ".config", tmp_path)
 
 

@@ -154,7 +154,7 @@ def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
     )
     outcome = Outcome(damaged=damaged)
     for message in messages:
-        outcome.hear(message, 1.0)
+        outcome.receive(message, 1.0)
     files = {
         message.content["path"]: message.content for message in outcome.messages if message.type == "file"
     }
@@ -277,12 +277,12 @@ def test_nonsense_of_an_agent_is_a_failure_of_its_machine(
     name: str, content: dict[str, object], complaint: str
 ) -> None:
     with pytest.raises(MachineError, match=f"the agent's message {name} is not understood: .*{complaint}"):
-        Outcome().hear(Message(name, content), 0.0)
+        Outcome().receive(Message(name, content), 0.0)
 
 
 def test_an_agent_that_failed_has_not_measured() -> None:
     with pytest.raises(MachineError, match="the agent failed and gave no reason"):
-        Outcome().hear(Message("end", {"failed": True}), 0.0)
+        Outcome().receive(Message("end", {"failed": True}), 0.0)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"text": "\\udcff"}', b'{"text": "\\uD83D"}'])

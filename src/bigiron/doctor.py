@@ -131,10 +131,10 @@ def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) ->
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
         source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n', encoding="utf-8")
-        done = _ask(path, *flags, str(source), "-o", f"{folder}/probe")
+        done = _run_tool(path, *flags, str(source), "-o", f"{folder}/probe")
     if done.returncode:
         return Check(name, "missing", f"{path} cannot make a program: {_last_line(done.stderr)}", advice)
-    told = _ask(path, "-print-file-name=libc.a" if "-static" in flags else "--version").stdout
+    told = _run_tool(path, "-print-file-name=libc.a" if "-static" in flags else "--version").stdout
     return Check(name, "ok", told.partition("\n")[0])
 
 
@@ -241,7 +241,7 @@ def _perf() -> Check:
     path = shutil.which("perf")
     if path is None:
         return Check("perf", "missing", "no perf on PATH", _install("linux-perf", "perf"))
-    done = _ask(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
+    done = _run_tool(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
     counted = _last_line(done.stderr).partition(",")[0]
     paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
     setting = f"kernel.perf_event_paranoid is {paranoid}"
@@ -258,7 +258,7 @@ def _install(packages: str, words: str) -> str:
     return f"apt-get install {packages}" if _DEBIAN.exists() else f"install {words}"
 
 
-def _ask(*command: str) -> "subprocess.CompletedProcess[str]":
+def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a tool; one that cannot be run, or does not end, has failed."""
     try:
         return tool.completed(command, timeout_s=60)

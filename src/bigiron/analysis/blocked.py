@@ -129,7 +129,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             if known["lost"]
         ),
         appendices=tuple(
-            Appendix(f"{variant}: {_told(facts[variant])}", _stacks(rows.head(options.paths or _STACKS)))
+            Appendix(f"{variant}: {_described(facts[variant])}", _stacks(rows.head(options.paths or _STACKS)))
             for variant, rows in waited.items()
         ),
         place={"cpus": cpus, "tasks": tasks},
@@ -160,7 +160,7 @@ def _facts(cells: Sequence[Cell]) -> dict[str, object]:
     return {**cells[0].facts, **together, "operations": sum(sum(cell.facts["operations"]) for cell in cells)}
 
 
-def _told(facts: dict[str, object]) -> str:
+def _described(facts: dict[str, object]) -> str:
     told = [f"{facts['operations']} operations in {float(str(facts['nanoseconds'])) / 1e6:.1f} ms"]
     if facts["way"] != "bpf":
         told.append(f"by the scheduler's events, to the microsecond: no BPF, as {facts['why_not_bpf']}")

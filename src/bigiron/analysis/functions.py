@@ -142,7 +142,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         appendices=tuple(
             Appendix(
-                f"{variant}: {_told(cells[variant], absent[variant])}",
+                f"{variant}: {_described(cells[variant], absent[variant])}",
                 _tree(calls[variant]) if options.paths else (),
             )
             for variant in cells
@@ -164,7 +164,7 @@ def _sum(cells: Sequence[Cell], fact: str) -> int:
     return sum(int(cell.facts[fact]) for cell in cells)
 
 
-def _told(cells: Sequence[Cell], absent: Sequence[str]) -> str:
+def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
     told = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
     if absent:
         told.append(f"the kernel has no {', '.join(absent)}")

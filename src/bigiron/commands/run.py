@@ -164,7 +164,7 @@ def run(
         spec = extend.with_options(specs.read(file), explicit.question(), str(given))
         output = output or (given if given.is_dir() else None)
     else:
-        spec = _asked(what, variants, where, repetitions, Options(*options))
+        spec = _spec(what, variants, where, repetitions, Options(*options))
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
@@ -172,7 +172,7 @@ def run(
     measure_study(spec, output, running.jobs, repetitions.max_time, running.live)
 
 
-def _asked(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:
+def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:
     """The question that the options ask; UserError where they contradict each other."""
     if not (what.workload or what.workload_file or what.command):
         raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")

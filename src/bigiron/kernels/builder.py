@@ -54,14 +54,14 @@ def build(
     """
     arch = known_arch(arch)
     target = architecture(arch)
-    wishes = configuration.wishes(arch, fragments)
+    options = configuration.config_options(arch, fragments)
     compiler = check_tools(arch)
     original = source.find(spelled, on_step)
     tree = source.patched(original, patches)
     version = source.kernel_version(original)
     name = name or "+".join([version, *(file.stem for file in (*patches, *fragments))])
     store.check_name(name)
-    recipe = _recipe(original, patches, tree, wishes, compiler)
+    recipe = _recipe(original, patches, tree, options, compiler)
     if here := _already(name, arch, recipe, anew):
         return here
     folder = cache_folder("builds") / f"{original.family}@{arch}"
@@ -70,7 +70,7 @@ def build(
         on_step(f"writing what differs of the source into {folder}")
         source.check_out(tree, original, folder / "source")
         make = _Make(folder, target)
-        make.configure(wishes)
+        make.configure(options)
         on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
         vmlinux = make.vmlinux()
         with store.writing(on_step) as staging:
@@ -97,10 +97,10 @@ def check_tools(arch: str) -> str:
 
 
 def _recipe(
-    original: Source, patches: Sequence[Path], tree: str, wishes: Sequence[ConfigOption], compiler: str
+    original: Source, patches: Sequence[Path], tree: str, options: Sequence[ConfigOption], compiler: str
 ) -> str:
     """What the kernel was built from. The tree's id covers the patches' content."""
-    config = hashlib.sha256(configuration.text(wishes).encode()).hexdigest()
+    config = hashlib.sha256(configuration.text(options).encode()).hexdigest()
     patched = f" with {', '.join(patch.name for patch in patches)}" if patches else ""
     return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
 
@@ -140,12 +140,12 @@ class _Make:
         caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
         self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
-    def configure(self, wishes: Sequence[ConfigOption]) -> None:
+    def configure(self, options: Sequence[ConfigOption]) -> None:
         """Set what is wished for and nothing else; UserError where the kernel does not take it."""
-        fragment = self._objects / "wishes.config"
-        fragment.write_text(configuration.text(wishes), encoding="utf-8")
+        fragment = self._objects / "options.config"
+        fragment.write_text(configuration.text(options), encoding="utf-8")
         self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
-        configuration.check(wishes, self._objects / ".config", self._source)
+        configuration.check(options, self._objects / ".config", self._source)
 
     def vmlinux(self) -> Path:
         """Compile what is not compiled yet."""

@@ -19,7 +19,7 @@ _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 class ConfigOption:
     """An option, its value, and the fragment that asked for it last."""
 
-    option: str
+    name: str
     value: str  # y, n, a number or "text"
     fragment: Path
 
@@ -28,36 +28,36 @@ class ConfigOption:
         return self.fragment.parent == _FRAGMENTS
 
 
-def wishes(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
+def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     """The options to set: bigiron's own fragments, then the user's, of which the last one counts."""
     found: dict[str, ConfigOption] = {}
     for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config", *more):
-        found |= {wish.option: wish for wish in _read(fragment)}
+        found |= {option.name: option for option in _read(fragment)}
     return list(found.values())
 
 
-def text(wishes: Sequence[ConfigOption]) -> str:
-    """The wishes as one fragment."""
-    return "".join(f"CONFIG_{wish.option}={wish.value}\n" for wish in wishes)
+def text(options: Sequence[ConfigOption]) -> str:
+    """The options as one fragment."""
+    return "".join(f"CONFIG_{option.name}={option.value}\n" for option in options)
 
 
-def check(wishes: Sequence[ConfigOption], config: Path, source: Path) -> None:
+def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
     """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
 
     Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
     of, is none that it lacks.
     """
     given = {name: value for name, value in _settings(config.read_text(encoding="utf-8"))}
-    dropped = [wish for wish in wishes if given.get(wish.option, "n") != wish.value]
+    dropped = [option for option in options if given.get(option.name, "n") != option.value]
     if not dropped:
         return
     known = _known_options(source)
     needed = known - {old for old, new in _REPLACED.items() if given.get(new) == "y"}
-    for wish in dropped:
-        if wish.option not in known and not wish.is_ours:
-            raise UserError(f"{wish.fragment}: this kernel has no option CONFIG_{wish.option}")
-    if lacking := [wish for wish in dropped if wish.option in (needed if wish.is_ours else known)]:
-        named = ", ".join(f"CONFIG_{wish.option}={wish.value}" for wish in lacking)
+    for option in dropped:
+        if option.name not in known and not option.is_ours:
+            raise UserError(f"{option.fragment}: this kernel has no option CONFIG_{option.name}")
+    if lacking := [option for option in dropped if option.name in (needed if option.is_ours else known)]:
+        named = ", ".join(f"CONFIG_{option.name}={option.value}" for option in lacking)
         raise UserError(
             f"the kernel's configuration drops {named} ({lacking[0].fragment.name}): "
             "what it depends on is not set, or something selects otherwise"

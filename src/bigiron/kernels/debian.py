@@ -209,7 +209,9 @@ def _configuration() -> str:
     The sandbox user is root, which means: do not change user. As root, apt would become _apt, which cannot
     enter a user's cache folder; anyone else stays who they are.
     """
-    network = _ask("apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Retries")
+    network = _output_of(
+        "apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Retries"
+    )
     return f"""\
 Dir::Etc::main "/dev/null";
 Dir::Etc::parts "/dev/null";
@@ -245,7 +247,9 @@ def mirrors() -> tuple[str, str]:
     if override:
         return override[0], override[1] if len(override) > 1 else ""
     main = security = ""
-    for line in _ask("apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)").splitlines():
+    for line in _output_of(
+        "apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
+    ).splitlines():
         origin, suite, uri = line.split("|", 2)
         if origin not in ("Debian", "$(ORIGIN)", "") or uri.startswith("cdrom:"):
             continue
@@ -263,7 +267,7 @@ def mirrors() -> tuple[str, str]:
     return main, security
 
 
-def _ask(tool: str, *arguments: str) -> str:
+def _output_of(tool: str, *arguments: str) -> str:
     """What the machine's own apt says."""
     if shutil.which(tool) is None:
         raise UserError(f"no {tool} on PATH: Debian's kernels need apt; or use `bigiron kernel add PATH`")

@@ -174,7 +174,7 @@ def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
     on_step(f"reading {folder}")
     index = cache_folder("sources") / f"{_family(folder)}.index"
     if objects and not index.exists():
-        _git("read-tree", _ask(folder, "HEAD^{tree}"), objects=objects, index=index)
+        _git("read-tree", _object_id(folder, "HEAD^{tree}"), objects=objects, index=index)
     everything = [] if objects else ["--force"]
     _git("add", "--all", *everything, ".", objects=objects, index=index, work_tree=folder)
     tree = _git("write-tree", objects=objects, index=index).strip()
@@ -185,7 +185,7 @@ def _from_ref(folder: Path, ref: str) -> Source:
     objects = _objects(folder)
     if not objects:
         raise UserError(f"{folder} is not a git repository, so it has no {ref!r}")
-    tree = _ask(folder, f"{ref}^{{tree}}")
+    tree = _object_id(folder, f"{ref}^{{tree}}")
     if "Kconfig" not in _git("ls-tree", "--name-only", tree, objects=objects).splitlines():
         raise _no_source(f"{folder}@{ref}")
     return Source(_family(folder), f"{folder}@{ref}", "", tree, objects)
@@ -207,7 +207,7 @@ def _objects(folder: Path) -> Path | None:
     return folder / _theirs(folder, "--git-path", "objects")
 
 
-def _ask(folder: Path, revision: str) -> str:
+def _object_id(folder: Path, revision: str) -> str:
     """The id of a revision in the user's repository."""
     return _theirs(folder, "--verify", "--end-of-options", revision)
 

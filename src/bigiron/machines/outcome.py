@@ -22,7 +22,7 @@ class Outcome:
     results: Path = Path()  # where the recorder's files are, if there was one
     ram: GuestRam | None = None  # the machine's memory, where something was recorded in it
 
-    def hear(self, message: Message, seconds: float) -> None:
+    def receive(self, message: Message, seconds: float) -> None:
         """Take in a message that came so many seconds after the start.
 
         UserError where the agent says that what it was given cannot run, MachineError where the machine

@@ -46,7 +46,7 @@ class Qemu:
 def find_qemu(binary: str) -> Qemu | None:
     """The QEMU called `binary` on PATH (or at that path), or None where there is none."""
     path = shutil.which(binary)
-    return _ask(path, Path(path).stat().st_mtime_ns) if path else None
+    return _identify(path, Path(path).stat().st_mtime_ns) if path else None
 
 
 def require_qemu(binary: str) -> str:
@@ -70,7 +70,7 @@ def how_to_get(binary: str) -> str:
 
 
 @lru_cache
-def _ask(path: str, mtime_ns: int) -> Qemu:
+def _identify(path: str, mtime_ns: int) -> Qemu:
     """Ask once per binary; `mtime_ns` is there so that a binary replaced meanwhile is asked again.
 
     A QEMU without plugins stops at the option ("plugin interface not enabled in this build"); one with

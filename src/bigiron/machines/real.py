@@ -166,7 +166,7 @@ class RealEngine(Engine):
 @functools.cache
 def system(address: str) -> System:
     """What the machine is; UserError where it cannot be asked."""
-    said = dict(re.findall(r"^@(\w+)=(.*)$", ask(address, _DESCRIBE), re.MULTILINE))
+    said = dict(re.findall(r"^@(\w+)=(.*)$", remote_output(address, _DESCRIBE), re.MULTILINE))
     try:
         return System(
             arch=said["arch"],
@@ -181,7 +181,7 @@ def system(address: str) -> System:
         raise UserError(f"{name(address)} does not say what it is, as Linux does") from None
 
 
-def ask(address: str, script: str, *arguments: str) -> str:
+def remote_output(address: str, script: str, *arguments: str) -> str:
     """What a shell script prints there; UserError where it fails."""
     try:
         done = subprocess.run(
@@ -202,7 +202,7 @@ def ask(address: str, script: str, *arguments: str) -> str:
 
 def program_sha256(address: str, program: str) -> str:
     """Of a program's file, as far as it has one; UserError where there is no such program."""
-    return ask(address, _HASH, program).partition(" ")[0].strip()
+    return remote_output(address, _HASH, program).partition(" ")[0].strip()
 
 
 def name(address: str) -> str:
@@ -279,7 +279,7 @@ def _listen(
                     raise MachineError(_why_it_ended(machine, _status(process), stderr, outcome.stage))
                 for message in decoder.feed(data):
                     outcome.damaged = decoder.damaged
-                    outcome.hear(message, time.monotonic() - started)
+                    outcome.receive(message, time.monotonic() - started)
                     _check_kernel(machine, message)
                     on_stage(outcome.stage)
             if stop.is_set():

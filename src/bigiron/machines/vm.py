@@ -306,7 +306,7 @@ def _listen(
                 else:
                     for message in decoder.feed(data):
                         outcome.damaged = decoder.damaged
-                        outcome.hear(message, time.monotonic() - started)
+                        outcome.receive(message, time.monotonic() - started)
                         on_stage(outcome.stage)
                         if outcome.ended:
                             return outcome

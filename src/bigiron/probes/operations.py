@@ -19,7 +19,7 @@ SCHEMA = {
 }
 
 
-def _job(_ask: CellRequest) -> list[str]:
+def _job(_request: CellRequest) -> list[str]:
     return ["watch"]
 
 

@@ -108,7 +108,7 @@ class Document:
     parts: tuple[Section, ...]
     environments: Environments
     commands: tuple[tuple[str, str], ...]  # what for, and the command
-    asked: str  # study.toml
+    study_file: str  # study.toml
     source: str  # of the workload, where it is none that comes with bigiron
     made: str
     version: str
@@ -142,7 +142,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
         commands=tuple(_commands(study, base, measured, contexts)),
-        asked=_asked(study.spec),
+        study_file=_study_file(study.spec),
         source=_source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=bigiron.__version__,
@@ -268,7 +268,7 @@ def _judged(study: Study, base: str) -> Judged | None:
             return None
         return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
     said += [Finding(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
-    told = [knee.told(scaling, one) for one in scaling.curves]
+    told = [knee.in_words(scaling, one) for one in scaling.curves]
     return Judged(
         tuple(grids),
         tuple(judgements),
@@ -440,8 +440,8 @@ def _environments(cells: Sequence[tuple[str, CellRecord | None]]) -> Environment
         (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
         for name, record in cells
     )
-    common = tuple((_said(key), values[key][0]) for key in alike if values[key][0])
-    return Environments(common, ("cell", "state", *map(_said, differing)), rows)
+    common = tuple((_label(key), values[key][0]) for key in alike if values[key][0])
+    return Environments(common, ("cell", "state", *map(_label, differing)), rows)
 
 
 def _flat(record: CellRecord) -> dict[str, str]:
@@ -464,7 +464,7 @@ def _state(record: CellRecord | None) -> str:
     return "measured" if record and record.measured else _why(record).partition(":")[0]
 
 
-def _said(key: str) -> str:
+def _label(key: str) -> str:
     return key.replace("_", " ").replace("sha256", "SHA-256")
 
 
@@ -491,7 +491,7 @@ def _commands(
     yield "this report", f"bigiron report {name}{options} -o report.html"
 
 
-def _asked(spec: Spec) -> str:
+def _study_file(spec: Spec) -> str:
     """What study.toml must say to ask the same again."""
     document = _without_defaults(spec)
     options = document.pop("options", probes.Options())

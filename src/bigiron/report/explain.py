@@ -19,7 +19,7 @@ def text(lines: SharedLines) -> str:
     found = findings(point.rows, point.base, point.variants)
     said = textwrap.wrap(heading(lines, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
-        said += ["", *_said(number, finding, point)]
+        said += ["", *_finding(number, finding, point)]
     if len(found) > _MOST:
         said += ["", f"{len(found) - _MOST} more: see bigiron compare."]
     return "\n".join(said) + "\n"
@@ -43,7 +43,7 @@ def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
 
-def _said(number: int, finding: Finding, point: LinesAt) -> list[str]:
+def _finding(number: int, finding: Finding, point: LinesAt) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
     lines = textwrap.wrap(sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)

@@ -201,7 +201,7 @@ def _text_of(report: Report, table: Table) -> str:
         name, what = row.series.name, _touched_by(row)
         if len(name) >= _NAME:
             name, what = f"..{name[3 - _NAME :]}", f"{name}: {what}" if what else name
-        law, sure, predicted = told(row)
+        law, sure, predicted = in_words(row)
         lines.append(
             f"{name:{_NAME}}{measured_range(row):>{_MEASURED}}  {law:{_LAW}}{sure:>{_SURE}}  {predicted}"
         )
@@ -262,7 +262,7 @@ def standing(row: Row) -> str:
     return f"{row.series.name}{by}: {said}"
 
 
-def told(row: Row) -> tuple[str, str, str]:
+def in_words(row: Row) -> tuple[str, str, str]:
     """The law, how sure, the prediction."""
     if not row.prediction:
         return "none", "", ""
@@ -320,7 +320,7 @@ def _markdown_of(report: Report, table: Table) -> str:
     rows = []
     for row in (*table.growing, table.total):
         functions = ", ".join(code(name) for name in _touched_by(row).split(", ") if name)
-        rows.append([*map(plain, (row.series.name, measured_range(row), *told(row))), functions])
+        rows.append([*map(plain, (row.series.name, measured_range(row), *in_words(row))), functions])
     measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
     headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}", "touched by"]
     lines = [plain(_heading(report, table)), "", listing.markdown(headings, rows, "lrlrrl")]

@@ -80,7 +80,7 @@ def text(scaling: Scaling) -> str:
             "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells
         ]
         parts.append("\n".join([*textwrap.wrap(heading, _WIDTH), "", *table]))
-        parts += ["\n".join(_wrapped(told(scaling, curve))) for curve in curves]
+        parts += ["\n".join(_wrapped(in_words(scaling, curve))) for curve in curves]
     partings = _wrapped([parting(one) for one in scaling.partings])
     return "\n\n".join([*parts, *(["\n".join(partings)] if partings else [])]) + "\n"
 
@@ -122,7 +122,7 @@ def _at(curve: Curve, tasks: int) -> tuple[str, str]:
     return "-", ""
 
 
-def told(scaling: Scaling, curve: Curve) -> list[str]:
+def in_words(scaling: Scaling, curve: Curve) -> list[str]:
     """A curve's knee and laws in words."""
     lines = [curve.variant, f"  knee: {_knee(curve)}"]
     if curve.refusal:
@@ -197,7 +197,7 @@ def markdown(scaling: Scaling) -> str:
     for heading, curves, (head, *rows) in tables(scaling):
         lines = [heading, "", "| " + " | ".join(head) + " |", "|" + "--:|" * len(head)]
         parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
-        parts += ["\n".join(_items(told(scaling, curve))) for curve in curves]
+        parts += ["\n".join(_items(in_words(scaling, curve))) for curve in curves]
     partings = "\n".join(f"- {parting(one)}" for one in scaling.partings)
     return "\n\n".join([*parts, *([partings] if partings else [])]) + "\n"
 

@@ -58,7 +58,7 @@ def _lines(document: Document) -> Iterator[str]:
     yield ""
     yield "study.toml:"
     yield ""
-    yield from (f"{_INDENT}{line}" for line in document.asked.splitlines())
+    yield from (f"{_INDENT}{line}" for line in document.study_file.splitlines())
 
 
 def _section(title: str) -> Iterator[str]:
@@ -84,10 +84,10 @@ def _answer(document: Document) -> Iterator[str]:
     for number, said in enumerate(document.answer, start=1):
         if number > 1 or document.answered:
             yield ""
-        yield from _said(number, said)
+        yield from _finding(number, said)
 
 
-def _said(number: int, said: Finding) -> Iterator[str]:
+def _finding(number: int, said: Finding) -> Iterator[str]:
     yield from _wrapped(f"{number}. {said.sentence}", "   ")
     for label, known in said.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
@@ -212,7 +212,7 @@ def _growth(report: growth.Report) -> Iterator[str]:
             f"predicted at {table.at} CPUs, with the interval of all laws:"
         )
         for row in (*table.growing, table.total):
-            law, sure, predicted = growth.told(row)
+            law, sure, predicted = growth.in_words(row)
             yield ""
             yield from _wrapped(row.series.name, "  ")
             yield from _wrapped(f"  {growth.measured_range(row)}, law {law}", "    ")

@@ -45,7 +45,7 @@ def _blocks(document: Document) -> Iterator[str]:
     yield "## Reproduce\n"
     yield _fenced("\n".join(command for _, command in document.commands))
     yield "study.toml:\n"
-    yield _fenced(document.asked.rstrip())
+    yield _fenced(document.study_file.rstrip())
 
 
 def _fenced(content: str) -> str:
@@ -103,7 +103,7 @@ def _growth(report: growth.Report) -> Iterator[str]:
         measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
         headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}"]
         rows = [
-            [code(row.series.name), growth.measured_range(row), *map(plain, growth.told(row))]
+            [code(row.series.name), growth.measured_range(row), *map(plain, growth.in_words(row))]
             for row in (*table.growing, table.total)
         ]
         yield f"#### {plain(table.variant)}, {table.tasks}\n\n{markdown(headings, rows, 'lrlrr')}"

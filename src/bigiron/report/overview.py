@@ -28,13 +28,13 @@ def text(study: Study) -> str:
     spec = study.spec
     lines = [
         f"study       {study.folder}",
-        *(_simulated(spec) if spec.engine.is_model else _asked(spec)),
+        *(_simulated(spec) if spec.engine.is_model else _question(spec)),
     ]
     lost = "\n".join(losses(study.records()))
     return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
 
 
-def _asked(spec: Spec) -> list[str]:
+def _question(spec: Spec) -> list[str]:
     if spec.engine.is_elsewhere:
         variants = [f"variant     {variant.name}" for variant in spec.variant]
         return [

@@ -69,11 +69,11 @@ def _of_cell(study: Study, record: CellRecord) -> MetricSamples:
 
 
 def _mixed(one: Metric, first: CellRecord, other: Metric, record: CellRecord) -> str:
-    def told(metric: Metric) -> str:
+    def in_words(metric: Metric) -> str:
         return f"in {metric.unit or 'no unit'} ({metric.better} is better)"
 
     return (
-        f"{one.name} is {told(one)} in cell {first.id} and {told(other)} in cell {record.id}: "
+        f"{one.name} is {in_words(one)} in cell {first.id} and {in_words(other)} in cell {record.id}: "
         "units cannot be mixed in a study, make one for each"
     )
 
