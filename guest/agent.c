@@ -23,12 +23,6 @@
 #include "settings.h"
 #include "tasks.h"
 
-#ifdef __powerpc64__
-#define SECOND_SERIAL_LINE "/dev/hvc1"
-#else
-#define SECOND_SERIAL_LINE "/dev/ttyS1"
-#endif
-
 static int run_in_child(const struct job *job)
 {
 	pid_t agent = getpid(), runner = fork();
@@ -84,9 +78,7 @@ int main(int argc, char **argv)
 	int is_init = getpid() == 1;
 	int failed;
 
-	if (is_init)
-		init_machine();
-	else if (argc != 2)
+	if (!is_init && argc != 2)
 		return fprintf(stderr, "usage: agent JOB\n"), 2;
 
 	report_open(is_init ? SECOND_SERIAL_LINE : NULL);

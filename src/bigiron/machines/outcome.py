@@ -32,7 +32,7 @@ class Outcome:
         if not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds
-        if message.type == "hello":
+        if message.type in ("room", "hello"):
             self.seconds_to_agent = seconds
             if message.content.get("protocol") != PROTOCOL:
                 spoken = message.content.get("protocol")
