@@ -14,9 +14,10 @@ import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 
@@ -48,11 +49,47 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
     length: int
 
 
+class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """All that goes into a booted machine, but which QEMU made it."""
+
+    arch: str
+    kernel: str  # its release
+    kernel_sha256: str
+    boot: str
+    sockets: int
+    nodes: int
+    cores: int
+    threads: int
+    memory_mib: int
+    accelerator: str
+    options: list[str]  # of QEMU: the machine, the CPU
+    initramfs_sha256: str
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        """What its template is called."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
+
+
+class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which QEMU."""
+
+    path: str
+    version: str
+    modified_ns: int
+    host: str  # the architecture that it runs on
+
+    def __str__(self) -> str:
+        changed = datetime.fromtimestamp(self.modified_ns // 10**9, UTC)
+        return f"QEMU {self.version} ({self.path} of {changed:%Y-%m-%d %H:%M})"
+
+
 class Record(msgspec.Struct, forbid_unknown_fields=True):
     """template.json."""
 
-    machine: dict[str, object]  # all that went into it
-    emulator: dict[str, object]  # which made it
+    machine: Machine
+    emulator: Emulator
     room: list[Part]  # where a cell's agent is handed over
     state_crc: int
     memory_crc: int
@@ -94,20 +131,14 @@ class Kept:
     """One as a list shows it."""
 
     name: str
-    machine: Mapping[str, object]
+    machine: Machine | None  # None: it is damaged
     used: float  # when, by the clock
     size: int  # bytes
 
 
-def name_of(machine: Mapping[str, object]) -> str:
-    """What the template of a machine is called, by all that goes into it."""
-    text = msgspec.json.encode({"format": FORMAT} | dict(machine), order="deterministic")
-    return hashlib.sha256(text).hexdigest()[:16]
-
-
-def find(machine: Mapping[str, object], emulator: Mapping[str, object]) -> Template | None:
+def find(machine: Machine, emulator: Emulator) -> Template | None:
     """The template of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
-    folder = _root() / name_of(machine)
+    folder = _root() / machine.name
     try:
         template = _open(folder)
     except FileNotFoundError as missing:
@@ -120,9 +151,7 @@ def find(machine: Mapping[str, object], emulator: Mapping[str, object]) -> Templ
         return None
     if template.record.emulator != emulator:
         template.close()
-        discard(
-            folder, f"it was made with {_named(template.record.emulator)}, and this is {_named(emulator)}"
-        )
+        discard(folder, f"it was made with {template.record.emulator}, and this is {emulator}")
         return None
     os.utime(folder)
     return template
@@ -136,14 +165,14 @@ def discard(folder: Path, why: str) -> None:
 
 
 def keep(
-    machine: Mapping[str, object],
-    emulator: Mapping[str, object],
+    machine: Machine,
+    emulator: Emulator,
     room: Sequence[tuple[int, int]],
     state: bytes,
     ram: GuestRam,
 ) -> None:
     """Keep a stopped machine. Where there is no room for it, a line says so, and nothing is kept."""
-    root, name = _root(), name_of(machine)
+    root, name = _root(), machine.name
     try:
         with _writing(root):
             _check_room(root, sum(end - start for start, end in ram.touched()))
@@ -153,7 +182,7 @@ def keep(
                 (folder / "state").write_bytes(state)
                 parts, crc = _pack(ram, folder / "memory")
                 rooms = [Part(*one) for one in room]
-                record = Record(dict(machine), dict(emulator), rooms, zlib.crc32(state), crc, parts)
+                record = Record(machine, emulator, rooms, zlib.crc32(state), crc, parts)
                 (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
                 folder.rename(root / name)
@@ -163,11 +192,9 @@ def keep(
 
 
 @contextmanager
-def making(
-    machine: Mapping[str, object], stop: threading.Event, on_wait: Callable[[], None]
-) -> Iterator[None]:
+def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
     """Only one process, and one thread of it, makes a template; StoppedError where one should not wait."""
-    with (_root() / f"{name_of(machine)}.lock").open("w") as lock:
+    with (_root() / f"{machine.name}.lock").open("w") as lock:
         waited = False
         while True:
             try:
@@ -189,20 +216,22 @@ def everything() -> list[Kept]:
         try:
             machine = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record).machine
         except (OSError, msgspec.DecodeError):
-            machine = {}
+            machine = None
         size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
         found.append(Kept(folder.name, machine, folder.stat().st_mtime, size))
     return sorted(found, key=lambda kept: kept.used, reverse=True)
 
 
-def drop(name: str) -> None:
-    """Remove one by its name, or the start of it; UserError where that is none or several."""
-    fitting = [folder for folder in _folders(_root()) if name and folder.name.startswith(name)]
-    if len(fitting) != 1:
+def drop(name: str | None) -> list[Kept]:
+    """Remove the one with that name, or the start of it, or all; UserError where none or several have it."""
+    fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
+    if name is not None and len(fitting) != 1:
         what = "several templates start with" if fitting else "there is no template"
         raise UserError(f"{what} {name!r}: see `bigiron template list`")
     with _writing(_root()):
-        _remove(fitting[0])
+        for kept in fitting:
+            _remove(_root() / kept.name)
+    return fitting
 
 
 def _root() -> Path:
@@ -228,10 +257,6 @@ def _check_room(root: Path, size: int) -> None:
 
 def _folders(root: Path) -> list[Path]:
     return [path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
-
-
-def _named(emulator: Mapping[str, object]) -> str:
-    return f"QEMU {emulator.get('version')} ({emulator.get('path')})"
 
 
 def _open(folder: Path) -> Template:

@@ -25,7 +25,7 @@ from bigiron.machines.initramfs import handover, initramfs
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import find_qemu
-from bigiron.machines.template import DamagedError, Template
+from bigiron.machines.template import DamagedError, Emulator, Machine, Template
 from bigiron.machines.topology import Topology
 
 _ONE_THREAD = "tcg,thread=single"
@@ -56,6 +56,7 @@ class VirtualMachine:
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    release: str = ""  # of the kernel, for who reads it
     from_template: bool = False  # whether it is resumed from one that was booted and kept
 
     @property
@@ -221,29 +222,28 @@ class _Cell:
             raise MachineError("the machine does not have the room that it was asked for")
         return parts
 
-    def _identity(self) -> dict[str, object]:
-        """All that goes into a template, but which QEMU made it."""
+    def _identity(self) -> Machine:
         vm = self.vm
-        return {
-            "arch": vm.architecture.name,
-            "kernel_sha256": _sha256(vm.kernel),
-            "boot": vm.boot_line,
-            "sockets": vm.topology.sockets,
-            "nodes": vm.topology.nodes,
-            "cores": vm.topology.cores,
-            "threads": vm.topology.threads,
-            "memory_mib": vm.memory_mib,
-            "accelerator": vm.accelerator,
-            "machine": [*vm.architecture.machine, *vm.remapping],
-            "initramfs_sha256": _sha256(self.initrd),
-            "host": platform.machine(),
-        }
+        return Machine(
+            arch=vm.architecture.name,
+            kernel=vm.release,
+            kernel_sha256=_sha256(vm.kernel),
+            boot=vm.boot_line,
+            sockets=vm.topology.sockets,
+            nodes=vm.topology.nodes,
+            cores=vm.topology.cores,
+            threads=vm.topology.threads,
+            memory_mib=vm.memory_mib,
+            accelerator=vm.accelerator,
+            options=[*vm.architecture.machine, *vm.remapping],
+            initramfs_sha256=_sha256(self.initrd),
+        )
 
 
-def _emulator(binary: str) -> dict[str, object]:
+def _emulator(binary: str) -> Emulator:
     qemu = find_qemu(binary)
     assert qemu
-    return {"path": str(qemu.path), "version": qemu.version, "modified_ns": qemu.path.stat().st_mtime_ns}
+    return Emulator(str(qemu.path), qemu.version, qemu.path.stat().st_mtime_ns, platform.machine())
 
 
 def _sha256(path: Path) -> str:

@@ -37,7 +37,6 @@ class VmEngine(Engine):
     shape: str  # its topology, as the user says it
     memory: int = 0  # MiB; 0: by its CPUs
     deadline: int = 0  # seconds; 0: by its CPUs
-    fresh_boot: bool = False  # whether each cell boots a machine of its own
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
@@ -90,6 +89,7 @@ class VmEngine(Engine):
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
             "turn": machine.turn,
+            "from_template": machine.from_template,
         }
 
     def run(
@@ -111,11 +111,13 @@ class VmEngine(Engine):
 
     def _machine(self, job: Job) -> VirtualMachine:
         assert job.programs
+        kernel = kernels.find(job.kernel, self.target)
         # The recorder needs QEMU's own emulation.
         kvm = job.programs.recorder is None and kvm_works()[0]
         return VirtualMachine(
             architecture=architecture(self.target),
-            kernel=kernels.find(job.kernel, self.target).image,
+            kernel=kernel.image,
+            release=kernel.release,
             agent=job.programs.agent,
             job=job.agent_job,
             topology=topologies.parse(self.shape).at(job.cpus),
@@ -126,5 +128,5 @@ class VmEngine(Engine):
             files=job.programs.bpf,
             kvm=kvm,
             turns=job.programs.turns,
-            from_template=not (self.fresh_boot or kvm),
+            from_template=not (job.programs.fresh_boot or kvm),
         )

@@ -75,8 +75,10 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
 
 
-def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
+def prepare(spec: Spec, workload: Workload | None, *, fresh_boot: bool = False) -> Programs | None:
     """Compile what the study needs, if its engine runs programs; UserError if it cannot run here."""
+    if fresh_boot and not spec.engine.emulated:
+        raise UserError("--fresh-boot is for virtual machines: no other is booted")
     spec.engine.prepare(spec.cpus)
     if spec.engine.is_model:
         return None
@@ -89,6 +91,7 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
+        fresh_boot,
     )
 
 
