@@ -18,7 +18,6 @@
 #include "init.h"
 #include "job.h"
 #include "measure.h"
-#include "recorder.h"
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"
@@ -86,8 +85,6 @@ int main(int argc, char **argv)
 	capture_workload_stderr();
 
 	failed = read_job(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
-	if (!failed && job.symbols)
-		failed = record_symbols();
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
 	if (!failed)

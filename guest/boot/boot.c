@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../init.h"
+#include "../recorder.h"
 #include "../report.h"
 #include "archive.h"
 #include "handover.h"
@@ -47,6 +48,8 @@ int main(void)
 
 	mount_all();
 	report_open(SECOND_SERIAL_LINE);
+	if (!access("/symbols", F_OK))
+		record_symbols();
 	if (room_make(&room) || handover_wait(&room, &length) || archive_unpack(room.bytes, length)) {
 		report_end(1);
 		halt_machine();

@@ -45,7 +45,8 @@ def agent(
 def boot(compiler: str) -> Path:
     """PID 1 of a virtual machine until it is given its agent: a static program."""
     guest = _source_folder("guest")
-    sources = [*sorted(guest.glob("boot/*.c")), guest / "init.c", guest / "report.c"]
+    shared = (guest / name for name in ("init.c", "recorder.c", "report.c"))
+    sources = [*sorted(guest.glob("boot/*.c")), *shared]
     flags = (*_FLAGS, "-static", "-iquote", str(guest))
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
 

@@ -36,8 +36,11 @@ def archive(entries: list[Entry]) -> bytes:
     return b"".join(records) + _record(Entry("TRAILER!!!", 0), 0)
 
 
-def initramfs(boot: bytes, room_mib: int) -> bytes:
-    """What a virtual machine boots into (guest/boot/), and how much room it is to have for `handover()`."""
+def initramfs(boot: bytes, room_mib: int, *, symbols: bool) -> bytes:
+    """What a virtual machine boots into (guest/boot/), and how much room it is to have for `handover()`.
+
+    With `symbols` it hands those of the kernel to the recorder.
+    """
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
     return archive(
         [
@@ -45,6 +48,7 @@ def initramfs(boot: bytes, room_mib: int) -> bytes:
             Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
             Entry("init", stat.S_IFREG | 0o755, boot),
             Entry("room", stat.S_IFREG | 0o644, f"{room_mib}\n".encode()),
+            *([Entry("symbols", stat.S_IFREG | 0o644)] if symbols else []),
         ]
     )
 

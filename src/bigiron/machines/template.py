@@ -35,6 +35,7 @@ _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
 _DEFAULT_MIB = 8 << 10
 _LIMIT = "BIGIRON_TEMPLATES_MIB"
+_refused: set[str] = set()
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +62,6 @@ class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     cores: int
     threads: int
     memory_mib: int
-    accelerator: str
     options: list[str]  # of QEMU: the machine, the CPU
     initramfs_sha256: str
     format: int = FORMAT
@@ -91,6 +91,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     machine: Machine
     emulator: Emulator
     room: list[Part]  # where a cell's agent is handed over
+    symbols_crc: int
     state_crc: int
     memory_crc: int
     memory: list[Part]  # what is in the file `memory`, one part after the other; the rest is zero
@@ -103,6 +104,7 @@ class Template:
     folder: Path
     record: Record
     state: bytes
+    symbols: bytes  # /proc/kallsyms
     _memory: FileIO
 
     def fill(self, ram: GuestRam) -> None:
@@ -124,6 +126,15 @@ class Template:
     def close(self) -> None:
         """Nothing more is read from it."""
         self._memory.close()
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A booted machine, but for its memory."""
+
+    state: bytes
+    symbols: bytes
+    room: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -167,11 +178,10 @@ def discard(folder: Path, why: str) -> None:
 def keep(
     machine: Machine,
     emulator: Emulator,
-    room: Sequence[tuple[int, int]],
-    state: bytes,
+    stopped: Stopped,
     ram: GuestRam,
-) -> None:
-    """Keep a stopped machine. Where there is no room for it, a line says so, and nothing is kept."""
+) -> bool:
+    """Keep a stopped machine. Where there is no room for it, a line says so."""
     root, name = _root(), machine.name
     try:
         with _writing(root):
@@ -179,16 +189,26 @@ def keep(
             with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
                 folder = Path(staging) / name
                 folder.mkdir()
-                (folder / "state").write_bytes(state)
+                (folder / "state").write_bytes(stopped.state)
+                (folder / "symbols").write_bytes(stopped.symbols)
                 parts, crc = _pack(ram, folder / "memory")
-                rooms = [Part(*one) for one in room]
-                record = Record(machine, emulator, rooms, zlib.crc32(state), crc, parts)
+                rooms = [Part(*one) for one in stopped.room]
+                crcs = zlib.crc32(stopped.symbols), zlib.crc32(stopped.state), crc
+                record = Record(machine, emulator, rooms, *crcs, parts)
                 (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
                 folder.rename(root / name)
             _drop_oldest(root, name)
     except OSError as error:
         _log.warning("no template is kept in %s: %s; each machine boots", root, error.strerror or error)
+        _refused.add(name)
+        return False
+    return True
+
+
+def was_refused(machine: Machine) -> bool:
+    """Whether this process has found no room for it: it would boot once more for nothing."""
+    return machine.name in _refused
 
 
 @contextmanager
@@ -262,9 +282,10 @@ def _folders(root: Path) -> list[Path]:
 def _open(folder: Path) -> Template:
     record = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record)
     state = (folder / "state").read_bytes()
-    if zlib.crc32(state) != record.state_crc:
-        raise DamagedError("its state is not what was kept")
-    return Template(folder, record, state, FileIO(folder / "memory"))
+    symbols = (folder / "symbols").read_bytes()
+    if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
+        raise DamagedError("its state or symbols are not what was kept")
+    return Template(folder, record, state, symbols, FileIO(folder / "memory"))
 
 
 def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:

@@ -12,7 +12,8 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from bigiron import compile, kernels, workloads
@@ -25,13 +26,14 @@ from bigiron.machines.initramfs import handover, initramfs
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import find_qemu
-from bigiron.machines.template import DamagedError, Emulator, Machine, Template
+from bigiron.machines.template import DamagedError, Emulator, Machine, Stopped, Template
 from bigiron.machines.topology import Topology
 
 _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
 _LEAST_MIB = 4096  # so that most of it is no DMA32 zone
 _MOST_MIB = 960 << 10
+_SYMBOLS = "kallsyms"  # the recorder's file of them
 _ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
 
 
@@ -137,10 +139,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     """
     with ExitStack() as stack:
         ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-"))
-        wishes = Wishes(vm.deadline_s, stop, on_stage)
-        cell = _Cell(vm, _content(vm), Path(folder) / "initramfs", ram, wishes)
-        cell.initrd.write_bytes(initramfs(compile.boot(vm.architecture.compiler).read_bytes(), cell.room_mib))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
+        cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
         return cell.from_template() if vm.from_template else cell.booted()
 
 
@@ -151,11 +151,11 @@ def _content(vm: VirtualMachine) -> bytes:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A machine, what it is given, and where it lies."""
+    """A machine and what it is given."""
 
     vm: VirtualMachine
     content: bytes
-    initrd: Path
+    folder: Path
     ram: GuestRam
     wishes: Wishes
 
@@ -164,40 +164,72 @@ class _Cell:
         """How much room it has for what it is given: the same for most, so that they share a template."""
         return max(_ROOM_MIB, 1 << ((len(self.content) >> 20).bit_length()))
 
+    @cached_property
+    def initrd(self) -> Path:
+        """What it boots into."""
+        boot = compile.boot(self.vm.architecture.compiler).read_bytes()
+        symbols = self.vm.from_template or bool(self.vm.plugin)
+        file = self.folder / "initramfs"
+        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))
+        return file
+
     def booted(self) -> Outcome:
         """It boots for this alone."""
         with self._started() as guest:
-            return guest.run(self.content, self._room(guest.boot()))
+            room = self._room(guest.boot())
+            self._check_symbols()
+            return guest.run(self.content, room)
 
     def from_template(self) -> Outcome:
-        """It is resumed; where there is no template, it boots, is kept, and goes on."""
-        machine, emulator = self._identity(), _emulator(self.vm.architecture.qemu)
-        with ExitStack() as lock:
-            found = template.find(machine, emulator)
-            if not found:
-                lock.enter_context(template.making(machine, self.wishes.stop, self._wait))
-                found = template.find(machine, emulator)  # another may have made it meanwhile
-            if found:
-                lock.close()
-                try:
-                    return self._resumed(found)
-                except DamagedError as error:
-                    template.discard(found.folder, str(error))
-                lock.enter_context(template.making(machine, self.wishes.stop, self._wait))
-                self.ram.clear()
-            with self._started() as guest:
-                room = self._room(guest.boot())
-                template.keep(machine, emulator, room, guest.save(), self.ram)
-                lock.close()
-                return guest.run(self.content, room)
+        """It is resumed from a template, which is made where there is none; where none can be, it boots."""
+        found = template.find(self._machine, self._emulator) or self._make()
+        if not found:
+            return self.booted()
+        try:
+            return self._resumed(found)
+        except DamagedError as error:
+            template.discard(found.folder, str(error))
+            self.ram.clear()
+        found = self._make()
+        return self._resumed(found) if found else self.booted()
+
+    def _make(self) -> Template | None:
+        """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
+        with template.making(self._machine, self.wishes.stop, self._wait):
+            found = template.find(self._machine, self._emulator)  # another may have made it meanwhile
+            if found or template.was_refused(self._machine):
+                return found
+            results = self.folder / "making"
+            results.mkdir()
+            vm = replace(self.vm, plugin=compile.recorder(), results=results)
+            with GuestRam(vm.memory_mib) as ram:
+                booting = replace(self, vm=vm, ram=ram)
+                with booting._started() as guest:
+                    room = booting._room(guest.boot())
+                    self.wishes.on_stage("keeping a template")
+                    stopped = Stopped(guest.save(), booting._symbols(), room)
+                    kept = template.keep(self._machine, self._emulator, stopped, ram)
+            return template.find(self._machine, self._emulator) if kept else None
 
     def _resumed(self, found: Template) -> Outcome:
+        if self.vm.results:
+            (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
+        self._check_symbols()
         with self._started(resumes=True) as guest:
             try:
                 guest.load(found.state, found.fill)
             except MachineError as error:
                 raise DamagedError(error.reason) from None
             return guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
+
+    def _symbols(self) -> bytes:
+        """Those of the kernel, as the recorder heard them."""
+        file = (self.vm.results or self.folder) / _SYMBOLS
+        return file.read_bytes() if file.exists() else b""
+
+    def _check_symbols(self) -> None:
+        if self.vm.plugin and not self._symbols():
+            raise MachineError("the kernel does not tell its symbols (CONFIG_KALLSYMS?)")
 
     def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
         return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
@@ -222,7 +254,8 @@ class _Cell:
             raise MachineError("the machine does not have the room that it was asked for")
         return parts
 
-    def _identity(self) -> Machine:
+    @cached_property
+    def _machine(self) -> Machine:
         vm = self.vm
         return Machine(
             arch=vm.architecture.name,
@@ -234,16 +267,15 @@ class _Cell:
             cores=vm.topology.cores,
             threads=vm.topology.threads,
             memory_mib=vm.memory_mib,
-            accelerator=vm.accelerator,
             options=[*vm.architecture.machine, *vm.remapping],
             initramfs_sha256=_sha256(self.initrd),
         )
 
-
-def _emulator(binary: str) -> Emulator:
-    qemu = find_qemu(binary)
-    assert qemu
-    return Emulator(str(qemu.path), qemu.version, qemu.path.stat().st_mtime_ns, platform.machine())
+    @property
+    def _emulator(self) -> Emulator:
+        qemu = find_qemu(self.vm.architecture.qemu)
+        assert qemu
+        return Emulator(str(qemu.path), qemu.version, qemu.path.stat().st_mtime_ns, platform.machine())
 
 
 def _sha256(path: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bigiron import kernels
+from bigiron import compile, kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import topology as topologies
@@ -56,7 +56,9 @@ class VmEngine(Engine):
 
     def prepare(self, cpus: list[int]) -> None:
         """A QEMU that bigiron can use, and room for the machines."""
-        require_qemu(architecture(self.target).qemu)
+        target = architecture(self.target)
+        require_qemu(target.qemu)
+        compile.boot(target.compiler)
         for number in cpus:
             check_memory(self.memory_mib(number), number)
 
