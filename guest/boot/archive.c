@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,22 +54,19 @@ static const char *take(struct archive *archive, size_t length)
 	return bytes;
 }
 
-static int write_file(const char *name, mode_t mode, const char *content, size_t size)
+static int write_file(int folder, const char *name, mode_t mode, const char *content, size_t size)
 {
-	char path[NAME_BYTES + 1];
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
 	size_t written = 0;
-	int fd;
 
-	snprintf(path, sizeof(path), "/%s", name);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
 	if (fd < 0)
-		return report_error("machine", "cannot make %s: %m", path);
+		return report_error("machine", "cannot make the file %s: %m", name);
 	while (written < size) {
 		ssize_t some = write(fd, content + written, size - written);
 
 		if (some <= 0) {
 			close(fd);
-			return report_error("machine", "cannot write %s: %m", path);
+			return report_error("machine", "cannot write the file %s: %m", name);
 		}
 		written += some;
 	}
@@ -79,7 +75,7 @@ static int write_file(const char *name, mode_t mode, const char *content, size_t
 }
 
 /* 1: it was written; 0: it was the last; -1: it is no such archive. */
-static int unpack_next(struct archive *archive, int *failed)
+static int unpack_next(int folder, struct archive *archive, int *failed)
 {
 	const char *header = archive->bytes + archive->at, *name, *content;
 	uint32_t mode, size, name_size;
@@ -98,17 +94,17 @@ static int unpack_next(struct archive *archive, int *failed)
 	content = take(archive, size);
 	if (!content || !S_ISREG(mode) || strchr(name, '/'))
 		return -1;
-	*failed = write_file(name, mode, content, size);
+	*failed = write_file(folder, name, mode, content, size);
 	return 1;
 }
 
-int archive_unpack(const char *bytes, size_t length)
+int archive_unpack(int folder, const char *bytes, size_t length)
 {
 	struct archive archive = { .bytes = bytes, .length = length };
 	int more, failed = 0;
 
 	do
-		more = unpack_next(&archive, &failed);
+		more = unpack_next(folder, &archive, &failed);
 	while (more > 0 && !failed);
 	return more < 0 ? report_error("machine", "what was handed over is no archive of files") : failed;
 }

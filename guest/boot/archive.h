@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Write the plain files in it into the root folder. Returns 0, or 1 after reporting the error. */
-int archive_unpack(const char *bytes, size_t length);
+/* Write the plain files in it into a folder, open as `folder`. Returns 0, or 1 after reporting the error. */
+int archive_unpack(int folder, const char *bytes, size_t length);
 
 #endif

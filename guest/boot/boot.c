@@ -7,6 +7,7 @@
  * that room, from outside, what the cell is: the agent linked with its workload, the job, BPF programs. It takes no
  * device and no driver.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -50,7 +51,7 @@ int main(void)
 	report_open(SECOND_SERIAL_LINE);
 	if (!access("/symbols", F_OK))
 		record_symbols();
-	if (room_make(&room) || handover_wait(&room, &length) || archive_unpack(room.bytes, length)) {
+	if (room_make(&room) || handover_wait(&room, &length) || archive_unpack(AT_FDCWD, room.bytes, length)) {
 		report_end(1);
 		halt_machine();
 	}

@@ -95,6 +95,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     state_crc: int
     memory_crc: int
     memory: list[Part]  # what is in the file `memory`, one part after the other; the rest is zero
+    crc: int = 0  # of all this with a zero here
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def find(machine: Machine, emulator: Emulator) -> Template | None:
             return None
         discard(folder, f"it has no {Path(str(missing.filename)).name}")
         return None
-    except (OSError, DamagedError, msgspec.DecodeError) as error:
+    except (OSError, DamagedError) as error:
         discard(folder, str(error))
         return None
     if template.record.emulator != emulator:
@@ -195,6 +196,7 @@ def keep(
                 rooms = [Part(*one) for one in stopped.room]
                 crcs = zlib.crc32(stopped.symbols), zlib.crc32(stopped.state), crc
                 record = Record(machine, emulator, rooms, *crcs, parts)
+                record.crc = _crc(record)
                 (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
                 folder.rename(root / name)
@@ -235,7 +237,7 @@ def everything() -> list[Kept]:
     for folder in _folders(_root()):
         try:
             machine = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record).machine
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             machine = None
         size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
         found.append(Kept(folder.name, machine, folder.stat().st_mtime, size))
@@ -280,12 +282,21 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _open(folder: Path) -> Template:
-    record = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record)
+    try:
+        record = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"its template.json is damaged: {error}") from None
+    if record.crc != _crc(record):
+        raise DamagedError("its template.json is not what was kept")
     state = (folder / "state").read_bytes()
     symbols = (folder / "symbols").read_bytes()
     if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
         raise DamagedError("its state or symbols are not what was kept")
     return Template(folder, record, state, symbols, FileIO(folder / "memory"))
+
+
+def _crc(record: Record) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(record, crc=0)))
 
 
 def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
