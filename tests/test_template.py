@@ -233,9 +233,13 @@ int main(void)
 	size_t length = fread(bytes, 1, sizeof(bytes), stdin);
 	char *exact = malloc(length ? length : 1);
 
+	int failed;
+
 	for (size_t i = 0; i < length; i++)
 		exact[i] = bytes[i];
-	return archive_unpack(AT_FDCWD, exact, length);
+	failed = archive_unpack(AT_FDCWD, exact, length);
+	free(exact);
+	return failed;
 }
 """
 
