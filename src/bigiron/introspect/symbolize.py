@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 from bigiron.introspect import kernel_knowledge
@@ -478,7 +478,7 @@ class Objects:
         return self._structs.text(self._value("file_system_type", type, "name"))
 
 
-@cache
+@lru_cache
 def _words_between(low: int, high: int) -> re.Pattern[bytes]:
     """What finds words from `low` to `high` (exclusive), and others, much faster than one looks at each.
 

@@ -42,7 +42,12 @@ class SymbolTable:
     @classmethod
     def read(cls, path: Path) -> "SymbolTable":
         """The table in a file of /proc/kallsyms; cells of one kernel share it."""
-        return _table(path.read_text(encoding="ascii", errors="replace"))
+        return cls.shared(path.read_bytes())
+
+    @classmethod
+    def shared(cls, content: bytes) -> "SymbolTable":
+        """The same from the file's content."""
+        return _table(content)
 
     def lookup(self, address: int) -> tuple[str, int]:
         r"""The symbol at or before an address and the offset from there; ("", 0) where there is none.
@@ -80,8 +85,8 @@ class SymbolTable:
 
 
 @lru_cache(4)
-def _table(text: str) -> SymbolTable:
-    return SymbolTable(text)
+def _table(content: bytes) -> SymbolTable:
+    return SymbolTable(content.decode("ascii", errors="replace"))
 
 
 class _Sorted:

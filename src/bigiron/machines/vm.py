@@ -217,25 +217,23 @@ class _Cell:
             (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
         self._check_symbols()
         # Read while the machine runs: whoever makes tables of what is recorded finds the table there.
-        reading = threading.Thread(target=self._read_symbols)
-        reading.start()
+        reading = threading.Thread(target=SymbolTable.shared, args=(found.symbols,))
+        if self.vm.plugin:
+            reading.start()
         with self._started(resumes=True) as guest:
             try:
                 guest.load(found.state, found.fill)
             except MachineError as error:
                 raise DamagedError(error.reason) from None
             outcome = guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
-        reading.join()
+        if self.vm.plugin:
+            reading.join()
         return outcome
 
     def _symbols(self) -> bytes:
         """Those of the kernel, as the recorder heard them."""
         file = (self.vm.results or self.folder) / _SYMBOLS
         return file.read_bytes() if file.exists() else b""
-
-    def _read_symbols(self) -> None:
-        if self.vm.plugin and self.vm.results:
-            SymbolTable.read(self.vm.results / _SYMBOLS)
 
     def _check_symbols(self) -> None:
         if self.vm.plugin and not self._symbols():
