@@ -30,7 +30,7 @@ from bigiron.commands import (
     workload,
 )
 from bigiron.commands.options import grouped
-from bigiron.commands.output import complain
+from bigiron.commands.output import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
 app = typer.Typer(
@@ -60,7 +60,7 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Run the command line; failures become one clear line and an exit status."""
-    logging.basicConfig(format="bigiron: %(message)s", level=logging.WARNING)
+    logging.basicConfig(handlers=[Complaints()], format="%(message)s", level=logging.WARNING)
     try:
         sys.exit(app(standalone_mode=False))
     except TyperException as error:

@@ -29,7 +29,8 @@ class Outcome:
         failed.
         """
         check(message)
-        if not self._continues_a_file(message):
+        # A resumed machine has said where there is room before it was kept.
+        if message.type != "room" and not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds
         if message.type in ("room", "hello"):
