@@ -16,7 +16,7 @@ def complain(message: str, status: int) -> int:
 
 
 class Complaints(logging.Handler):
-    """What went wrong and stopped nothing: a line on stderr, whatever that is then, as beside a progress bar."""
+    """What went wrong and stopped nothing: a line on stderr, which a progress bar makes room for."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show it."""
