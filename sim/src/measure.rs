@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a thread looks whether it is its turn before it leaves its CPU to others.
 const LOOKS: u32 = 10_000;
 
+/// For how long; a thread that only yields its CPU is given it back very late where somebody else computes there.
+const NAP: Duration = Duration::from_micros(50);
+
 /// Instead of a turn: the other thread ends.
 const STOP: u64 = u64::MAX;
 
@@ -52,7 +55,7 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
             match line.0.load(Ordering::Acquire) {
                 now if now == turn => break,
                 STOP => return false,
-                _ if looks == LOOKS => thread::yield_now(),
+                _ if looks == LOOKS => thread::sleep(NAP),
                 _ => looks += 1,
             }
             spin_loop();
@@ -196,7 +199,8 @@ impl Start {
             *self.failure.lock().expect("nobody panics with it") = error.raw_os_error();
         }
         self.both.wait();
-        match *self.failure.lock().expect("nobody panics with it") {
+        let failure = *self.failure.lock().expect("nobody panics with it"); // not held meanwhile
+        match failure {
             Some(number) => Err(io::Error::from_raw_os_error(number)),
             None => pinned.map(|_pinned| something()),
         }
