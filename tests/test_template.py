@@ -27,6 +27,7 @@ OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--j
 QEMU = Emulator("/usr/bin/qemu", "10.0.2", 7, "x86_64")
 STOPPED = Stopped(b"state", b"0 T _text\n", [(0, 8 << 20)])
 MIB = 1 << 20
+SHARED = ("kernels", "compiled")
 
 
 def machine(boot: str = "quiet", memory_mib: int = 64) -> Machine:
@@ -48,9 +49,9 @@ def machine(boot: str = "quiet", memory_mib: int = 64) -> Machine:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, but for the kernels and what was compiled."""
-    here, old = tmp_path / "cache", cache_folder("kernels").parent
+    here, old = tmp_path / "cache", cache_folder("templates").parent
     here.mkdir()
-    for room in ("kernels", "compiled"):
+    for room in SHARED:
         (here / room).symlink_to(old / room)
     monkeypatch.setenv("BIGIRON_CACHE", str(here))
     return here

@@ -17,7 +17,7 @@ from bigiron.errors import MachineError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import monitor
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.monitor import Monitor, MonitorEndedError
+from bigiron.machines.monitor import Monitor, MonitorEndedError, RefusedError
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
@@ -170,8 +170,8 @@ def started(
             log, stage = bytes(guest.log), guest.outcome.stage
             reason = _why_it_ended(words[0], stage, log, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
-        except MachineError as error:
-            raise MachineError(error.reason, _tail(bytes(guest.log))) from None
+        except (MachineError, RefusedError) as error:
+            raise MachineError(str(error), _tail(bytes(guest.log))) from None
         finally:
             process.kill()
             process.wait()

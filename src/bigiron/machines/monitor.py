@@ -21,6 +21,10 @@ class MonitorEndedError(Exception):
     """QEMU has ended."""
 
 
+class RefusedError(Exception):
+    """QEMU does not do what it is asked to, such as taking on a machine's state: why."""
+
+
 class Monitor:
     """A connection to one QEMU's monitor."""
 
@@ -54,11 +58,13 @@ class Monitor:
         self._migrate("migrate-incoming", fd)
 
     def _migrate(self, command: str, fd: int) -> None:
+        # QEMU would else end when it does not like what it reads.
+        stays = {"exit-on-error": False} if command == "migrate-incoming" else {}
         file = {"transport": "file", "filename": f"/proc/self/fd/{fd}", "offset": 0}
-        self._execute(command, channels=[{"channel-type": "main", "addr": file}])
-        while (done := self._execute("query-migrate").get("status")) != "completed":
-            if done == "failed":
-                raise MachineError(f"QEMU cannot {command}: it says no more")
+        self._execute(command, channels=[{"channel-type": "main", "addr": file}], **stays)
+        while (now := self._execute("query-migrate")).get("status") != "completed":
+            if now.get("status") == "failed":
+                raise RefusedError(f"QEMU refuses its state: {now.get('error-desc', 'it says no more')}")
             time.sleep(0.01)
 
     def _execute(self, command: str, **arguments: Any) -> dict[str, Any]:
@@ -71,7 +77,7 @@ class Monitor:
         while "event" in answer:
             answer = self._answer()
         if "error" in answer:
-            raise MachineError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
+            raise RefusedError(f"QEMU refuses {command}: {answer['error'].get('desc')}")
         returned = answer.get("return")
         return returned if isinstance(returned, dict) else {}
 

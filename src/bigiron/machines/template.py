@@ -202,14 +202,19 @@ def keep(
                 folder.rename(root / name)
             _drop_oldest(root, name)
     except OSError as error:
-        _log.warning("no template is kept in %s: %s; each machine boots", root, error.strerror or error)
-        _refused.add(name)
+        refuse(machine, f"no template is kept in {root}: {error.strerror or error}")
         return False
     return True
 
 
+def refuse(machine: Machine, why: str) -> None:
+    """Try no more to keep it, in this process: its cells boot, and a line says so."""
+    _log.warning("%s; each machine boots", why)
+    _refused.add(machine.name)
+
+
 def was_refused(machine: Machine) -> bool:
-    """Whether this process has found no room for it: it would boot once more for nothing."""
+    """Whether this process could not keep it: it would boot once more for nothing."""
     return machine.name in _refused
 
 

@@ -25,6 +25,7 @@ from bigiron.machines import guest, template
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
 from bigiron.machines.initramfs import handover, initramfs
 from bigiron.machines.messages import Message
+from bigiron.machines.monitor import RefusedError
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import find_qemu
 from bigiron.machines.template import DamagedError, Emulator, Machine, Stopped, Template
@@ -208,7 +209,11 @@ class _Cell:
                 with booting._started() as guest:
                     room = booting._room(guest.boot())
                     self.wishes.on_stage("keeping a template")
-                    stopped = Stopped(guest.save(), booting._symbols(), room)
+                    try:
+                        stopped = Stopped(guest.save(), booting._symbols(), room)
+                    except RefusedError as error:
+                        template.refuse(self._machine, str(error))
+                        return None
                     kept = template.keep(self._machine, self._emulator, stopped, ram)
             return template.find(self._machine, self._emulator) if kept else None
 
@@ -223,8 +228,8 @@ class _Cell:
         with self._started(resumes=True) as guest:
             try:
                 guest.load(found.state, found.fill)
-            except MachineError as error:
-                raise DamagedError(error.reason) from None
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
             outcome = guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
         if self.vm.plugin:
             reading.join()
