@@ -307,9 +307,11 @@ def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
     )
     answer = bigiron("run", "open1", *KERNEL, "-o", tmp_path / "s", PATH=f"{folder}:/usr/bin:/bin")
     assert answer.status == 3
-    assert answer.complaint == (
-        "debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
+    *others, complaint = answer.err.splitlines()
+    assert (
+        complaint == "bigiron: debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
     )
+    assert all(re.search(r"template \w+ is made anew: it was made with QEMU", line) for line in others)
 
 
 # A workload of one's own
