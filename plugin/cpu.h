@@ -40,6 +40,7 @@ struct stack {
 };
 
 struct cpu {
+	void *state; /* QEMU's; NULL: not known yet */
 	/* contexts.c */
 	struct stack *stack; /* the one this CPU is on */
 	enum context context;
