@@ -14,7 +14,8 @@ nothing (callbacks.c), to tell what they cost from what the recorder does in the
 Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
 on a busy one they leave out the work of others.
 
-The architecture is an argument: `recorder.py ppc64le`; without it x86_64.
+The architecture is an argument: `recorder.py ppc64le`; without it x86_64. A second one, `kinds`, leaves out all but
+the comparison by kind.
 """
 
 import os
@@ -220,6 +221,9 @@ def main() -> None:
         f"TCG with one thread, "
         f"median of {ROUNDS}; ratio of QEMU's CPU time with the recorder to without"
     )
+    if sys.argv[2:] == ["kinds"]:
+        compare_kinds(console)
+        return
     table = Table("workload", "probes", "boot", "warm-up", "recording", "in all", "once")
     for workload in OPERATIONS:
         for probes, (*ratios, once) in zip(PROBES, compare(workload), strict=True):

@@ -99,8 +99,12 @@ static inline uint64_t find_place(const struct cpu *cpu, qemu_plugin_meminfo_t i
 
 static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
 {
-	struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+	struct qemu_plugin_hwaddr *hwaddr;
 
+	/* Most of what the kernel accesses, and to ask takes longer than to count. */
+	if (is_kernel_memory(address))
+		return false;
+	hwaddr = qemu_plugin_get_hwaddr(info, address);
 	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
 }
 
