@@ -14,8 +14,8 @@ nothing (callbacks.c), to tell what they cost from what the recorder does in the
 Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
 on a busy one they leave out the work of others.
 
-The architecture is an argument: `recorder.py ppc64le`; without it x86_64. A second one, `kinds`, leaves out all but
-the comparison by kind.
+The architecture is an argument: `recorder.py ppc64le`; without it x86_64. A second one, `kinds`, leaves out
+all but the comparison by kind.
 """
 
 import os
