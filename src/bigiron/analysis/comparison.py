@@ -84,6 +84,7 @@ class Options:
     paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
     tolerance: float | None = None  # of what has noise; the study's unless given
     metric: str | None = None  # of what has noise; all unless given
+    pairs: bool = False  # of conflicts: lines that are shared only as a pair, instead of those that are alone
 
     def base_of(self, variants: Iterable[str]) -> str:
         """The variant that those of one point are compared with."""

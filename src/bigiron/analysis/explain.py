@@ -45,12 +45,18 @@ class Finding:
         return sum(row.accesses(variant) for row in self.rows)
 
 
-def findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
+def findings(
+    rows: Sequence[Row], base: str, variants: Sequence[str], pairs: Sequence[Row] = ()
+) -> list[Finding]:
     """What is worth saying, most important first.
 
     With several variants the lines that differ, by their change; with one, those that are touched most.
-    Lines of one cause are one finding.
+    Lines of one cause are one finding. Pairs of lines come last: only some processors mind them.
     """
+    return [*_findings(rows, base, variants), *_findings(pairs, base, variants)]
+
+
+def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
     others = [variant for variant in variants if variant != base]
     chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
     causes: dict[str, list[Row]] = {}

@@ -122,7 +122,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     options = Options(base, contexts)
     lines = None
     if "conflicts" in measured:
-        lines = shared_lines.line_up(measurements.read(study, "conflicts"), options)
+        lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
     incomplete = losses(study.records())
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     if incomplete:
@@ -184,7 +184,7 @@ def _answer(
     answered, said = "", []
     if lines:
         point = lines.points[-1]
-        found = findings(point.rows, point.base, point.variants)
+        found = findings(point.rows, point.base, point.variants, point.pairs)
         answered = explanation.heading(lines, point, found)
         said += [
             Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -16,7 +16,7 @@ _LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 def text(lines: SharedLines) -> str:
     """The findings at the largest number of CPUs."""
     point = lines.points[-1]
-    found = findings(point.rows, point.base, point.variants)
+    found = findings(point.rows, point.base, point.variants, point.pairs)
     said = textwrap.wrap(heading(lines, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
         said += ["", *_finding(number, finding, point)]
@@ -94,6 +94,8 @@ def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
     if finding.rows[0].offsets:
         known.append(("bytes", bytes_by_cpu(finding.rows[0])))
+    if finding.rows[0].halves:
+        known.append(("pair", halves(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         known.append((name, f"{figures} (accesses per operation)"))
@@ -131,7 +133,9 @@ def as_csv(lines: SharedLines) -> str:
             variant,
             *_counts(finding, variant).values(),
         )
-        for number, finding in enumerate(findings(point.rows, point.base, point.variants), start=1)
+        for number, finding in enumerate(
+            findings(point.rows, point.base, point.variants, point.pairs), start=1
+        )
         for variant in point.variants
     ]
     return Listing(columns, rows).as_csv()
@@ -162,7 +166,7 @@ def as_document(lines: SharedLines) -> str:
                 ],
                 "cells": {variant: _counts(finding, variant) for variant in point.variants},
             }
-            for finding in findings(point.rows, point.base, point.variants)
+            for finding in findings(point.rows, point.base, point.variants, point.pairs)
         ],
     }
     return as_json(document)
