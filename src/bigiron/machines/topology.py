@@ -15,6 +15,7 @@ class Topology:
     nodes: int = 1
     cores: int = 1
     threads: int = 1
+    distances: tuple[tuple[int, ...], ...] = ()  # between nodes; (): the emulator's own
 
     @property
     def cpus(self) -> int:
@@ -34,6 +35,14 @@ class Topology:
         """
         return sum((number - 1).bit_length() for number in (self.sockets, self.cores, self.threads))
 
+    def check(self, most_threads: int) -> None:
+        """UserError if QEMU's machines have fewer threads a core."""
+        if self.threads > most_threads:
+            raise UserError(
+                f"{self.threads} threads a core: the emulator's machines have {most_threads} there; "
+                f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most_threads}"
+            )
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -48,7 +57,7 @@ class Shape:
         """The topology of this shape with so many CPUs.
 
         >>> Shape(sockets=2).at(8)
-        Topology(sockets=2, nodes=1, cores=4, threads=1)
+        Topology(sockets=2, nodes=1, cores=4, threads=1, distances=())
         >>> Shape(sockets=2, cores=4).at(6)
         Traceback (most recent call last):
         bigiron.errors.UserError: topology sockets=2,cores=4 has 8 CPUs, not 6

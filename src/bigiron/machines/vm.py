@@ -28,6 +28,7 @@ from bigiron.machines.initramfs import initramfs
 from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.qemu import require_qemu
+from bigiron.machines.server import server
 from bigiron.machines.topology import Topology
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
@@ -116,13 +117,17 @@ class VmEngine(Engine):
     shape: str  # its topology, as the user says it
     memory: int = 0  # MiB; 0: by its CPUs
     deadline: int = 0  # seconds; 0: by its CPUs
+    like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
-        shape = topologies.parse(self.shape)
         for cpus in asked:
-            shape.at(cpus)
+            self.topology(cpus).check(architecture(self.target).most_threads)
         return asked
+
+    def topology(self, cpus: int) -> Topology:
+        """How so many CPUs lie."""
+        return server(self.like).part(cpus) if self.like else topologies.parse(self.shape).at(cpus)
 
     def arch(self, asked: str) -> str:
         """What the study says."""
@@ -150,7 +155,8 @@ class VmEngine(Engine):
 
     def memory_mib(self, cpus: int) -> int:
         """How much memory a machine has."""
-        return self.memory or memory_mib(cpus)
+        by_cpus = server(self.like).mib_of if self.like else memory_mib
+        return self.memory or by_cpus(cpus)
 
     def environment(self, job: Job) -> dict[str, object]:
         """The machine and the kernel that booted in it."""
@@ -164,6 +170,7 @@ class VmEngine(Engine):
             "nodes": machine.topology.nodes,
             "cores": machine.topology.cores,
             "threads": machine.topology.threads,
+            **({"like": self.like, "distances": machine.topology.distances} if self.like else {}),
             "memory_mib": machine.memory_mib,
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
@@ -194,7 +201,7 @@ class VmEngine(Engine):
             kernel=kernels.find(job.kernel, self.target).image,
             agent=job.programs.agent,
             job=job.agent_job,
-            topology=topologies.parse(self.shape).at(job.cpus),
+            topology=self.topology(job.cpus),
             memory_mib=self.memory_mib(job.cpus),
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
@@ -384,6 +391,10 @@ def _memory(vm: VirtualMachine) -> list[str]:
         options += _backend(vm, name, start, size)
         options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
         start += size
+    for a, row in enumerate(vm.topology.distances):
+        options += [
+            word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
+        ]
     return options
 
 

@@ -36,7 +36,7 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
-_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
+_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def engine(spec: "Spec") -> Engine:
 
 
 def _vm(spec: "Spec") -> Engine:
-    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s)
+    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s, spec.like)
 
 
 def _real(spec: "Spec") -> Engine:

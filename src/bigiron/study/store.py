@@ -356,8 +356,8 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
     (folder / "cells").mkdir(exist_ok=True)
     if workload:
         _write_whole(folder / "workload.c", workload.source.read_bytes())
-    if spec.engine.is_model:
-        _write_whole(folder / "machine.toml", machine_files.text(spec.simulation.machine).encode())
+    if machine := spec.simulation.machine if spec.engine.is_model else spec.like:
+        _write_whole(folder / "machine.toml", machine_files.text(machine).encode())
     _write_whole(folder / "study.toml", study_spec.to_toml(spec))
 
 
