@@ -8,11 +8,17 @@ import pytest
 from conftest import WORKLOADS, bigiron, compared, measured
 
 import bigiron as library
+from bigiron.analysis import explain, shape
+from bigiron.analysis.match_lines import Line, Row
 from bigiron.errors import UserError
 from bigiron.machines import server as servers
+from bigiron.machines import topology as topologies
 from bigiron.machines.server import Server, server
+from bigiron.machines.shape_change import CHANGES
 from bigiron.machines.topology import Topology
 from bigiron.simulator import machine_files
+from bigiron.study import plan
+from bigiron.study.spec import Spec, Variant
 
 KERNEL = ("--kernel", "debian/6.12")
 FAR = ((10, 21), (21, 10))
@@ -60,7 +66,7 @@ def test_real_servers_tell_their_memory() -> None:
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(servers).failed == 0
+    assert doctest.testmod(servers).failed == doctest.testmod(topologies).failed == 0
 
 
 def test_the_kernel_sees_the_server(tmp_path: Path) -> None:
@@ -120,3 +126,133 @@ def test_shapes_that_cannot_be(options: str, complaint: str, tmp_path: Path) -> 
     assert (answer.status, answer.out) == (2, "")
     assert re.search(complaint, answer.complaint), answer.complaint
     assert not (tmp_path / "s").exists()
+
+
+# What depends on the shape
+
+
+def line(object: str, accesses: float) -> Line:
+    return Line(object, {"f": accesses}, accesses, accesses, 2, 2, false_sharing=False)
+
+
+def marks(
+    asked: dict[str, float], changed: dict[str, float], of: str = "memory"
+) -> tuple[list[str], list[str]]:
+    lines = [line(name, accesses) for name, accesses in asked.items()]
+    others = [line(name, accesses) for name, accesses in changed.items()]
+    found = shape.depends({"v": lines}, [shape.Change(of, "with 8 GiB", {"v": others})])
+    return [mark for one in lines for mark in found.of([one])], found.more
+
+
+@pytest.mark.parametrize(
+    ("asked", "changed", "mark"),
+    [
+        ({"a.x": 6.0}, {}, ["depends on memory (gone with 8 GiB)"]),
+        ({"a.x": 6.0}, {"a.x": 0.04}, ["depends on memory (gone with 8 GiB)"]),
+        ({"a.x": 6.0}, {"a.x": 2.0}, ["depends on memory (2.000 instead of 6.000 accesses with 8 GiB)"]),
+        ({"a.x": 6.0}, {"a.x": 5.5}, []),  # as two runs may differ
+        ({"a.x": 0.09}, {}, []),  # too little to be told of
+    ],
+)
+def test_a_line_that_goes_or_changes_is_marked(
+    asked: dict[str, float], changed: dict[str, float], mark: list[str]
+) -> None:
+    assert marks(asked, changed) == (mark, [])
+
+
+def test_a_line_that_comes_is_told() -> None:
+    assert marks({"a.x": 6.0}, {"a.x": 6.0, "b.y": 1.5}) == (
+        [],
+        ["v: depends on memory (comes with 8 GiB): b.y 1.500 accesses per operation"],
+    )
+
+
+def test_what_depends_does_not_lead() -> None:
+    first, second = Row({"v": line("a.x", 6.0)}), Row({"v": line("b.y", 1.0)})
+    first.depends = ("depends on memory (gone with 8 GiB)",)
+    found = explain.findings([first, second], "v", ["v"])
+    assert [finding.rows for finding in found] == [[second], [first]]
+
+
+def test_each_cell_is_planned_again_with_each_shape() -> None:
+    asked = Spec(workload="open1", cpus=[2, 4], check_shape=True, variant=[Variant(name="v")])
+    planned = plan.cells(asked)
+    assert len({cell.id for cell in planned}) == len(planned) == 2 * (1 + len(CHANGES))
+    assert [cell.id for cell in planned][:3] == [
+        "v-2cpus-2tasks-r1",
+        "v-4cpus-4tasks-r1",
+        "v-2cpus-2tasks-r1-4x-memory",
+    ]
+    assert str(planned[2]) == "v, 2 CPUs, 4x memory"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """mmap1 where a mapping of 128 MiB exceeds vm_committed_as' batch: 512 MiB / 2 CPUs / 4 is 64."""
+    study = tmp_path_factory.mktemp("small") / "s"
+    measured(
+        "mmap1",
+        *KERNEL,
+        "--cpus",
+        "2",
+        "--memory",
+        "512",
+        "--operations",
+        "100",
+        "--check-shape",
+        "-o",
+        study,
+    )
+    return study
+
+
+GONE = "depends on memory (gone with 2 GiB)"
+
+
+def test_a_small_machine_s_falsehood_is_marked(small: Path) -> None:
+    (row,) = [row for row in compared(small)["rows"] if row["object"].startswith("vm_committed_as")]
+    assert row["cells"]["debian/6.12"]["writes_per_op"] > 5
+    assert GONE in row["depends"]
+    assert f"\n      {GONE}\n" in bigiron("compare", small).out
+    assert GONE in bigiron("compare", small, "--format", "markdown").out
+    told = " ".join(bigiron("explain", small).out.split())
+    assert f"It {GONE}." in told
+    page = small.parent / "page.html"
+    assert bigiron("report", small, "-o", page).status == 0
+    assert GONE in page.read_text()
+
+
+def test_shapes_are_cells_of_the_study(small: Path) -> None:
+    study = library.open_study(small)
+    assert {record.change for record in study.all_records()} == {"", *(change.name for change in CHANGES)}
+    assert [record.change for record in study.records()] == [""]
+    known = {record.change: record.environment for record in study.all_records()}
+    assert [known[name]["memory_mib"] for name in ("", "4x-memory", "2x-nodes")] == [512, 2048, 512]
+    assert [known[name]["nodes"] for name in ("", "4x-memory", "2x-nodes")] == [1, 1, 2]
+    assert [known[name]["turn"] for name in ("", "turns-of-10", "turns-at-random")] == [
+        "operation", "10 operations", "random"
+    ]  # fmt: skip
+    assert study.tables("conflicts")["cell"].unique().to_list() == ["debian-6.12-2cpus-2tasks-r1"]
+    answer = bigiron("run", small)
+    assert answer.status == 0 and "every cell of" in answer.out
+
+
+def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
+    options = ("getppid1", *KERNEL, "--cpus", "2", "--operations", "50", "-o", tmp_path / "s")
+    measured(*options)
+    assert "4 of 4 cells measured" in measured(*options, "--check-shape").out
+    assert compared(tmp_path / "s")["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--cpus 1 --check-shape", "1 CPUs do not divide into 2 nodes, 2 times as many as asked"),
+        ("--check-shape --probe work", "check_shape is of shared lines: record the probe conflicts too"),
+        ("--check-shape --memory 400000", "a machine of 1600000 MiB for 8 CPUs does not fit"),
+    ],
+)
+def test_shapes_that_cannot_be_checked(options: str, complaint: str, tmp_path: Path) -> None:
+    answer = bigiron("run", "open1", *KERNEL, *options.split(), "-o", tmp_path / "s")
+    assert (answer.status, answer.out) == (2, "")
+    assert complaint in answer.complaint

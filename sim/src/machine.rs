@@ -409,7 +409,9 @@ fn distances(what: &str, given: &Latencies, hops: Option<usize>) -> Result<Vec<u
     }
     let whole = |value: f64| value.fract() == 0.0 && value > f64::from(OWN_DISTANCE) && value < 255.0;
     match values.iter().find(|value| !whole(**value)) {
-        Some(value) => error(format!("{what} is {value}: use whole numbers from 11 to 254, a node's own is 10")),
+        Some(value) => {
+            error(format!("{what} is {value}: use whole numbers from 11 to 254, a node's own is 10"))
+        }
         None => Ok(values.into_iter().map(|value| value as u8).collect()),
     }
 }
@@ -590,7 +592,9 @@ fn read_level(
         (Some(distance), true) => distances(&format!("level {name}: distance"), distance, most)?,
         (None, _) => Vec::new(),
         (Some(_), false) => {
-            return error(format!("level {name}: distance makes no sense inside a node, whose memory is one"));
+            return error(format!(
+                "level {name}: distance makes no sense inside a node, whose memory is one"
+            ));
         }
     };
     Ok(Level { name: name.clone(), transfer, memory, distance, hops, shift, mask: (1 << width) - 1 })

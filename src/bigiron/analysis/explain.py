@@ -36,6 +36,11 @@ class Finding:
         """Who touches them, those of the heaviest line first."""
         return list(dict.fromkeys(function for row in self.rows for function in row.functions))
 
+    @property
+    def depends(self) -> tuple[str, ...]:
+        """On what of the machine's shape the heaviest of them depends."""
+        return self.rows[0].depends
+
     def writes(self, variant: str) -> float:
         """Writes per operation in a variant, to all of them."""
         return sum(row.writes(variant) for row in self.rows)
@@ -51,9 +56,11 @@ def findings(
     """What is worth saying, most important first.
 
     With several variants the lines that differ, by their change; with one, those that are touched most.
-    Lines of one cause are one finding. Pairs of lines come last: only some processors mind them.
+    Lines of one cause are one finding. Pairs of lines come last, as only some processors mind them; before
+    them what depends on the machine's shape, which may be none of the kernel's.
     """
-    return [*_findings(rows, base, variants), *_findings(pairs, base, variants)]
+    found = [*_findings(rows, base, variants), *_findings(pairs, base, variants)]
+    return sorted(found, key=lambda finding: (bool(finding.rows[0].halves), bool(finding.depends)))
 
 
 def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:

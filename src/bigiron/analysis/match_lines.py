@@ -57,6 +57,7 @@ class Row:
     """A line in all columns that have it, by variant."""
 
     lines: dict[str, Line] = field(default_factory=dict)
+    depends: tuple[str, ...] = ()  # on what of the machine's shape, in words
 
     @property
     def object(self) -> str:

@@ -1,11 +1,12 @@
 """The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from bigiron.analysis import conflicts, match_lines, paths
+from bigiron.analysis import conflicts, match_lines, paths, shape
 from bigiron.analysis.comparison import (
     Cell,
     Cells,
@@ -51,6 +52,7 @@ class LinesAt:
     lost: dict[str, int]  # accesses that no table had room for, by variant
     recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
     pairs: tuple[Lines, ...] = ()  # that are shared only as such, where they were looked for
+    more: tuple[str, ...] = ()  # what only machines of another shape have, in sentences
 
     @property
     def others(self) -> list[str]:
@@ -70,7 +72,7 @@ class SharedLines:
 
 def line_up(measured: Measurements, options: Options) -> SharedLines:
     """The lines of each number of CPUs and tasks, each line, or pair of lines, in one row."""
-    points = [_point(cells, cpus, tasks, options) for (cpus, tasks), cells in measured.points.items()]
+    points = [_point(measured, point, options) for point in measured.points]
     return SharedLines(measured.study, measured.workload, options.contexts, points)
 
 
@@ -110,12 +112,12 @@ def _check_pairs(measured: Measurements) -> None:
         raise UserError(f"{measured.study} has no pairs of lines: {why}")
 
 
-def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
+def _point(measured: Measurements, point: tuple[int, int], options: Options) -> LinesAt:
+    cells = measured.points[point]
     columns: dict[str, list[Line]] = {}
     recycled: dict[str, tuple[float, float]] = {}
-    profile = conflicts.pairs if options.pairs else conflicts.profile
     for variant, repetitions in cells.items():
-        profiles = [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+        profiles = _profiles(repetitions, options)
         columns[variant] = match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
@@ -131,8 +133,32 @@ def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
             row.functions,
         ),
     )
+    dependence = shape.depends(columns, _changes(measured, point, options))
+    for row in rows:
+        row.depends = dependence.of(row.lines.values())
     lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
-    return LinesAt(cpus, tasks, list(columns), base, rows, lost, recycled)
+    return LinesAt(*point, list(columns), base, rows, lost, recycled, more=tuple(dependence.more))
+
+
+def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFrame]:
+    profile = conflicts.pairs if options.pairs else conflicts.profile
+    return [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+
+
+def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
+    """The same lines on machines of other shapes."""
+    return [
+        shape.Change(
+            changed.of,
+            changed.to[point],
+            {
+                variant: match_lines.mean(list(map(match_lines.lines_of, _profiles(repetitions, options))))
+                for variant, repetitions in changed.points[point].items()
+            },
+        )
+        for changed in measured.changed
+        if point in changed.points
+    ]
 
 
 def _lost(cell: Cell) -> int:
@@ -193,7 +219,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
             "-: not shared there"
         ),
-        notes=tuple(_recycled(found)),
+        notes=(*_recycled(found), *found.more),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
         items=tuple(_item(row, found) for row in found.rows),
@@ -265,7 +291,7 @@ def _groups(found: LinesAt) -> list[_Group]:
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
         one_of_many = small or kind == "struct page"
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
-        groups.setdefault((kind, touched_by, marked), []).append(row)
+        groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
 
     def rank(group: _Group) -> tuple[float, float]:
         marked = group.rows[0].differs(found.base, found.others)
@@ -286,6 +312,7 @@ def _row(group: _Group, found: LinesAt) -> Row:
         differs=first.differs(found.base, found.others) if found.others else None,
         labels=((kinds,), tuple(first.functions[:_MOST_FUNCTIONS])),
         caption=tuple(filter(None, captions)),
+        depends=first.depends,
         details=_details(group, found),
         ways=tuple(_ways(group)),
         rank=_ACCESSES,
@@ -369,6 +396,7 @@ def _item(row: Lines, found: LinesAt) -> Item:
             "false_sharing": row.false_sharing,
             "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
             "differs": row.differs(found.base, found.others),
+            **({"depends": list(row.depends)} if row.depends else {}),
             **(
                 {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
                 if row.halves

@@ -99,6 +99,10 @@ class Where:
     like: Annotated[
         str, typer.Option(help="a machine whose CPUs, nodes and memory it has: see bigiron machine list")
     ] = ""
+    check_shape: Annotated[
+        bool,
+        typer.Option("--check-shape", help="measure again with other memory, nodes and turns: what depends?"),
+    ] = False
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
 
@@ -212,6 +216,7 @@ def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions
         tasks="all" if what.tasks == "all" else numbers("--tasks", what.tasks),
         topology=str(shape),
         like=where.like,
+        check_shape=where.check_shape,
         repetitions=first if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=what.operations,

@@ -1,9 +1,10 @@
 """How the CPUs of a machine lie: sockets, nodes, cores, threads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
 
+_NEAR = 12  # as firmware tells of the parts of one socket
 _KEYS = ("sockets", "nodes", "cores", "threads")
 
 
@@ -34,6 +35,28 @@ class Topology:
         (3, 9)
         """
         return sum((number - 1).bit_length() for number in (self.sockets, self.cores, self.threads))
+
+    def with_nodes(self, times: int) -> "Topology":
+        """The same CPUs on so many times the nodes: each is divided, and its parts are near each other.
+
+        >>> Topology(cores=4, nodes=2, distances=((10, 21), (21, 10))).with_nodes(2).distances[0]
+        (10, 12, 21, 21)
+        """
+        nodes = self.nodes * times
+        if self.cpus % nodes:
+            raise UserError(
+                f"{self.cpus} CPUs do not divide into {nodes} nodes, {times} times as many as asked: "
+                f"use a multiple of {nodes}"
+            )
+        distances = tuple(
+            tuple(
+                _NEAR if a != b and a // times == b // times else self.distances[a // times][b // times]
+                for b in range(nodes)
+            )
+            for a in range(nodes)
+            if self.distances
+        )
+        return replace(self, nodes=nodes, distances=distances)
 
     def check(self, most_threads: int) -> None:
         """UserError if QEMU's machines have fewer threads a core."""

@@ -29,6 +29,7 @@ from bigiron.machines.messages import Decoder
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.server import server
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.topology import Topology
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
@@ -63,16 +64,17 @@ class VirtualMachine:
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
 
     @property
     def turn(self) -> str:
         """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
 
-        `none` where they run at once.
+        Where its turns are changed, `10 operations` or `random`. `none` where they run at once.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
-        return "operation" if self.turns else "time"
+        return self.change.turn if self.turns else "time"
 
     @property
     def boot_line(self) -> str:
@@ -118,11 +120,15 @@ class VmEngine(Engine):
     memory: int = 0  # MiB; 0: by its CPUs
     deadline: int = 0  # seconds; 0: by its CPUs
     like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
+    changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
         for cpus in asked:
-            self.topology(cpus).check(architecture(self.target).most_threads)
+            shape = self.topology(cpus)
+            shape.check(architecture(self.target).most_threads)
+            for change in self.changes:
+                shape.with_nodes(change.times_nodes)
         return asked
 
     def topology(self, cpus: int) -> Topology:
@@ -142,11 +148,11 @@ class VmEngine(Engine):
         """A QEMU that bigiron can use, and room for the machines."""
         require_qemu(architecture(self.target).qemu)
         for number in cpus:
-            check_memory(self.memory_mib(number), number)
+            check_memory(self._most_mib(number), number)
 
     def side_by_side(self, cpus: int) -> int:
         """One a core, as far as what they touch fits into half the memory."""
-        fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
+        fit = host_mib() // 2 // touched_mib(self._most_mib(cpus), cpus)
         return max(1, min(len(os.sched_getaffinity(0)), fit))
 
     def deadline_s(self, cpus: int) -> int:
@@ -157,6 +163,9 @@ class VmEngine(Engine):
         """How much memory a machine has."""
         by_cpus = server(self.like).mib_of if self.like else memory_mib
         return self.memory or by_cpus(cpus)
+
+    def _most_mib(self, cpus: int) -> int:
+        return self.memory_mib(cpus) * max(change.times_memory for change in self.changes)
 
     def environment(self, job: Job) -> dict[str, object]:
         """The machine and the kernel that booted in it."""
@@ -201,8 +210,8 @@ class VmEngine(Engine):
             kernel=kernels.find(job.kernel, self.target).image,
             agent=job.programs.agent,
             job=job.agent_job,
-            topology=self.topology(job.cpus),
-            memory_mib=self.memory_mib(job.cpus),
+            topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
+            memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
             plugin=job.programs.recorder,
@@ -210,6 +219,7 @@ class VmEngine(Engine):
             # The recorder needs QEMU's own emulation.
             kvm=job.programs.recorder is None and kvm_works()[0],
             turns=job.programs.turns,
+            change=job.change,
         )
 
 
@@ -250,7 +260,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     """
     with tempfile.TemporaryDirectory(prefix="bigiron-") as folder, tempfile.TemporaryFile() as stderr:
         initrd = Path(folder) / "initramfs"
-        job = vm.job + ("turns\n" if vm.turn == "operation" else "")
+        turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
+        job = vm.job + "".join(f"{line}\n" for line in turns)
         initrd.write_bytes(initramfs(vm.agent.read_bytes(), job, _contents(vm.files)))
         console, their_console = socket.socketpair()
         agent, their_agent = socket.socketpair()

@@ -123,7 +123,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     lines = None
     if "conflicts" in measured:
         lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
-    incomplete = losses(study.records())
+    incomplete = losses(study.all_records())
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     if incomplete:
         parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once

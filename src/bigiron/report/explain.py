@@ -40,6 +40,11 @@ def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
             f"{where}, {point.base}: nothing shared limits it: no cache line that several CPUs touch has "
             f"{LEAST} accesses per operation or more."
         )
+    if all(finding.depends for finding in found):
+        return (
+            f"{where}, {point.base}: nothing limits it whatever the machine's shape; what follows depends on "
+            "that. Counts, not times."
+        )
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
 
@@ -62,8 +67,13 @@ def sentence(finding: Finding, point: LinesAt) -> str:
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
         f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
-        f"{_counted(finding, point)}, from {who} CPUs.{because}"
+        f"{_counted(finding, point)}, from {who} CPUs.{because}{_depends(finding)}"
     )
+
+
+def _depends(finding: Finding) -> str:
+    """That another machine's shape changes it."""
+    return "".join(f" It {mark}." for mark in finding.depends)
 
 
 def _counted(finding: Finding, point: LinesAt) -> str:
@@ -160,6 +170,7 @@ def as_document(lines: SharedLines) -> str:
                 "source": finding.rule.source if finding.rule else None,
                 "objects": _objects(finding),
                 "functions": finding.functions,
+                "depends": list(finding.depends),
                 "ways": [
                     {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
                     for way, counts in finding.ways.items()

@@ -108,6 +108,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
+    check_shape: bool = False
+    """Whether each cell is measured again on machines of other shapes (bigiron.machines.shape_change)."""
     deadline_s: int = 0
     """For a cell; 0: by its CPUs."""
     variant: list[Variant]
@@ -308,6 +310,10 @@ def _on_engine(spec: Spec) -> Spec:
     engine = spec.engine
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    if spec.check_shape and probes.DEFAULT not in spec.probes:
+        raise UserError(f"check_shape is of shared lines: record the probe {probes.DEFAULT} too")
+    if spec.check_shape and not engine.emulated:
+        raise UserError("check_shape is of virtual machines: a real one has the shape that it has")
     if spec.like and spec.topology:
         raise UserError(f"both like = {spec.like!r} and topology = {spec.topology!r}: give one of them")
     if spec.like:
