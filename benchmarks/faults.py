@@ -151,10 +151,13 @@ def main() -> None:
     for where, one in unharmed.items():
         print(f"{where}: {one.cell_s:.1f} s a cell, {one.run_s:.1f} s a study where nothing is harmed")
     results, since = [], time.monotonic()
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    pool = ThreadPoolExecutor(asked.jobs)
+    try:
         for result in pool.map(lambda seed: fault(seed, asked.only, unharmed), seeds):
             print(result, flush=True)
             results.append(result)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after a Ctrl-C no further fault begins
     violations = sum(len(result.trial.violations) for result in results)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds, cpu_seconds = time.monotonic() - since, used.ru_utime + used.ru_stime

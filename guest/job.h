@@ -16,7 +16,6 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int symbols;		   /* hand the kernel's symbol table to the recorder */
 	int turns;		   /* operations end a task's turn on the emulator */
 	unsigned long turn_operations; /* so many of them do; 0: one */
 	unsigned long turn_seed;   /* of which of them do, by chance; 0: no chance has a part in it */

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,8 +220,7 @@ def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.Captur
             )  # as a tab that closes
             page.close()
             live._tell("a cell", "in recording")
-        for thread in threading.enumerate():
-            if "process_request" in thread.name:
-                live._tell("a cell", "at its end")
-                thread.join(60)
+        while any("process_request" in thread.name for thread in threading.enumerate()):
+            live._tell("a cell", "at its end")
+            time.sleep(0.01)
     assert "Traceback" not in capfd.readouterr().err

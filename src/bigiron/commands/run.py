@@ -152,6 +152,10 @@ class Running:
     live: Annotated[
         bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
     ] = False
+    fresh_boot: Annotated[
+        bool,
+        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a template"),
+    ] = False
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None
@@ -182,7 +186,9 @@ def run(
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
-    measure_study(spec, output, running.jobs, repetitions.max_time, running.live)
+    measure_study(
+        spec, output, running.jobs, repetitions.max_time, running.live, fresh_boot=running.fresh_boot
+    )
 
 
 def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:

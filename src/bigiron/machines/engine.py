@@ -28,6 +28,7 @@ class Programs:
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    fresh_boot: bool = False  # whether no virtual machine is resumed from a template
 
 
 @dataclass(frozen=True)
