@@ -70,6 +70,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
             r"variants need names that differ, and these are \['debian/6.1', 'debian/6.1'\]",
         ),
         ("compare none", "none is not a study: it has no study.toml"),
+        ("compare none --line 96", "Invalid value for '--line': .*'64', '128'"),
         ("show none", "none is not a study: it has no study.toml"),
         ("run none.toml", "cannot read none.toml: No such file or directory"),
     ],

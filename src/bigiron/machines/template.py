@@ -64,6 +64,7 @@ class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     memory_mib: int
     options: list[str]  # of QEMU: the machine, the CPU
     initramfs_sha256: str
+    distances: tuple[tuple[int, ...], ...] = ()  # between nodes, where they are not QEMU's
     format: int = FORMAT
 
     @property

@@ -28,6 +28,7 @@ from bigiron.machines.messages import Message
 from bigiron.machines.monitor import RefusedError
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import find_qemu
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.template import DamagedError, Emulator, Machine, Stopped, Template
 from bigiron.machines.topology import Topology
 
@@ -60,6 +61,7 @@ class VirtualMachine:
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
     release: str = ""  # of the kernel, for who reads it
     from_template: bool = False  # whether it is resumed from one that was booted and kept
 
@@ -67,11 +69,11 @@ class VirtualMachine:
     def turn(self) -> str:
         """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
 
-        `none` where they run at once.
+        Where its turns are changed, `10 operations` or `random`. `none` where they run at once.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
-        return "operation" if self.turns else "time"
+        return self.change.turn if self.turns else "time"
 
     @property
     def boot_line(self) -> str:
@@ -147,7 +149,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 
 def _content(vm: VirtualMachine) -> bytes:
-    job = vm.job + ("turns\n" if vm.turn == "operation" else "")
+    turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
+    job = vm.job + "".join(f"{line}\n" for line in turns)
     return handover(vm.agent.read_bytes(), job, {file.name: file.read_bytes() for file in vm.files})
 
 
@@ -279,6 +282,7 @@ class _Cell:
             nodes=vm.topology.nodes,
             cores=vm.topology.cores,
             threads=vm.topology.threads,
+            distances=vm.topology.distances,
             memory_mib=vm.memory_mib,
             options=[*vm.architecture.machine, *vm.remapping],
             initramfs_sha256=_sha256(self.initrd),
@@ -336,6 +340,10 @@ def _memory(vm: VirtualMachine, ram: GuestRam) -> list[str]:
         options += ram.backend(name, start, size)
         options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
         start += size
+    for a, row in enumerate(vm.topology.distances):
+        options += [
+            word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
+        ]
     return options
 
 

@@ -14,6 +14,9 @@ from bigiron.machines import topology as topologies
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
+from bigiron.machines.server import server
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
+from bigiron.machines.topology import Topology
 from bigiron.machines.vm import (
     VirtualMachine,
     check_memory,
@@ -37,13 +40,21 @@ class VmEngine(Engine):
     shape: str  # its topology, as the user says it
     memory: int = 0  # MiB; 0: by its CPUs
     deadline: int = 0  # seconds; 0: by its CPUs
+    like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
+    changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
-        shape = topologies.parse(self.shape)
         for cpus in asked:
-            shape.at(cpus)
+            shape = self.topology(cpus)
+            shape.check(architecture(self.target).most_threads)
+            for change in self.changes:
+                shape.with_nodes(change.times_nodes)
         return asked
+
+    def topology(self, cpus: int) -> Topology:
+        """How so many CPUs lie."""
+        return server(self.like).part(cpus) if self.like else topologies.parse(self.shape).at(cpus)
 
     def arch(self, asked: str) -> str:
         """What the study says."""
@@ -60,11 +71,11 @@ class VmEngine(Engine):
         require_qemu(target.qemu)
         compile.boot(target.compiler)
         for number in cpus:
-            check_memory(self.memory_mib(number), number)
+            check_memory(self._most_mib(number), number)
 
     def side_by_side(self, cpus: int) -> int:
         """One a core, as far as what they touch fits into half the memory."""
-        fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
+        fit = host_mib() // 2 // touched_mib(self._most_mib(cpus), cpus)
         return max(1, min(len(os.sched_getaffinity(0)), fit))
 
     def deadline_s(self, cpus: int) -> int:
@@ -73,7 +84,11 @@ class VmEngine(Engine):
 
     def memory_mib(self, cpus: int) -> int:
         """How much memory a machine has."""
-        return self.memory or memory_mib(cpus)
+        by_cpus = server(self.like).mib_of if self.like else memory_mib
+        return self.memory or by_cpus(cpus)
+
+    def _most_mib(self, cpus: int) -> int:
+        return self.memory_mib(cpus) * max(change.times_memory for change in self.changes)
 
     def environment(self, job: Job) -> dict[str, object]:
         """The machine and the kernel that booted in it."""
@@ -87,6 +102,7 @@ class VmEngine(Engine):
             "nodes": machine.topology.nodes,
             "cores": machine.topology.cores,
             "threads": machine.topology.threads,
+            **({"like": self.like, "distances": machine.topology.distances} if self.like else {}),
             "memory_mib": machine.memory_mib,
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
@@ -122,13 +138,14 @@ class VmEngine(Engine):
             release=kernel.release,
             agent=job.programs.agent,
             job=job.agent_job,
-            topology=topologies.parse(self.shape).at(job.cpus),
-            memory_mib=self.memory_mib(job.cpus),
+            topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
+            memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
             plugin=job.programs.recorder,
             files=job.programs.bpf,
             kvm=kvm,
             turns=job.programs.turns,
+            change=job.change,
             from_template=not (job.programs.fresh_boot or kvm),
         )

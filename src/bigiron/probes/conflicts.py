@@ -88,7 +88,9 @@ def _collect(raw: RawOutput) -> Table:
     )
     private = pl.col("object") == _PRIVATE
     facts = _facts(recording) | {
-        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
+        "line_bytes": raw.architecture.line_bytes,
+        "pair_bytes": conflicts.PAIR_BYTES,
+        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
     }
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 

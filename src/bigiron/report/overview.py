@@ -30,7 +30,7 @@ def text(study: Study) -> str:
         f"study       {study.folder}",
         *(_simulated(spec) if spec.engine.is_model else _question(spec)),
     ]
-    lost = "\n".join(losses(study.records()))
+    lost = "\n".join(losses(study.all_records()))
     return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
 
 

@@ -20,6 +20,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.shape_change import change
 from bigiron.sanitize import sanitize
 from bigiron.study import simulated, store
 from bigiron.study import spec as study_spec
@@ -247,6 +248,7 @@ def _job(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
         repetition=cell.repetition,
         agent_job=agent_job(spec, cell) if programs else "",
         programs=programs,
+        change=change(cell.change),
     )
 
 
@@ -291,7 +293,8 @@ def _refuse_another_machine(study: Study, record: CellRecord) -> None:
     """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
     if not study.spec.engine.emulated:
         return
-    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    same = (cell for cell in study.plan() if (cell.cpus, cell.change) == (record.cpus, record.change))
+    known = map(study.record, same)
     other = next((cell for cell in known if cell and cell.measured), record)
     for what in ("turn", "memory_mib"):
         was, now = other.environment.get(what, "unknown"), record.environment[what]
