@@ -5,7 +5,7 @@ other machines.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -91,6 +91,10 @@ class Engine(Protocol):
     @abstractmethod
     def side_by_side(self, cpus: int) -> int:
         """How many machines with so many CPUs may run beside each other."""
+
+    def takes(self, cpus: int) -> Mapping[str, float]:
+        """What a cell with so many CPUs takes of the machine that it runs on: CPUs, MiB, an architecture."""
+        return {"CPU": 1}
 
     @abstractmethod
     def deadline_s(self, cpus: int) -> int:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,6 +143,10 @@ class VmEngine(Engine):
         """One a core, as far as what they touch fits into half the memory."""
         fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
         return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+    def takes(self, cpus: int) -> Mapping[str, float]:
+        """A core, the memory that it touches, and a QEMU of its architecture."""
+        return {"CPU": 1, "MiB": touched_mib(self.memory_mib(cpus), cpus), self.target: 1}
 
     def deadline_s(self, cpus: int) -> int:
         """What the study says, else by the CPUs."""
