@@ -27,7 +27,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.fleet import address as addresses
 from bigiron.fleet import agreement, authority, messages, serve, worker
 from bigiron.fleet.files import File
-from bigiron.fleet.identity import Identity, identity
+from bigiron.fleet.identity import Identity, host_name, identity
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
 from bigiron.sanitize import sanitize
@@ -76,7 +76,7 @@ class Fleet:
     def __init__(self, address: str, certificates: Path | None) -> None:
         self._stack = ExitStack()
         self._certificates = certificates
-        self._here = addresses.workers_here(address)
+        self.here = addresses.workers_here(address)
         self._address = address
         self.local: LocalWorkers | None = None
         self.client: Client
@@ -84,10 +84,10 @@ class Fleet:
     def __enter__(self) -> "Fleet":
         serve.quiet()
         with self._stack:
-            if self._here and self._certificates:
+            if self.here and self._certificates:
                 raise UserError("--fleet local:N makes certificates of its own: leave out --certificates")
-            if self._here:
-                self.local = self._stack.enter_context(LocalWorkers(self._here))
+            if self.here:
+                self.local = self._stack.enter_context(LocalWorkers(self.here))
                 address = self.local.address
                 certificates: Path | None = self.local.certificates
             else:
@@ -149,6 +149,7 @@ class StudyPool:
         self._ended = threading.Event()
         self._writers = ThreadPoolExecutor(_WRITERS)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._time_host = ""  # where times are measured, the only one that may
         self._alone = 0  # cells that should have run on two hosts, and there was one
 
     def __enter__(self) -> "StudyPool":
@@ -158,6 +159,8 @@ class StudyPool:
         self._twice = self._chosen(cells)
         self._client.subscribe_topic(self._topic, self._hear)
         self._wait_for_workers()
+        if self._spec.measures_time:
+            self._time_host = self._host_of_times()
         self._watcher.start()
         return self
 
@@ -175,9 +178,8 @@ class StudyPool:
             self._client.unsubscribe_topic(self._topic)
             self._client.run(worker.join, self._topic, 0, workers=list(self._members), on_error="ignore")
         self._writers.shutdown(cancel_futures=kind is not None)
-        if self._alone and not kind:
-            hosts = ", ".join(sorted({member.identity.host for member in self._members.values()}))
-            self._progress.note(f"no cell ran on two hosts, as there is only {hosts or 'none left'}")
+        if self._alone and not kind and not self._fleet.local:
+            self._progress.note("no cell ran on two hosts: there was one")
 
     def _chosen(self, cells: list[Cell]) -> set[str]:
         """Those to run on two hosts: by chance, the same in each try."""
@@ -186,28 +188,59 @@ class StudyPool:
             return set()
         return set(random.Random("".join(ids)).sample(ids, math.ceil(len(ids) / ONE_IN)))
 
+    def _host_of_times(self) -> str:
+        """The one host that measures a study's times: those of two hosts do not compare."""
+        for record in self._study.records():
+            if record.measured:
+                return str(record.environment.get("worker", {}).get("host", host_name()))
+        return next(iter(self._members.values())).identity.host
+
     # Who takes part
 
     def _wait_for_workers(self) -> None:
         end = monotonic() + PATIENCE_S
         self._admit()
         while not self._members:
-            if monotonic() > end:
+            if monotonic() > end or len(self._refused) == (self._fleet.here or math.inf):
                 raise UserError(self._why_none())
             self._ended.wait(_LOOK_S / 4)
             self._admit()
 
     def _why_none(self) -> str:
         reasons = "; ".join(dict.fromkeys(self._refused.values()))
-        waited = f"within {PATIENCE_S:.0f} s"
-        return f"no worker that can be used came to the fleet {waited}" + (
-            f": {reasons}" if reasons else ": start one with `bigiron fleet worker`"
+        return "the fleet has no worker that can be used" + (
+            f": {reasons}"
+            if reasons
+            else f", and {PATIENCE_S:.0f} s were waited for one: start it with `bigiron fleet worker`"
         )
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):
             with suppress(OSError, TimeoutError):
                 self._admit()
+                self._free_the_stuck()
+
+    def _free_the_stuck(self) -> None:
+        """Give up on what waits for workers that have gone, and that no other can do."""
+        with self._lock:
+            waiting = [(key, flight) for key, flight in self._flights.items() if not flight.at]
+            for key, flight in waiting:
+                if any(not member.lacks(flight.takes) for member in self._able(flight)):
+                    flight.stuck_since = math.inf
+                elif flight.stuck_since == math.inf:
+                    flight.stuck_since = monotonic()
+                elif monotonic() - flight.stuck_since > PATIENCE_S and self._members:
+                    del self._flights[key]
+                    if flight.task:
+                        self._client.cancel([flight.task], force=True)
+                    self._writers.submit(self._give_up, flight)
+
+    def _give_up(self, flight: _Flight) -> None:
+        if flight.first:
+            self._write(flight, *flight.first)
+            self._alone += 1
+        else:
+            self._fail(flight, Failure("machine", "the workers that could run it have gone"))
 
     def _admit(self) -> None:
         """See who has come, and who has gone."""
@@ -228,7 +261,6 @@ class StudyPool:
             self._client.run(worker.join, self._topic, 1_000_000, workers=[member.address])
             with self._lock:
                 self._members[member.address] = member
-                self._lonely_since = math.inf
 
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
@@ -339,8 +371,6 @@ class StudyPool:
     def _lose(self, address: str) -> None:
         with self._lock:
             member = self._members.pop(address, None)
-            if not self._members and self._lonely_since == math.inf:
-                self._lonely_since = monotonic()
         if member:
             self._progress.note(f"{member} has gone: its cells are tried elsewhere")
 
@@ -354,11 +384,17 @@ class StudyPool:
         if self._client.status not in ("running", "connecting"):
             raise UserError("the fleet's scheduler has gone: start it, and run this again")
         with self._lock:
+            able = [one for one in self._members.values() if self._time_host in ("", one.identity.host)]
+            if able:
+                self._lonely_since = math.inf
+                return 1 if self._time_host else sum(int(member.has["CPU"]) for member in able)
+            self._lonely_since = min(self._lonely_since, monotonic())
             if monotonic() - self._lonely_since > PATIENCE_S:
-                raise UserError(f"every worker has gone; {self._why_none()}; run it again to go on")
-            if self._spec.measures_time:
-                return min(1, len(self._members))
-            return sum(int(member.has["CPU"]) for member in self._members.values())
+                why = self._why_none()
+                if self._time_host:
+                    why = f"the study's times were measured on {self._time_host}: start a worker there"
+                raise UserError(f"{why}; then run it again, and it goes on where it was")
+            return 0
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Have a worker measure it."""
@@ -391,7 +427,7 @@ class StudyPool:
                 flight.request,
                 key=key,
                 resources={**flight.takes, self._topic: 1},
-                workers=self._allowed(flight),
+                workers=self._chosen_workers(flight),
                 retries=0,
                 pure=False,
             )
@@ -405,18 +441,21 @@ class StudyPool:
             f"{who} has {why}" for who, why in lacks.items()
         )
 
-    def _allowed(self, flight: _Flight) -> list[str] | None:
-        """The workers that may have it; None for all."""
-        if flight.first:
-            host = flight.first[0].environment["worker"]["host"]
-            return [one.address for one in self._others(host, flight.takes)]
-        return None
+    def _chosen_workers(self, flight: _Flight) -> list[str] | None:
+        """Where it must be a certain one; else Dask chooses among all that have joined the study."""
+        if not flight.first and not self._time_host:
+            return None
+        return [member.address for member in self._able(flight)]
 
-    def _others(self, host: str, takes: Mapping[str, float]) -> list[Member]:
+    def _able(self, flight: _Flight) -> list[Member]:
+        """The workers that may have it, and have what it takes."""
+        refused = flight.first[0].environment["worker"]["host"] if flight.first else None
         return [
             member
             for member in self._members.values()
-            if member.identity.host != host and not member.lacks(takes)
+            if member.identity.host != refused
+            and self._time_host in ("", member.identity.host)
+            and not member.lacks(flight.takes)
         ]
 
     def _hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
@@ -485,10 +524,11 @@ class StudyPool:
     def _judge(self, flight: _Flight, record: CellRecord, collected: Collected) -> None:
         """Write a cell, or have another host measure it too; MachineError where the two do not agree."""
         if not flight.first:
-            host = record.environment["worker"]["host"]
             if record.measured and flight.cell.id in self._twice:
-                if self._others(host, flight.takes):
-                    flight.first = record, collected
+                flight.first = record, collected
+                with self._lock:
+                    others = self._able(flight)
+                if others:
                     self._send(flight)
                     return
                 self._alone += 1
