@@ -46,6 +46,7 @@ _ANSWER_S = 15
 _LOOK_S = 1.0
 _CLOCK_S = 60
 _WRITERS = 4
+_ENOUGH = 1_000_000  # cells of one study side by side: what a worker has CPUs and memory for limits them
 _BATCH = 16  # workers to which a file is sent at once
 _SAME = ("qemu", "accelerator", "turn")
 
@@ -257,10 +258,20 @@ class StudyPool:
             if member:
                 members.append(member)
         self._supply([member.address for member in members])
-        for member in self._alike(members):
-            self._client.run(worker.join, self._topic, 1_000_000, workers=[member.address])
-            with self._lock:
-                self._members[member.address] = member
+        alike = self._alike(members)
+        if not alike:
+            return
+        joining = [member.address for member in alike]
+        self._client.run(worker.join, self._topic, _ENOUGH, workers=joining)
+        with self._lock:
+            self._members |= {member.address: member for member in alike}
+            waiting = {key: flight for key, flight in self._flights.items() if not flight.at}
+            for key in waiting:
+                del self._flights[key]
+        # Dask does not look again who could run what waits, when a worker joins a study.
+        self._client.cancel([flight.task for flight in waiting.values() if flight.task], force=True)
+        for flight in waiting.values():
+            self._send(flight)
 
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
@@ -421,7 +432,9 @@ class StudyPool:
                 return
             key = f"{self._topic}-{next(self._numbers)}"
             self._flights[key] = flight
-            flight.at = ""
+            flight.at, flight.task = "", None
+            if not self._able(flight):
+                return  # until somebody comes
             flight.task = self._client.submit(
                 worker.measure,
                 flight.request,
