@@ -151,6 +151,7 @@ class StudyPool:
         self._writers = ThreadPoolExecutor(_WRITERS)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._time_host = ""  # where times are measured, the only one that may
+        self._error: Exception | None = None  # of the watcher
         self._alone = 0  # cells that should have run on two hosts, and there was one
 
     def __enter__(self) -> "StudyPool":
@@ -217,9 +218,12 @@ class StudyPool:
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            with suppress(OSError, TimeoutError):
+            try:
                 self._admit()
                 self._free_the_stuck()
+            except Exception as error:
+                if self._connected:
+                    self._error = error
 
     def _free_the_stuck(self) -> None:
         """Give up on what waits for workers that have gone, and that no other can do."""
@@ -245,7 +249,9 @@ class StudyPool:
 
     def _admit(self) -> None:
         """See who has come, and who has gone."""
-        there = self._client.scheduler_info()["workers"]
+        there = self._client.scheduler_info().get("workers")
+        if there is None:
+            return  # the scheduler does not answer
         for address in [one for one in self._members if one not in there]:
             self._lose(address)
         new = [one for one in there if one not in self._members and one not in self._refused]
@@ -392,8 +398,10 @@ class StudyPool:
         """As many as the workers have CPUs for; UserError once they have been gone for long."""
         if self._fleet.local:
             self._fleet.local.renew()  # by the thread that lives longest, as they end with it
-        if self._client.status not in ("running", "connecting"):
+        if not self._connected:
             raise UserError("the fleet's scheduler has gone: start it, and run this again")
+        if self._error:
+            raise self._error
         with self._lock:
             able = [one for one in self._members.values() if self._time_host in ("", one.identity.host)]
             if able:
@@ -406,6 +414,11 @@ class StudyPool:
                     why = f"the study's times were measured on {self._time_host}: start a worker there"
                 raise UserError(f"{why}; then run it again, and it goes on where it was")
             return 0
+
+    @property
+    def _connected(self) -> bool:
+        """Whether there is a scheduler; Dask tries for a while to reach it again."""
+        return self._client.status in ("running", "connecting")
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Have a worker measure it."""

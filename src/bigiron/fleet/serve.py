@@ -109,6 +109,6 @@ def _run(serving: Awaitable[None]) -> None:
 
 def quiet() -> None:
     """Dask logs with tracebacks; what matters of it is told in a line by who calls it."""
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
-    logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
