@@ -1,25 +1,35 @@
 """What a fleet costs: cells an hour by workers, and what the engine takes of cells that do nothing.
 
-    benchmarks/fleet.py [cells|engine] [CELLS]
+    benchmarks/fleet.py [cells|engine|crowd] [CELLS] [WORKERS]
 
-`cells` runs open1 with 2 CPUs, recorded, on 1 to 8 workers here, beside `--jobs` of one process: real machines.
+`cells` runs open1 with 2 CPUs, recorded, on 1 to 8 workers here, beside `--jobs 1`: real machines.
 `engine` runs simulations that end at once, each a task with its request, its tables and its record: what is
-left is Dask, our messages and the writing of the study. It says how long the controller, the scheduler and the
+left is Dask, our messages and the writing of the study. It says how long controller, scheduler and the
 workers are busy with a cell: who is busiest is the bottleneck of a fleet in which each has a core of its own.
+`crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here.
 """
 
+import asyncio
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
+import dask
+from distributed import Worker
 from rich.console import Console
 from rich.table import Table
 
+from bigiron.fleet import authority, serve
+from bigiron.fleet.identity import capacity
+from bigiron.fleet.worker import Stops
+
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKERS = (1, 2, 4, 8)
+PROCESSES = 4  # of the crowd
 ENGINE_WORKERS = (1, 2, 4, 8, 16)
 GUEST = ("run", "open1", "--kernel", "debian/6.12", "--cpus", "2", "--operations", "100")
 EMPTY = (
@@ -50,7 +60,7 @@ def children(pid: int) -> list[int]:
     ]
 
 
-def timed(study: Path, *command: str) -> tuple[float, dict[str, float]]:
+def timed(study: Path, *command: str, **others: list[int]) -> tuple[float, dict[str, float]]:
     """Seconds from the first cell that is in the study to the end, and how long who was busy in them."""
     process = subprocess.Popen(
         [BIGIRON, *command, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -64,6 +74,7 @@ def timed(study: Path, *command: str) -> tuple[float, dict[str, float]]:
     for pid in children(process.pid):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         roles[pid] = "scheduler" if b"scheduler" in words else "workers"
+    roles |= {pid: role for role, pids in others.items() for pid in pids}
     before = {pid: busy_s(pid) for pid in roles}
     last: dict[int, float] = {}
     while process.poll() is None:
@@ -97,15 +108,13 @@ def cells(number: int) -> Table:
     return table
 
 
-def engine(number: int) -> Table:
+def engine(number: int, workers: tuple[int, ...]) -> Table:
     """Cells that do nothing: what all the rest costs."""
     table = Table(title=f"{number} cells that do nothing, {os.cpu_count()} cores")
     for heading in ("where", "cells a second", "ms of controller", "of scheduler", "of workers, a cell"):
         table.add_column(heading, justify="right")
-    seeds = min(number, 1000)
-    variants = ",".join(map(str, range(1, number // seeds + 1)))
-    asked = (*EMPTY, "--seeds", str(seeds), "--set", f"think={variants}")
-    for where in (("--jobs", "2"), *(("--fleet", f"local:{n}") for n in ENGINE_WORKERS)):
+    asked = empty(number)
+    for where in (("--jobs", "2"), *(("--fleet", f"local:{n}") for n in workers)):
         with tempfile.TemporaryDirectory() as folder:
             took, busy = timed(Path(folder) / "s", *asked, *where)
         each = [f"{1000 * busy.get(role, 0) / number:.1f}" for role in ("controller", "scheduler", "workers")]
@@ -113,14 +122,74 @@ def engine(number: int) -> Table:
     return table
 
 
+def empty(number: int) -> tuple[str, ...]:
+    """What asks for so many cells that do nothing."""
+    seeds = min(number, 1000)
+    variants = ",".join(map(str, range(1, number // seeds + 1)))
+    return (*EMPTY, "--seeds", str(seeds), "--set", f"think={variants}")
+
+
+def crowd(number: int, workers: int) -> None:
+    """So many workers in a few processes: what the controller and the scheduler take then."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        authority.create(folder / "c", 1)
+        certificates = ("--certificates", str(folder / "c"))
+        listen = [BIGIRON, "fleet", "scheduler", "--listen", "tls://127.0.0.1:0", *certificates]
+        scheduler = stack.enter_context(subprocess.Popen(listen, stdout=subprocess.PIPE, text=True))
+        stack.callback(scheduler.kill)
+        assert scheduler.stdout
+        where = scheduler.stdout.readline().strip()
+        processes = []
+        for _ in range(PROCESSES):
+            command = [sys.executable, __file__, "join", str(workers // PROCESSES), where, str(folder / "c")]
+            processes.append(stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)))
+            stack.callback(processes[-1].kill)
+        for process in processes:
+            assert process.stdout
+            process.stdout.readline()
+        took, busy = timed(
+            folder / "s",
+            *empty(number),
+            "--fleet",
+            where,
+            *certificates,
+            scheduler=[scheduler.pid],
+            workers=[process.pid for process in processes],
+        )
+    each = ", ".join(f"{1000 * of / number:.1f} ms of {role}" for role, of in busy.items())
+    print(
+        f"{number} cells that do nothing on {workers} workers: {number / took:.0f} a second; a cell: {each}"
+    )
+
+
+async def join(workers: int, where: str, certificates: Path) -> None:
+    """Be so many workers."""
+    serve.quiet()
+    mine = {"security": authority.security(certificates), "plugins": (Stops(),), "memory_limit": 0}
+    listen = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "dashboard": False}
+    for _ in range(workers):
+        await Worker(where, nthreads=1, resources=capacity(1, 1), **mine, **listen)
+    print("joined", flush=True)
+    await asyncio.Event().wait()
+
+
 def main() -> None:
-    """Both, or the one that is named."""
+    """Cells and the engine, or the one that is named."""
     chosen = sys.argv[1] if len(sys.argv) > 1 else ""
+    number = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    if chosen == "join":
+        with dask.config.set({"distributed.worker.http.routes": []}):
+            asyncio.run(join(number, sys.argv[3], Path(sys.argv[4])))
+    if chosen == "crowd":
+        crowd(number or 5000, int(sys.argv[3]) if len(sys.argv) > 3 else 1000)
+        return
+    workers = tuple(map(int, sys.argv[3].split(","))) if len(sys.argv) > 3 else ENGINE_WORKERS
     console = Console(width=110)
     if chosen != "engine":
-        console.print(cells(int(sys.argv[2]) if len(sys.argv) > 2 else 8))
+        console.print(cells(number or 8))
     if chosen != "cells":
-        console.print(engine(int(sys.argv[2]) if len(sys.argv) > 2 else 1000))
+        console.print(engine(number or 1000, workers))
 
 
 if __name__ == "__main__":
