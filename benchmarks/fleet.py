@@ -135,8 +135,8 @@ def crowd(number: int, workers: int) -> None:
         folder = Path(name)
         authority.create(folder / "c", 1)
         certificates = ("--certificates", str(folder / "c"))
-        listen = [BIGIRON, "fleet", "scheduler", "--listen", "tls://127.0.0.1:0", *certificates]
-        scheduler = stack.enter_context(subprocess.Popen(listen, stdout=subprocess.PIPE, text=True))
+        command = [BIGIRON, "fleet", "scheduler", "--listen", "tls://127.0.0.1:0", *certificates]
+        scheduler = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(scheduler.kill)
         assert scheduler.stdout
         where = scheduler.stdout.readline().strip()

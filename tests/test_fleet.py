@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from conftest import BIGIRON, Answer, bigiron, machines_of, wait_until
+from sshd import served
 
 from bigiron.commands import fleet as command
 from bigiron.errors import UserError
@@ -371,6 +374,50 @@ def test_a_fleet_without_the_memory_for_a_cell(tmp_path: Path) -> None:
         answer = bigiron("run", *GUEST, "-o", tmp_path / "s", *fleet.options)
     assert answer.status == 2
     assert "no worker of the fleet can run it: worker " in answer.err and "on small has 100 MiB" in answer.err
+
+
+# To copy
+
+
+def test_hosts_by_ssh(tmp_path: Path) -> None:
+    """The page's script, with a real sshd, which is two hosts to ssh."""
+    (tmp_path / "bin").mkdir()
+    with served(tmp_path / "sshd", PATH=f"{BIGIRON.parent}:{os.environ['PATH']}") as server:
+        ssh = tmp_path / "bin/ssh"
+        ssh.write_text(
+            f'#!/bin/sh\nexec {shutil.which("ssh")} -F {server.folder}/client-user -p {server.port} "$@"\n'
+        )
+        ssh.chmod(0o755)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        script = subprocess.Popen(
+            ["sh", ROOT / "docs/fleet/ssh.sh", "127.0.0.1", "127.0.0.1"],
+            cwd=tmp_path,
+            env=os.environ
+            | {"PATH": f"{ssh.parent}:{BIGIRON.parent}:{os.environ['PATH']}"}
+            | {"PORT": str(port), "THERE": str(tmp_path / "there")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert script.stdout
+            while not (line := script.stdout.readline()).startswith("bigiron run ... "):
+                assert line
+            answer = simulate(tmp_path / "s", *line.split()[3:])
+        finally:
+            script.terminate()
+            script.communicate()
+    assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), answer
+    assert sorted(file.name for file in (tmp_path / "there").iterdir()) == sorted(
+        file.name for file in (tmp_path / "certificates").iterdir()
+    )
+
+
+def test_the_other_files_to_copy_are_well_formed() -> None:
+    subprocess.run(["sh", "-n", ROOT / "docs/fleet/slurm.sh"], check=True)
+    documents = list(yaml.safe_load_all((ROOT / "docs/fleet/kubernetes.yaml").read_text()))
+    assert [one["kind"] for one in documents] == ["Service", "Deployment", "Deployment"]
 
 
 # Bad input
