@@ -1,6 +1,7 @@
 """The fleet: real schedulers and workers, as processes of this machine that pass for several hosts."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -326,7 +327,7 @@ def test_workers_that_are_not_alike(tmp_path: Path) -> None:
     assert any("newer has qemu 99.0.0, and the study's cells " in line for line in lines)
     assert any("edited has another bigiron" in line for line in lines)
     assert any("small has 100 MiB, and " in line for line in lines)
-    assert any("good: its clock is 360" in line and "s ahead" in line for line in lines)
+    assert any(re.search(r"good: its clock is 3\d\d\d s ahead", line) for line in lines)
     first, second = store.open_study(study).records()
     assert second.environment["worker"]["host"] == "good"
     assert first.started <= second.started

@@ -43,6 +43,7 @@ ONE_IN = 100
 PATIENCE_S = 60.0
 """How long a study waits for a worker that can run its cells."""
 _ANSWER_S = 15
+_GONE = "the fleet's scheduler has gone: start it, and run this again"
 _LOOK_S = 1.0
 _CLOCK_S = 60
 _WRITERS = 4
@@ -200,6 +201,12 @@ class StudyPool:
     # Who takes part
 
     def _wait_for_workers(self) -> None:
+        try:
+            self._wait_for_the_first()
+        except (OSError, TimeoutError):
+            raise UserError(_GONE) from None
+
+    def _wait_for_the_first(self) -> None:
         end = monotonic() + PATIENCE_S
         self._admit()
         while not self._members:
@@ -286,6 +293,7 @@ class StudyPool:
         except (msgspec.DecodeError, TypeError):
             self._refuse(address, f"worker {address} has no bigiron of this version: it is not used")
             return None
+        known = msgspec.structs.replace(known, host=sanitize(known.host))
         mine, member = identity(known.host), Member(address, known, resources)
         if (known.bigiron, known.content) != (mine.bigiron, mine.content):
             self._refuse(
@@ -399,7 +407,7 @@ class StudyPool:
         if self._fleet.local:
             self._fleet.local.renew()  # by the thread that lives longest, as they end with it
         if not self._connected:
-            raise UserError("the fleet's scheduler has gone: start it, and run this again")
+            raise UserError(_GONE)
         if self._error:
             raise self._error
         with self._lock:
