@@ -78,7 +78,7 @@ def measure(job: Job) -> Cost:
             architecture=replace(TARGET, qemu=job.qemu),
             kernel=kernels.find(KERNEL, TARGET.name).image,
             agent=compile.agent(workloads.find(job.workload), TARGET.compiler),
-            job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nsymbols\nstay\n"
+            job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
             + "".join(f"record {probe}\n" for probe in job.probes or PROBES[0]),

@@ -88,8 +88,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 	} flags[] = {
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
-		{ "symbols", &job->symbols },	{ "stay", &job->stay },
-		{ "turns", &job->turns },
+		{ "stay", &job->stay },		{ "turns", &job->turns },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

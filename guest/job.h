@@ -16,7 +16,6 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int symbols;		   /* hand the kernel's symbol table to the recorder */
 	int turns;		   /* each operation ends a task's turn on the emulator */
 	int stay;		   /* say the last word while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */

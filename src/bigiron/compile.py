@@ -42,6 +42,15 @@ def agent(
     return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
 
 
+def boot(compiler: str) -> Path:
+    """PID 1 of a virtual machine until it is given its agent: a static program."""
+    guest = _source_folder("guest")
+    shared = (guest / name for name in ("init.c", "recorder.c", "report.c"))
+    sources = [*sorted(guest.glob("boot/*.c")), *shared]
+    flags = (*_FLAGS, "-static", "-iquote", str(guest))
+    return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
+
+
 def bpf(name: str) -> Path:
     """The BPF program in bpf/: one file for every kernel and every little-endian architecture."""
     debian_s_asm = f"/usr/include/{platform.machine()}-linux-gnu"  # clang looks there for its own target only

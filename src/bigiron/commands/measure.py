@@ -22,12 +22,14 @@ def measure_study(
     jobs: int,
     max_time_s: int | None = None,
     live: bool = False,
+    *,
+    fresh_boot: bool = False,
     fleet: runner.Pools | None = None,
 ) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
     spec, workload = runner.resolve(spec)
-    programs = runner.prepare(spec, workload, here=not fleet)
+    programs = runner.prepare(spec, workload, here=not fleet, fresh_boot=fresh_boot)
     if max_time_s:
         sequential.refuse_undecidable(spec)
     undecided = None

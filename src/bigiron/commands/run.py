@@ -142,6 +142,10 @@ class Running:
     live: Annotated[
         bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
     ] = False
+    fresh_boot: Annotated[
+        bool,
+        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a template"),
+    ] = False
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None
@@ -173,7 +177,15 @@ def run(
     if repetitions.until_decided != (repetitions.max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
     with pools(running.fleet, running.certificates, running.jobs) as fleet:
-        measure_study(spec, output, running.jobs, repetitions.max_time, running.live, fleet)
+        measure_study(
+            spec,
+            output,
+            running.jobs,
+            repetitions.max_time,
+            running.live,
+            fresh_boot=running.fresh_boot,
+            fleet=fleet,
+        )
 
 
 def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:

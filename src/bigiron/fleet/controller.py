@@ -210,6 +210,8 @@ class StudyPool:
         end = monotonic() + PATIENCE_S
         self._admit()
         while not self._members:
+            if not self._connected:
+                raise UserError(_GONE)
             if monotonic() > end or len(self._refused) == (self._fleet.here or math.inf):
                 raise UserError(self._why_none())
             self._ended.wait(_LOOK_S / 4)

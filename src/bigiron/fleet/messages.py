@@ -45,8 +45,10 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     agent: File | None = None
     recorder: File | None = None
+    init: File | None = None
     bpf: list[File] = []
     turns: bool = False
+    fresh_boot: bool = False
     kernels: dict[str, KernelFile] = {}
     """By the names that variants give them."""
     machine: File | None = None
@@ -55,7 +57,7 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def files(self) -> list[File]:
         """All of them."""
-        one = (self.agent, self.recorder, self.machine, *self.bpf)
+        one = (self.agent, self.recorder, self.init, self.machine, *self.bpf)
         return [file for file in (*one, *(kernel.image for kernel in self.kernels.values())) if file]
 
     def of(self, kernel: str) -> "Supplies":
@@ -123,6 +125,8 @@ def supplies_of(
         recorder=file(programs.recorder),
         bpf=[one for path in programs.bpf if (one := file(path))],
         turns=programs.turns,
+        init=file(programs.init),
+        fresh_boot=programs.fresh_boot,
         kernels=images,
     )
     return supplies, paths
@@ -197,6 +201,8 @@ def localized(spec: Spec, cell: Cell, supplies: Supplies) -> tuple[Spec, Cell, P
         files.find(supplies.recorder) if supplies.recorder else None,
         tuple(map(files.find, supplies.bpf)),
         supplies.turns,
+        files.find(supplies.init) if supplies.init else None,
+        supplies.fresh_boot,
     )
     sent = supplies.kernels.get(cell.variant.kernel)
     if not sent or sent.arch != spec.arch or sent.image.sha256 != cell.variant.kernel_sha256:

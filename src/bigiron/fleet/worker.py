@@ -105,7 +105,6 @@ def environment_of(content: bytes) -> dict[str, object]:
     try:
         request = messages.read_request(content)
         spec, cell, programs = messages.localized(*messages.read_question(request), request.supplies)
-        spec.engine.prepare([cell.cpus])
         return spec.engine.environment(run.job_of(spec, cell, programs))
     except (UserError, OSError) as error:
         return {"why": str(error)}

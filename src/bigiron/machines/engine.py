@@ -27,6 +27,8 @@ class Programs:
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    init: Path | None = None  # what a virtual machine boots into
+    fresh_boot: bool = False  # whether no virtual machine is resumed from a template
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
 
 def _job(request: CellRequest) -> list[str]:
     user = ["record user", f"read {_MAPS}"] if request.options[ConflictsOptions].scope == "user" else []
-    return ["symbols", "stay", f"operations {request.operations}", "record conflicts", *user]
+    return ["stay", f"operations {request.operations}", "record conflicts", *user]
 
 
 def _collect(raw: RawOutput) -> Table:

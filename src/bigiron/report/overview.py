@@ -118,6 +118,21 @@ def _cells(study: Study) -> Listing:
     return Listing(_COLUMNS, rows)
 
 
+def times(study: Study) -> Listing:
+    """Of each cell that was tried, the seconds that its stages took on the machine that measured it."""
+    records = study.records()
+    stages = list(dict.fromkeys(stage for record in records for stage in record.times))
+    rows = [
+        (
+            record.id,
+            *(f"{record.times[stage]:.2f}" if stage in record.times else "" for stage in stages),
+            f"{sum(record.times.values()):.2f}",
+        )
+        for record in records
+    ]
+    return Listing(("cell", *(sanitize(stage) for stage in stages), "all, s"), rows)
+
+
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
     """What ran, and in what."""
     if "format" in environment:

@@ -8,7 +8,7 @@ from bigiron.machines.engine import Engine
 from bigiron.machines.imported import ImportedEngine
 from bigiron.machines.real import RealEngine
 from bigiron.machines.simulated import SimulatedEngine
-from bigiron.machines.vm import VmEngine
+from bigiron.machines.vm_engine import VmEngine
 
 if TYPE_CHECKING:
     from bigiron.study.spec import Spec

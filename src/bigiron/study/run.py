@@ -96,8 +96,12 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
 
 
-def prepare(spec: Spec, workload: Workload | None, *, here: bool = True) -> Programs | None:
+def prepare(
+    spec: Spec, workload: Workload | None, *, here: bool = True, fresh_boot: bool = False
+) -> Programs | None:
     """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
+    if fresh_boot and not spec.engine.emulated:
+        raise UserError("--fresh-boot is for virtual machines: no other is booted")
     if here:
         spec.engine.prepare(spec.cpus)
     if spec.engine.is_model:
@@ -111,6 +115,8 @@ def prepare(spec: Spec, workload: Workload | None, *, here: bool = True) -> Prog
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
+        compile.boot(target.compiler) if spec.engine.emulated else None,
+        fresh_boot,
     )
 
 
@@ -208,12 +214,17 @@ def run_cell(
     """
     engine = spec.engine
     record, collected = store.new_record(cell, spec.machine), Collected({})
-    collect = partial(_collect, spec, cell, programs)
+    times = _Stopwatch(on_stage)
+
+    def collect(outcome: Outcome) -> Collected:
+        times.stage("making tables")
+        return _collect(spec, cell, programs, outcome)
+
     try:
         job = job_of(spec, cell, programs)
         record.environment |= _environment(spec, cell, job)
         _refuse_another_machine(record, same)
-        collected = engine.run(job, collect, stop, on_stage)
+        collected = engine.run(job, collect, stop, times.stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.lost = dict(collected.lost)
     except StoppedError:
@@ -224,7 +235,25 @@ def run_cell(
         record.failure = Failure("machine", sanitize(error.reason), sanitize(error.console_tail))
     except Exception as error:
         record.failure = Failure("machine", _in_one_line(error))
+    times.stage("writing them")
+    record.times = times.seconds
     return record, collected
+
+
+class _Stopwatch:
+    """How long each stage takes, of those that are shown."""
+
+    def __init__(self, on_stage: Callable[[str], None]) -> None:
+        self.seconds: dict[str, float] = {}
+        self._on_stage = on_stage
+        self._stage, self._since = "preparing", monotonic()
+
+    def stage(self, name: str) -> None:
+        now = monotonic()
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+        if name != self._stage:
+            self._on_stage(name)
+        self._stage, self._since = name, now
 
 
 def _in_one_line(error: Exception) -> str:

@@ -67,6 +67,7 @@ class CellRecord(msgspec.Struct, kw_only=True):
     started: str = ""  # UTC, ISO 8601
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
+    times: dict[str, float] = {}  # of its stages, in seconds
     facts: dict[str, Any] = {}  # of each probe
     lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
     tables: dict[str, TableFile] = {}

@@ -1,0 +1,137 @@
+"""The engine of virtual machines: one for each cell."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bigiron import kernels
+from bigiron.architectures import architecture
+from bigiron.introspect.memory import GuestRam
+from bigiron.machines import topology as topologies
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.outcome import Outcome
+from bigiron.machines.qemu import require_qemu
+from bigiron.machines.vm import (
+    VirtualMachine,
+    check_memory,
+    host_mib,
+    kvm_works,
+    memory_mib,
+    run,
+    touched_mib,
+)
+
+
+@dataclass(frozen=True)
+class VmEngine(Engine):
+    """Virtual machines: one for each cell, booted for it alone."""
+
+    time = "VM time"
+    emulated = True
+    files_at = "/"
+
+    target: str  # its architecture's name
+    shape: str  # its topology, as the user says it
+    memory: int = 0  # MiB; 0: by its CPUs
+    deadline: int = 0  # seconds; 0: by its CPUs
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """As many as anybody asks for, as far as the topology allows."""
+        shape = topologies.parse(self.shape)
+        for cpus in asked:
+            shape.at(cpus)
+        return asked
+
+    def arch(self, asked: str) -> str:
+        """What the study says."""
+        return asked
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """One that is in the cache, or can be fetched into it."""
+        kernel = kernels.find(name, self.target)
+        return BootedKernel(kernel.name, kernel.sha256)
+
+    def prepare(self, cpus: list[int]) -> None:
+        """A QEMU that bigiron can use, and room for the machines."""
+        require_qemu(architecture(self.target).qemu)
+        for number in cpus:
+            check_memory(self.memory_mib(number), number)
+
+    def side_by_side(self, cpus: int) -> int:
+        """One a core, as far as what they touch fits into half the memory."""
+        fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
+        return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+    def takes(self, cpus: int) -> Mapping[str, float]:
+        """A core, the memory that it touches, and a QEMU of its architecture."""
+        return {"CPU": 1, "MiB": touched_mib(self.memory_mib(cpus), cpus), self.target: 1}
+
+    def deadline_s(self, cpus: int) -> int:
+        """What the study says, else by the CPUs."""
+        return self.deadline or deadline_s(cpus)
+
+    def memory_mib(self, cpus: int) -> int:
+        """How much memory a machine has."""
+        return self.memory or memory_mib(cpus)
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """The machine and the kernel that booted in it."""
+        machine, kernel = self._machine(job), kernels.find(job.kernel, self.target)
+        return {
+            "kernel": kernel.name,
+            "kernel_release": kernel.release,
+            "kernel_version": kernel.version,
+            "boot": machine.boot_line,
+            "sockets": machine.topology.sockets,
+            "nodes": machine.topology.nodes,
+            "cores": machine.topology.cores,
+            "threads": machine.topology.threads,
+            "memory_mib": machine.memory_mib,
+            "qemu": require_qemu(machine.architecture.qemu),
+            "accelerator": machine.accelerator,
+            "turn": machine.turn,
+            "from_template": machine.from_template,
+        }
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: threading.Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Boot a machine for the cell, or resume one. Its memory outlives it, for what was recorded in it."""
+        machine = self._machine(job)
+        with (
+            tempfile.TemporaryDirectory(prefix="bigiron-") as results,
+            GuestRam(machine.memory_mib) as ram,
+        ):
+            outcome = run(replace(machine, results=Path(results), ram=ram), stop, on_stage)
+            outcome.results, outcome.ram = Path(results), ram
+            return collect(outcome)
+
+    def _machine(self, job: Job) -> VirtualMachine:
+        assert job.programs
+        kernel = kernels.find(job.kernel, self.target)
+        # The recorder needs QEMU's own emulation.
+        kvm = job.programs.recorder is None and kvm_works()[0]
+        return VirtualMachine(
+            architecture=architecture(self.target),
+            kernel=kernel.image,
+            release=kernel.release,
+            agent=job.programs.agent,
+            job=job.agent_job,
+            topology=topologies.parse(self.shape).at(job.cpus),
+            memory_mib=self.memory_mib(job.cpus),
+            deadline_s=self.deadline_s(job.cpus),
+            boot=job.boot,
+            plugin=job.programs.recorder,
+            files=job.programs.bpf,
+            kvm=kvm,
+            turns=job.programs.turns,
+            init=job.programs.init,
+            from_template=not (job.programs.fresh_boot or kvm),
+        )
