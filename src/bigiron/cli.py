@@ -17,6 +17,7 @@ from bigiron.commands import (
     doctor,
     explain,
     export,
+    fleet,
     growth,
     import_,
     kernel,
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(workload.app, name="workload")
 app.add_typer(machine.app, name="machine")
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(template.app, name="template")
 app.command("run")(grouped(run.run, *probes.option_kinds()))
 app.command("import")(import_.import_)

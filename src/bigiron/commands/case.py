@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import cases
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
 from bigiron.commands.output import say
 from bigiron.report import case as case_report
@@ -16,6 +17,8 @@ def case(
     name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
     jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    fleet: FleetAddress = "",
+    certificates: Certificates = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the case's folder  [default: case-NAME]")
     ] = None,
@@ -28,8 +31,9 @@ def case(
     folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
     specs_of = {study: chosen.spec(study, quick) for study in chosen.studies}
     cases.get_kernels(chosen, specs_of.values(), say(name))
-    for study, spec in specs_of.items():
-        measure_study(spec, folder / study, jobs)
+    with pools(fleet, certificates, jobs) as where:
+        for study, spec in specs_of.items():
+            measure_study(spec, folder / study, jobs, fleet=where)
     studies = {study: store.open_study(folder / study) for study in chosen.studies}
     report = chosen.measure_up(studies)
     (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")

@@ -24,11 +24,12 @@ def measure_study(
     live: bool = False,
     *,
     fresh_boot: bool = False,
+    fleet: runner.Pools | None = None,
 ) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
     spec, workload = runner.resolve(spec)
-    programs = runner.prepare(spec, workload, fresh_boot=fresh_boot)
+    programs = runner.prepare(spec, workload, here=not fleet, fresh_boot=fresh_boot)
     if max_time_s:
         sequential.refuse_undecidable(spec)
     undecided = None
@@ -38,12 +39,12 @@ def measure_study(
         if not missing and not max_time_s:
             print(f"every cell of {output} is measured: see `bigiron compare {output}`")
             return
-        jobs = jobs or runner.default_jobs(study.spec)
+        where = fleet or jobs or runner.default_jobs(study.spec)
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
             if max_time_s:
-                records, undecided = sequential.run(study, programs, jobs, progress, until)
+                records, undecided = sequential.run(study, programs, where, progress, until)
             else:
-                records = runner.run(study, programs, jobs, progress)
+                records = runner.run(study, programs, where, progress)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     failures = [record.failure for record in records if record.failure]

@@ -10,6 +10,7 @@ import typer
 from bigiron import probes
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
@@ -149,6 +150,8 @@ class Running:
     """How it is run, and where its results go."""
 
     jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0
+    fleet: FleetAddress = ""
+    certificates: Certificates = None
     live: Annotated[
         bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
     ] = False
@@ -186,9 +189,16 @@ def run(
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
-    measure_study(
-        spec, output, running.jobs, repetitions.max_time, running.live, fresh_boot=running.fresh_boot
-    )
+    with pools(running.fleet, running.certificates, running.jobs) as fleet:
+        measure_study(
+            spec,
+            output,
+            running.jobs,
+            repetitions.max_time,
+            running.live,
+            fresh_boot=running.fresh_boot,
+            fleet=fleet,
+        )
 
 
 def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import ListFormat, doublings, numbers
 from bigiron.commands.output import print_list
@@ -35,6 +36,8 @@ def simulate(
         float, typer.Option(help="virtual us after the warmup to keep a Perfetto timeline of")
     ] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="runs side by side; 0: by cores")] = 0,
+    fleet: FleetAddress = "",
+    certificates: Certificates = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None,
@@ -63,4 +66,5 @@ def simulate(
         duration_ms=duration,
         timeline_us=timeline,
     )
-    measure_study(spec, output, jobs)
+    with pools(fleet, certificates, jobs) as where:
+        measure_study(spec, output, jobs, fleet=where)

@@ -15,7 +15,7 @@ from bigiron.kernels import deb, debian, image, store
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 
-__all__ = ["Kernel", "add", "build", "fetch", "find", "installed"]
+__all__ = ["Kernel", "add", "build", "fetch", "find", "installed", "keep"]
 
 _DEBIAN = "debian/"
 
@@ -89,6 +89,25 @@ def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sile
         f"there is no kernel {name!r} for {arch}, {f'only {there}' if there else 'nor any other yet'}: "
         "fetch one (bigiron kernel fetch debian/6.12), or give a path"
     )
+
+
+def keep(path: Path, kernel: Kernel) -> Kernel:
+    """Another machine's kernel, known by its content: the one that is here, else a copy of `path`.
+
+    What this machine calls by the same name need not be the same.
+    """
+    for here in installed():
+        if (here.sha256, here.arch) == (kernel.sha256, kernel.arch):
+            return here
+    name = f"sha256-{kernel.sha256}"
+    with store.writing(_silent) as staging:
+        if found := store.lookup(name, kernel.arch):  # while waiting for the lock
+            return found
+        _copy_image(path, staging / "image")
+        facts = image.read(staging / "image", f"the image of {kernel.name}")
+        if (facts.release, facts.arch) != (kernel.release, kernel.arch):
+            raise UserError(f"{kernel.name} is another kernel: {facts.release} for {facts.arch}")
+        return store.keep(staging / "image", name, facts, kernel.version, kernel.source)
 
 
 def installed() -> list[Kernel]:

@@ -5,7 +5,7 @@ other machines.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -28,6 +28,7 @@ class Programs:
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    init: Path | None = None  # what a virtual machine boots into
     fresh_boot: bool = False  # whether no virtual machine is resumed from a template
 
 
@@ -94,6 +95,10 @@ class Engine(Protocol):
     @abstractmethod
     def side_by_side(self, cpus: int) -> int:
         """How many machines with so many CPUs may run beside each other."""
+
+    def takes(self, cpus: int) -> Mapping[str, float]:
+        """What a cell with so many CPUs takes of the machine that it runs on: CPUs, MiB, an architecture."""
+        return {"CPU": 1}
 
     @abstractmethod
     def deadline_s(self, cpus: int) -> int:

@@ -63,6 +63,7 @@ class VirtualMachine:
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
     change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
     release: str = ""  # of the kernel, for who reads it
+    init: Path | None = None  # what it boots into; None: compiled here
     from_template: bool = False  # whether it is resumed from one that was booted and kept
 
     @property
@@ -172,7 +173,7 @@ class _Cell:
     @cached_property
     def initrd(self) -> Path:
         """What it boots into."""
-        boot = compile.boot(self.vm.architecture.compiler).read_bytes()
+        boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
         symbols = self.vm.from_template or bool(self.vm.plugin)
         file = self.folder / "initramfs"
         file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))

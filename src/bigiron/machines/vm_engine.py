@@ -3,11 +3,11 @@
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bigiron import compile, kernels
+from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import topology as topologies
@@ -67,9 +67,7 @@ class VmEngine(Engine):
 
     def prepare(self, cpus: list[int]) -> None:
         """A QEMU that bigiron can use, and room for the machines."""
-        target = architecture(self.target)
-        require_qemu(target.qemu)
-        compile.boot(target.compiler)
+        require_qemu(architecture(self.target).qemu)
         for number in cpus:
             check_memory(self._most_mib(number), number)
 
@@ -77,6 +75,10 @@ class VmEngine(Engine):
         """One a core, as far as what they touch fits into half the memory."""
         fit = host_mib() // 2 // touched_mib(self._most_mib(cpus), cpus)
         return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+    def takes(self, cpus: int) -> Mapping[str, float]:
+        """A core, the memory that it touches, and a QEMU of its architecture."""
+        return {"CPU": 1, "MiB": touched_mib(self._most_mib(cpus), cpus), self.target: 1}
 
     def deadline_s(self, cpus: int) -> int:
         """What the study says, else by the CPUs."""
@@ -147,5 +149,6 @@ class VmEngine(Engine):
             kvm=kvm,
             turns=job.programs.turns,
             change=job.change,
+            init=job.programs.init,
             from_template=not (job.programs.fresh_boot or kvm),
         )

@@ -103,6 +103,10 @@ class LiveReport:
         self._progress.added(cells, why)
         self._tell(landed=1)  # the report says how many there are
 
+    def note(self, line: str) -> None:
+        """Something that concerns no cell alone: the page does not show it."""
+        self._progress.note(line)
+
     def _tell(self, cell: str = "", stage: str = "", *, landed: int = 0, ended: bool = False) -> None:
         with self._changed:
             self._stages.pop(cell, None)

@@ -67,6 +67,10 @@ class ProgressBar:
         self._bar.update(self._task, total=total + len(cells))
         self._bar.console.print(escape(why), soft_wrap=True)
 
+    def note(self, line: str) -> None:
+        """Something that concerns no cell alone."""
+        self._bar.console.print(f"bigiron: {escape(line)}", soft_wrap=True)
+
     def _update(self) -> None:
         running = "; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items()))
         self._bar.update(self._task, running=escape(running))

@@ -7,12 +7,14 @@ import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
+from types import TracebackType
 from typing import Protocol
 
 from bigiron import compile, libbpf, probes
@@ -40,6 +42,26 @@ class Progress(Protocol):
     def stage(self, cell: Cell, stage: str) -> None: ...
     def ended(self, cell: Cell, record: CellRecord) -> None: ...
     def added(self, cells: list[Cell], why: str) -> None: ...
+    def note(self, line: str) -> None: ...
+
+
+class Pool(Protocol):
+    """Where cells are tried, several side by side: on threads of this process, or on a fleet's workers."""
+
+    def __enter__(self) -> "Pool": ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    @property
+    def room(self) -> int:
+        """How many cells it takes at once."""
+
+    def submit(self, cell: Cell) -> Future[CellRecord]:
+        """Try a cell, and write what comes of it."""
+
+
+Pools = Callable[[Study, Programs | None, Progress], Pool]
+"""What makes one for a study."""
 
 
 def missing(study: Study) -> list[Cell]:
@@ -75,11 +97,14 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
 
 
-def prepare(spec: Spec, workload: Workload | None, *, fresh_boot: bool = False) -> Programs | None:
-    """Compile what the study needs, if its engine runs programs; UserError if it cannot run here."""
+def prepare(
+    spec: Spec, workload: Workload | None, *, here: bool = True, fresh_boot: bool = False
+) -> Programs | None:
+    """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
     if fresh_boot and not spec.engine.emulated:
         raise UserError("--fresh-boot is for virtual machines: no other is booted")
-    spec.engine.prepare(spec.cpus)
+    if here:
+        spec.engine.prepare(spec.cpus)
     if spec.engine.is_model:
         return None
     target = architecture(spec.arch)
@@ -91,12 +116,13 @@ def prepare(spec: Spec, workload: Workload | None, *, fresh_boot: bool = False) 
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
+        compile.boot(target.compiler) if spec.engine.emulated else None,
         fresh_boot,
     )
 
 
-def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) -> list[CellRecord]:
-    """Measure every missing cell; the records of those tried now.
+def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress) -> list[CellRecord]:
+    """Measure every missing cell, so many side by side, or elsewhere; the records of those tried now.
 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
@@ -106,36 +132,59 @@ def run(study: Study, programs: Programs | None, jobs: int, progress: Progress) 
 
 
 def measure_missing(
-    study: Study, programs: Programs | None, jobs: int, progress: Progress, until: float = math.inf
+    study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress, until: float = math.inf
 ) -> list[CellRecord]:
     """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
-    stop = threading.Event()
-
-    def measure(cell: Cell) -> CellRecord:
-        progress.started(cell)
-        return measure_cell(study, cell, programs, stop, lambda stage: progress.stage(cell, stage))
-
     records = []
     waiting, begun = deque(missing(study)), None
-    with ThreadPoolExecutor(jobs) as pool:
+    pools = partial(Threads, jobs) if isinstance(jobs, int) else jobs
+    with pools(study, programs, progress) as pool:
         running: dict[Future[CellRecord], Cell] = {}
-        try:
-            while waiting or running:
-                while waiting and len(running) < jobs and (waiting[0].block == begun or monotonic() < until):
-                    cell = waiting.popleft()
-                    begun = cell.block
-                    running[pool.submit(measure, cell)] = cell
-                if not running:
-                    break
-                # With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
-                for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
-                    records.append(future.result())
-                    progress.ended(running.pop(future), records[-1])
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+        while waiting or running:
+            room = pool.room
+            while waiting and len(running) < room and (waiting[0].block == begun or monotonic() < until):
+                cell = waiting.popleft()
+                begun = cell.block
+                running[pool.submit(cell)] = cell
+            if not running and room:
+                break
+            if not running:
+                sleep(_LOOK_S)
+            # With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
+            for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
+                records.append(future.result())
+                progress.ended(running.pop(future), records[-1])
     return records
+
+
+class Threads:
+    """So many threads of this process, each with a machine of its own."""
+
+    def __init__(self, jobs: int, study: Study, programs: Programs | None, progress: Progress) -> None:
+        self.room = jobs
+        self._study, self._programs, self._progress = study, programs, progress
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(jobs)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind:
+            self._stop.set()
+        self._threads.shutdown(cancel_futures=kind is not None)
+
+    def submit(self, cell: Cell) -> Future[CellRecord]:
+        """Run it in one of the threads."""
+        return self._threads.submit(self._measure, cell)
+
+    def _measure(self, cell: Cell) -> CellRecord:
+        self._progress.started(cell)
+        return measure_cell(
+            self._study, cell, self._programs, self._stop, lambda stage: self._progress.stage(cell, stage)
+        )
 
 
 def measure_cell(
@@ -145,8 +194,26 @@ def measure_cell(
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> CellRecord:
-    """Run one cell and write what came of it. Whatever happens to it is its failure, and not the study's."""
-    spec, engine = study.spec, study.spec.engine
+    """Run one cell here and write what came of it."""
+    same = same_machine(study, cell)
+    record, collected = run_cell(study.spec, cell, programs, same, stop, on_stage)
+    study.add(record, collected.tables, collected.files)
+    return record
+
+
+def run_cell(
+    spec: Spec,
+    cell: Cell,
+    programs: Programs | None,
+    same: Mapping[str, object],
+    stop: threading.Event,
+    on_stage: Callable[[str], None],
+) -> tuple[CellRecord, Collected]:
+    """Run one cell. Whatever happens to it is its failure, and not the study's.
+
+    `same` is what of its environment must be as in the study's other cells.
+    """
+    engine = spec.engine
     record, collected = store.new_record(cell, spec.machine), Collected({})
     times = _Stopwatch(on_stage)
 
@@ -155,9 +222,9 @@ def measure_cell(
         return _collect(spec, cell, programs, outcome)
 
     try:
-        job = _job(spec, cell, programs)
+        job = job_of(spec, cell, programs)
         record.environment |= _environment(spec, cell, job)
-        _refuse_another_machine(study, record)
+        _refuse_another_machine(record, same)
         collected = engine.run(job, collect, stop, times.stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.lost = dict(collected.lost)
@@ -171,8 +238,7 @@ def measure_cell(
         record.failure = Failure("machine", _in_one_line(error))
     times.stage("writing them")
     record.times = times.seconds
-    study.add(record, collected.tables, collected.files)
-    return record
+    return record, collected
 
 
 class _Stopwatch:
@@ -237,7 +303,7 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
     )
 
 
-def _job(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
+def job_of(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
     variant = cell.variant
     return Job(
         kernel=variant.kernel,
@@ -289,15 +355,21 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
     return asked | spec.engine.environment(job)
 
 
-def _refuse_another_machine(study: Study, record: CellRecord) -> None:
-    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+def same_machine(study: Study, cell: Cell) -> dict[str, object]:
+    """What a cell must have as those that are measured of its shape: counts of others do not compare."""
     if not study.spec.engine.emulated:
-        return
-    same = (cell for cell in study.plan() if (cell.cpus, cell.change) == (record.cpus, record.change))
+        return {}
+    same = (one for one in study.plan() if (one.cpus, one.change) == (cell.cpus, cell.change))
     known = map(study.record, same)
-    other = next((cell for cell in known if cell and cell.measured), record)
-    for what in ("turn", "memory_mib"):
-        was, now = other.environment.get(what, "unknown"), record.environment[what]
+    other = next((record for record in known if record and record.measured), None)
+    # An older bigiron recorded neither.
+    return {what: other.environment.get(what, "unknown") for what in ("turn", "memory_mib")} if other else {}
+
+
+def _refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> None:
+    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    for what, was in same.items():
+        now = record.environment.get(what, "unknown")
         if was != now:
             raise UserError(
                 f"the study's other cells have {what} {was} and this one {now}: "

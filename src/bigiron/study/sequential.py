@@ -13,7 +13,7 @@ from bigiron.analysis.repetitions import where
 from bigiron.analysis.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.machines.engine import Programs
-from bigiron.study.run import Progress, measure_missing
+from bigiron.study.run import Pools, Progress, measure_missing
 from bigiron.study.samples import compare, untried
 from bigiron.study.spec import MOST_REPETITIONS, Spec, looks, points
 from bigiron.study.store import CellRecord, Study
@@ -30,7 +30,7 @@ def refuse_undecidable(spec: Spec) -> None:
 
 
 def run(
-    study: Study, programs: Programs | None, jobs: int, progress: Progress, until: float
+    study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress, until: float
 ) -> tuple[list[CellRecord], int | None]:
     """Measure what is missing, and more where something is undecided: the records, and how much still is.
 

@@ -141,21 +141,27 @@ _AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes 
 def read(path: Path) -> Spec:
     """Read a study.toml; UserError says what is wrong and where."""
     try:
-        document = msgspec.toml.decode(path.read_bytes())
-        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
-        spec = msgspec.structs.replace(msgspec.convert(rest, Spec), options=options)
+        return from_toml(path.read_bytes(), str(path))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+
+
+def from_toml(content: bytes, name: str) -> Spec:
+    """Read the content of a study.toml that is called `name`."""
+    try:
+        document = msgspec.toml.decode(content)
+        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
+        spec = msgspec.structs.replace(msgspec.convert(rest, Spec), options=options)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: {_in_words(str(error))}") from None
+        raise UserError(f"{name}: {_in_words(str(error))}") from None
     if spec.format != FORMAT:
         raise UserError(
-            f"{path} has format {spec.format} and this bigiron reads {FORMAT}: use the version that made it"
+            f"{name} has format {spec.format} and this bigiron reads {FORMAT}: use the version that made it"
         )
     try:
         engines.engine(spec)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{name}: {error}") from None
     return spec
 
 
@@ -200,7 +206,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     workload = (
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
-    _check_numbers(spec)
+    check_numbers(spec)
     spec = _on_engine(spec)
     if not spec.probes:
         raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
@@ -219,7 +225,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         if probe.only_on and target.name not in probe.only_on:
             use = " or ".join(probe.only_on)
             raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
-    _check_options(spec)
+    check_options(spec)
     _check_names(spec)
     return (
         msgspec.structs.replace(
@@ -244,14 +250,14 @@ def _resolve_command(spec: Spec) -> Spec:
     if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     spec = msgspec.structs.replace(spec, probes=reading)
-    _check_options(spec)
+    check_options(spec)
     if not spec.command.isprintable():
         raise UserError(f"command {spec.command!r}: use one printable line")
     words = command_words(spec.command, 1)
     command_words(spec.command, _MOST_TASKS)  # of which it is the longest
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError("the command has no {tasks}: how many there are is not for it to know")
-    _check_numbers(spec)
+    check_numbers(spec)
     spec = _on_engine(spec)
     _check_names(spec)
     return msgspec.structs.replace(
@@ -287,7 +293,8 @@ def command_words(command: str, tasks: int) -> list[str]:
     return words
 
 
-def _check_numbers(spec: Spec) -> None:
+def check_numbers(spec: Spec) -> None:
+    """UserError for numbers that no study can have."""
     _checked("cpus", spec.cpus, MOST_CPUS)
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, _MOST_TASKS)
@@ -331,7 +338,7 @@ def _check_repetitions(spec: Spec) -> None:
         raise UserError(f"tolerance = {spec.tolerance}: use a share between 0 and 1, 0.02 for 2 %")
 
 
-def _check_options(spec: Spec) -> None:
+def check_options(spec: Spec) -> None:
     """The options of the probes that are recorded; of another one, none may be given."""
     for probe in probes.probes():
         if probe.options and probe.name in spec.probes:
@@ -410,6 +417,15 @@ def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[i
 
 
 def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
+    check_variant(variant)
+    if engine.emulated and not variant.kernel:
+        raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
+    kernel = engine.kernel(variant.kernel, variant.boot)
+    return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
+
+
+def check_variant(variant: Variant) -> None:
+    """UserError for a variant's name, boot parameters or settings that no machine can be given."""
     check_variant_name(variant.name)
     if not variant.boot.isprintable() or len(variant.boot) > 1500:
         raise UserError(f"variant {variant.name}: boot parameters must be one printable line of 1500 at most")
@@ -418,7 +434,3 @@ def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
         path, equals, _value = setting.partition("=")
         if not equals or not path.startswith("/"):
             raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
-    if engine.emulated and not variant.kernel:
-        raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
-    kernel = engine.kernel(variant.kernel, variant.boot)
-    return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)

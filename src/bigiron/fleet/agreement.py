@@ -1,0 +1,64 @@
+"""Whether two hosts measured the same in one cell.
+
+A simulation is the same to the last bit. A guest's clock ticks when the host lets it, so counts of a virtual
+machine repeat as far as `bigiron check` expects of two runs on one host, and are compared by its tolerances:
+each shared line, and all work, of an operation. Other probes' counts have no such measure, and are not.
+"""
+
+from collections.abc import Iterator
+
+from bigiron.analysis import check, check_work, conflicts, match_lines, work
+from bigiron.analysis.check import Finding, Point, Tolerance
+from bigiron.probes import Table
+from bigiron.study.baseline import WORK_TOLERANCE
+from bigiron.study.spec import Spec
+from bigiron.study.store import Collected
+
+_COMPARED = ("conflicts", "work")
+
+
+def can_compare(spec: Spec) -> bool:
+    """Whether a study counts what has to be the same on two hosts."""
+    return spec.engine.is_model or any(probe in _COMPARED for probe in spec.probes)
+
+
+def differences(spec: Spec, one: Collected, other: Collected) -> list[str]:
+    """What two hosts do not agree on, the first as what is known, and in the other direction."""
+    if spec.engine.is_model:
+        return [name for name in one.tables if not _identical(one.tables[name], other.tables.get(name))]
+    return [
+        f"{name}: {finding.name}: {finding.words}"
+        for was, now in ((one, other), (other, one))
+        for name in _COMPARED
+        if name in was.tables and name in now.tables
+        for finding in _FOUND[name](was.tables[name], now.tables[name])
+        if finding.worse
+    ]
+
+
+def _identical(one: Table, other: Table | None) -> bool:
+    return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
+
+
+def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
+    lines = [match_lines.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
+    baseline = Point(variant="", cpus=1, tasks=1, lines=check.known(lines[:1]))
+    yield from check.check(baseline, lines[1:], Tolerance())
+
+
+def _in_work(was: Table, now: Table) -> Iterator[Finding]:
+    before, after = (
+        dict(work.profile(table.rows, _operations(table)).select("function", "own_per_op").iter_rows())
+        for table in (was, now)
+    )
+    known = check_work.known([before])
+    yield check_work.check(known, check_work.functions([before]), [after], WORK_TOLERANCE)
+
+
+_FOUND = {"conflicts": _in_lines, "work": _in_work}
+
+
+def _operations(table: Table) -> int:
+    operations = table.facts["operations"]
+    assert isinstance(operations, list)
+    return sum(operations)

@@ -1,0 +1,69 @@
+"""Files by their content: what a study's cells need, sent once to each host that lacks it.
+
+Invariant: a file in the cache's room `fleet` under its digest is whole and has that digest.
+"""
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from bigiron.cache_dir import cache_folder
+from bigiron.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file's name, and the SHA-256 of its content."""
+
+    name: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or not _DIGEST.fullmatch(self.sha256):
+            raise ValueError(f"{self.name!r} with the digest {self.sha256!r} is no file's")
+
+
+def describe(path: Path) -> File:
+    """A file that is here."""
+    return File(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def is_here(file: File) -> bool:
+    """Whether this host has it already."""
+    return _place(file).is_file()
+
+
+def keep(file: File, content: bytes) -> None:
+    """Write it, whole or not at all; UserError if it is not what it is to be."""
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise UserError(f"{file.name} came damaged")
+    place = _place(file)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent.parent) as staging:
+        made = Path(staging) / file.sha256
+        made.mkdir()
+        (made / file.name).write_bytes(content)
+        if place.parent.is_dir():
+            (made / file.name).replace(place)
+        else:
+            made.rename(place.parent)
+
+
+def find(file: File) -> Path:
+    """Where it is; UserError if it is not what was kept."""
+    place = _place(file)
+    try:
+        good = not place.is_symlink() and describe(place) == file
+    except OSError as error:
+        raise UserError(f"{place} cannot be read: {error.strerror}") from None
+    if not good:
+        raise UserError(f"{place} is not what was kept: delete that folder, and start the worker again")
+    return place
+
+
+def _place(file: File) -> Path:
+    return cache_folder("fleet") / file.sha256 / file.name

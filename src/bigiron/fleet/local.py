@@ -1,0 +1,82 @@
+"""`local:N`: a scheduler and workers as processes here, which end when this one does, however that ends."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from bigiron.errors import UserError
+from bigiron.fleet import address as addresses
+from bigiron.fleet import authority
+from bigiron.fleet.address import Address
+from bigiron.machines.vm import host_mib
+from bigiron.parent_death import dying_with
+
+_DAYS = 30  # no study takes longer
+
+
+class LocalWorkers:
+    """So many workers of a cell each, which share half of this machine's memory."""
+
+    def __init__(self, workers: int) -> None:
+        self._number = workers
+        self._folder = tempfile.TemporaryDirectory(prefix="bigiron-fleet-")
+        self._scheduler: subprocess.Popen[str] | None = None
+        self._workers: list[subprocess.Popen[str]] = []
+        self.address: Address
+
+    @property
+    def certificates(self) -> Path:
+        """Made for these alone: other users of this machine do not have them."""
+        return Path(self._folder.name) / "certificates"
+
+    def __enter__(self) -> "LocalWorkers":
+        authority.create(self.certificates, _DAYS)
+        self._scheduler = self._start("scheduler", "--listen", "tls://127.0.0.1:0", stdout=subprocess.PIPE)
+        assert self._scheduler.stdout
+        line = self._scheduler.stdout.readline().strip()
+        if not line:
+            raise UserError("the scheduler of the fleet does not start: try `bigiron fleet scheduler`")
+        self.address = addresses.parse(line)
+        self.renew()
+        return self
+
+    def renew(self) -> None:
+        """Start as many as there are too few of."""
+        self._workers = [worker for worker in self._workers if worker.poll() is None]
+        mib = max(1, host_mib() // 2 // self._number)
+        while len(self._workers) < self._number:
+            self._workers.append(
+                self._start("worker", str(self.address), "--cpus", "1", "--memory", str(mib))
+            )
+
+    def _start(self, *command: str, stdout: int = subprocess.DEVNULL) -> "subprocess.Popen[str]":
+        bigiron = [
+            sys.executable,
+            "-m",
+            "bigiron",
+            "fleet",
+            *command,
+            "--certificates",
+            str(self.certificates),
+        ]
+        return subprocess.Popen(
+            [*dying_with(os.getpid()), *bigiron],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # a Ctrl-C is for us, not for them
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (*self._workers, *([self._scheduler] if self._scheduler else [])):
+            process.kill()
+            process.wait()
+        if self._scheduler and self._scheduler.stdout:
+            self._scheduler.stdout.close()
+        self._folder.cleanup()

@@ -1,0 +1,243 @@
+"""What a controller asks a worker, and what that answers: typed, and checked by who receives it.
+
+Both travel as bytes of MessagePack. What a worker can be asked by these is to measure one cell; Dask itself
+can be asked for more (docs/fleet.md).
+"""
+
+import io
+import re
+from dataclasses import replace as with_fields
+from pathlib import Path
+
+import msgspec
+import polars as pl
+from msgspec.structs import replace
+
+from bigiron import kernels, probes
+from bigiron.errors import UserError
+from bigiron.fleet import files
+from bigiron.fleet.files import File
+from bigiron.kernels import Kernel
+from bigiron.machines.engine import Programs
+from bigiron.probes import Table
+from bigiron.study import spec as specs
+from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Collected, Study
+
+_TABLE = re.compile(r"[a-z_]{1,60}")
+_FILE = re.compile(r"[a-z_]{1,60}\.json")
+
+
+class KernelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kernel, and its image as a file."""
+
+    name: str
+    release: str
+    version: str
+    arch: str
+    source: str
+    image: File
+
+
+class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The files of a study's cells."""
+
+    agent: File | None = None
+    recorder: File | None = None
+    init: File | None = None
+    bpf: list[File] = []
+    turns: bool = False
+    fresh_boot: bool = False
+    kernels: dict[str, KernelFile] = {}
+    """By the names that variants give them."""
+    machine: File | None = None
+    """Of a simulation."""
+
+    @property
+    def files(self) -> list[File]:
+        """All of them."""
+        one = (self.agent, self.recorder, self.init, self.machine, *self.bpf)
+        return [file for file in (*one, *(kernel.image for kernel in self.kernels.values())) if file]
+
+    def of(self, kernel: str) -> "Supplies":
+        """Those of a cell with that kernel."""
+        return replace(self, kernels={name: one for name, one in self.kernels.items() if name == kernel})
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One cell to measure."""
+
+    question: bytes
+    """A study.toml that asks for no other cell."""
+    repetition: int
+    supplies: Supplies
+    same: dict[str, str | int] = {}
+    """What of its environment must be as in the study's other cells."""
+    topic: str
+    """Under which Dask carries the news of the study."""
+
+
+class TableBytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A probe's table, its rows as Parquet."""
+
+    rows: bytes
+    facts: dict[str, object]
+    lost: dict[str, int]
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What came of a cell."""
+
+    record: CellRecord
+    tables: dict[str, TableBytes]
+    files: dict[str, bytes]
+    seconds: float
+    """That it took the worker in all, by a clock that nobody sets."""
+
+
+def supplies_of(
+    study: Study, cells: list[Cell], programs: Programs | None
+) -> tuple[Supplies, dict[str, Path]]:
+    """What the cells need, and where it is here, by digest."""
+    spec, paths = study.spec, dict[str, Path]()
+
+    def file(path: Path | None) -> File | None:
+        if not path:
+            return None
+        described = files.describe(path)
+        paths[described.sha256] = path
+        return described
+
+    if not programs:
+        # As it was when the study was made: `machine` may be the name of a file that has changed since.
+        return Supplies(machine=file(study.folder / "machine.toml") if spec.engine.is_model else None), paths
+    images = {}
+    for name in dict.fromkeys(cell.variant.kernel for cell in cells):
+        kernel = kernels.find(name, spec.arch)
+        image = file(kernel.image)
+        assert image
+        images[name] = KernelFile(
+            kernel.name, kernel.release, kernel.version, kernel.arch, kernel.source, image
+        )
+    supplies = Supplies(
+        agent=file(programs.agent),
+        recorder=file(programs.recorder),
+        bpf=[one for path in programs.bpf if (one := file(path))],
+        turns=programs.turns,
+        init=file(programs.init),
+        fresh_boot=programs.fresh_boot,
+        kernels=images,
+    )
+    return supplies, paths
+
+
+def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], topic: str) -> bytes:
+    """A request for one cell."""
+    question = replace(
+        spec,
+        workload_file="",
+        variant=[cell.variant],
+        cpus=[cell.cpus],
+        tasks="all" if spec.tasks == "all" else [cell.tasks],
+        repetitions=1,
+        look=[],
+    )
+    return msgspec.msgpack.encode(
+        Request(
+            question=specs.to_toml(question),
+            repetition=cell.repetition,
+            supplies=supplies.of(cell.variant.kernel),
+            same=same,
+            topic=topic,
+        )
+    )
+
+
+def read_request(content: bytes) -> Request:
+    """A controller's request; UserError for what is none."""
+    try:
+        return msgspec.msgpack.decode(content, type=Request)
+    except msgspec.DecodeError as error:
+        raise UserError(f"what the controller asks is no request: {error}") from None
+
+
+def read_question(request: Request) -> tuple[Spec, Cell]:
+    """What is to be measured; UserError for what a fleet does not measure."""
+    spec = specs.from_toml(request.question, "the controller's question")
+    refuse_real_machines(spec)
+    if not spec.engine.is_model:
+        for probe in spec.probes:
+            probes.probe(probe)
+    specs.check_numbers(spec)
+    specs.check_options(spec)
+    if len(spec.variant) != 1 or len(specs.points(spec)) != 1:
+        raise UserError("the controller's question asks for more than one cell")
+    specs.check_variant(spec.variant[0])
+    if not 1 <= request.repetition <= specs.MOST_REPETITIONS:
+        raise UserError(f"there is no repetition {request.repetition}")
+    (cpus, tasks), *_ = specs.points(spec)
+    return spec, Cell(spec.variant[0], cpus, tasks, request.repetition)
+
+
+def refuse_real_machines(spec: Spec) -> None:
+    """UserError where cells need one certain machine."""
+    if not (spec.engine.emulated or spec.engine.is_model):
+        raise UserError(
+            f"a fleet runs virtual machines and simulations, and the study's machine is {spec.machine}: "
+            "leave out --fleet"
+        )
+
+
+def localized(spec: Spec, cell: Cell, supplies: Supplies) -> tuple[Spec, Cell, Programs | None]:
+    """The same with the files that lie on this host."""
+    if supplies.machine:
+        simulation = replace(spec.simulation, machine=str(files.find(supplies.machine)))
+        return replace(spec, simulation=simulation), cell, None
+    if not supplies.agent:
+        raise UserError("the controller sent no agent")
+    programs = Programs(
+        files.find(supplies.agent),
+        files.find(supplies.recorder) if supplies.recorder else None,
+        tuple(map(files.find, supplies.bpf)),
+        supplies.turns,
+        files.find(supplies.init) if supplies.init else None,
+        supplies.fresh_boot,
+    )
+    sent = supplies.kernels.get(cell.variant.kernel)
+    if not sent or sent.arch != spec.arch or sent.image.sha256 != cell.variant.kernel_sha256:
+        raise UserError(f"the controller sent another kernel than {cell.variant.kernel}")
+    image = files.find(sent.image)
+    kernel = kernels.keep(
+        image,
+        Kernel(sent.name, sent.release, sent.version, sent.arch, image, sent.image.sha256, sent.source),
+    )
+    variant = replace(cell.variant, kernel=kernel.name)
+    return replace(spec, variant=[variant]), with_fields(cell, variant=variant), programs
+
+
+def answer(record: CellRecord, collected: Collected, seconds: float) -> bytes:
+    """What a worker sends back."""
+    tables = {}
+    for name, table in collected.tables.items():
+        content = io.BytesIO()
+        table.rows.write_parquet(content)
+        tables[name] = TableBytes(content.getvalue(), dict(table.facts), dict(table.lost))
+    return msgspec.msgpack.encode(Reply(record, tables, dict(collected.files), seconds))
+
+
+def read_reply(content: bytes, cell: Cell) -> tuple[CellRecord, Collected, float]:
+    """What a worker measured; UserError for what is no answer, or another cell's."""
+    try:
+        reply = msgspec.msgpack.decode(content, type=Reply)
+        if reply.record.id != cell.id:
+            raise UserError(f"it is of cell {reply.record.id}")
+        if not all(map(_TABLE.fullmatch, reply.tables)) or not all(map(_FILE.fullmatch, reply.files)):
+            raise UserError(f"there are no tables {', '.join([*reply.tables, *reply.files])}")
+        tables = {
+            name: Table(pl.read_parquet(table.rows), table.facts, table.lost)
+            for name, table in reply.tables.items()
+        }
+    except (msgspec.DecodeError, pl.exceptions.PolarsError, UserError) as error:
+        raise UserError(f"a worker's answer for {cell} cannot be used: {error}") from None
+    return reply.record, Collected(tables, reply.files), reply.seconds
