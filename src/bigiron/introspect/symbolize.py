@@ -89,7 +89,7 @@ class Objects:
         self._symbols = symbols
         self._offsets = offsets
         self._map = address_map
-        self._btf = _btf_in(memory, symbols)
+        self._btf = types_in(memory, symbols)
         self._structs = Structs(memory, symbols, self._btf)
         self._slabs = Slabs(self._structs)
         self._pages = Pages(
@@ -490,7 +490,8 @@ def _words_between(low: int, high: int) -> re.Pattern[bytes]:
     return re.compile(between + re.escape(first[:same][::-1]), re.DOTALL)
 
 
-def _btf_in(memory: Memory, symbols: SymbolTable) -> Btf:
+def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
+    """The types in the kernel's memory; none where it has none. Cells of one kernel share them."""
     start, end = symbols.address("__start_BTF") or 0, symbols.address("__stop_BTF") or 0
     content = memory.read(start, end - start) if 0 < start < end else None
     try:
@@ -501,5 +502,4 @@ def _btf_in(memory: Memory, symbols: SymbolTable) -> Btf:
 
 @lru_cache(4)
 def _read_btf(content: bytes) -> Btf:
-    """Cells of one kernel share its types."""
     return Btf(content)

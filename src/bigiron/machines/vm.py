@@ -11,6 +11,7 @@ import platform
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,8 @@ from pathlib import Path
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
-from bigiron.introspect.memory import GuestRam
+from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import guest, template
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
@@ -225,19 +227,21 @@ class _Cell:
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
         self._check_symbols()
-        # Read while the machine runs: whoever makes tables of what is recorded finds the table there.
-        reading = threading.Thread(target=SymbolTable.shared, args=(found.symbols,))
-        if self.vm.plugin:
-            reading.start()
         with self._started(resumes=True) as guest:
             try:
                 guest.load(found.state, found.fill)
             except RefusedError as error:
                 raise DamagedError(str(error)) from None
-            outcome = guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
+            with ThreadPoolExecutor(1) as aside:
+                aside.submit(self._read_ahead, found.symbols)
+                return guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
+
+    def _read_ahead(self, content: bytes) -> None:
+        """Read what whoever makes tables of a recording asks for, and finds there then."""
         if self.vm.plugin:
-            reading.join()
-        return outcome
+            symbols = SymbolTable.shared(content)
+            root = symbols.address(self.vm.architecture.page_tables.root) or 0
+            types_in(KernelMemory(self.ram, self.vm.architecture, root), symbols)
 
     def _symbols(self) -> bytes:
         """Those of the kernel, as the recorder heard them."""
