@@ -39,6 +39,7 @@ ARCHITECTURE = Architecture(
     compiler_package="gcc",
     line_bytes=64,
     most_threads=256,
+    resumes=True,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
     address_classes=(

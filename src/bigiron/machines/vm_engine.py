@@ -134,8 +134,9 @@ class VmEngine(Engine):
         kernel = kernels.find(job.kernel, self.target)
         # The recorder needs QEMU's own emulation.
         kvm = job.programs.recorder is None and kvm_works()[0]
+        target = architecture(self.target)
         return VirtualMachine(
-            architecture=architecture(self.target),
+            architecture=target,
             kernel=kernel.image,
             release=kernel.release,
             agent=job.programs.agent,
@@ -150,5 +151,5 @@ class VmEngine(Engine):
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
-            from_template=not (job.programs.fresh_boot or kvm),
+            from_template=target.resumes and not (job.programs.fresh_boot or kvm),
         )
