@@ -53,6 +53,12 @@ impl Cpu {
         self.state.borrow().machine.node_of(self.id())
     }
 
+    /// Nanoseconds that this CPU takes to write so many bytes to memory, and that its node is busy with them.
+    pub(crate) fn ns_of_bytes(&self, bytes: f64) -> (f64, f64) {
+        let state = self.state.borrow();
+        state.machine.processor().map_or((0.0, 0.0), |processor| processor.ns_of_bytes(bytes))
+    }
+
     /// What time it is.
     pub fn now(&self) -> Time {
         self.state.borrow().now

@@ -897,6 +897,40 @@ impl Simulation {
         Ok(Report::new(&state, elapsed, self.events - before, trace))
     }
 
+    /// Lets time pass in steps until `is_warm`, from then on until `is_done`; both are told how many events there were,
+    /// since the start and since `on_warm`. How long that was, and how many events it had.
+    pub(crate) fn run_in_steps(
+        &mut self,
+        step: Time,
+        most_steps: u64,
+        is_warm: impl Fn(u64) -> bool,
+        on_warm: impl Fn(),
+        is_done: impl Fn(u64) -> bool,
+    ) -> Result<(Time, u64), Failure> {
+        let shared = Rc::clone(&self.state);
+        let mut state = shared.borrow_mut();
+        for cpu in 0..self.cpus() {
+            state = self.go_on(cpu, &shared, state);
+        }
+        drop(state);
+        let (mut now, mut warm) = (Time::ZERO, None);
+        for _ in 0..most_steps {
+            now += step;
+            self.advance(now, u64::MAX)?;
+            match warm {
+                None if is_warm(self.events) => {
+                    on_warm();
+                    warm = Some((now, self.events));
+                }
+                Some((since, before)) if is_done(self.events - before) => {
+                    return Ok((now - since, self.events - before));
+                }
+                _ => {}
+            }
+        }
+        Err(Failure::livelock(&self.state.borrow(), self.events))
+    }
+
     fn advance(&mut self, end: Time, event_budget: u64) -> Result<(), Failure> {
         let shared = Rc::clone(&self.state);
         let mut state = shared.borrow_mut();
