@@ -32,6 +32,7 @@ impl ProcessorFile {
     pub(crate) fn figure(&mut self, of: &str) -> Option<Vec<&mut f64>> {
         let found = match of {
             "clock rate" => self.turbo_ghz.iter_mut().map(|(_, ghz)| ghz).collect(),
+            "all-core clock rate" => vec![&mut self.turbo_ghz.last_mut()?.1],
             "instructions per cycle" => vec![&mut self.instructions_per_cycle],
             "smt speedup" => vec![self.smt_speedup.as_mut()?],
             "system call" => vec![&mut self.system_call_ns],
