@@ -135,6 +135,13 @@ impl Cpu {
         self.access(word, Action::Read, [0, 0])
     }
 
+    /// Asks for a word's line, to read it later, and goes on: what a CPU that executes out of order does with a load
+    /// whose value nothing waits for. The line is there at once; others wait as long as it takes.
+    pub fn prefetch(&self, word: Word) {
+        let mut state = self.state.borrow_mut();
+        state.prefetch(self.id(), word.0);
+    }
+
     /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes
     /// become visible to others in the order of the program; to the CPU itself, at once.
     #[inline]

@@ -73,6 +73,7 @@ class Curve:
         cna: bool = False,
         spread: bool = False,
         slower: float = 1.0,
+        kept_ns: float = 0.0,
         known: tuple[int, float] | None = None,
     ) -> Curve: ...
 

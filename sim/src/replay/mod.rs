@@ -34,6 +34,8 @@ pub struct Setting {
     pub spread: bool,
     /// How much longer instructions take than the processor's figures say.
     pub slower: f64,
+    /// For so long a core keeps a line that it has got, whoever else wants it.
+    pub kept: Time,
 }
 
 /// What an operation's time went into, beside the program's lines and locks.
@@ -57,6 +59,8 @@ const WARM: (f64, u64) = (2.0, 60_000);
 const COUNTED: (f64, u64) = (12.0, 150_000);
 const LEAST_OPERATIONS: f64 = 200.0;
 const EVENTS_A_TASK: u64 = 150;
+/// A queue that is sorted by nodes takes so much longer until it is.
+const SORTED: u64 = 12;
 const STEPS: u64 = 1_000_000;
 
 /// A handler of an IPI: entry, a function's call and its acknowledgement.
@@ -86,21 +90,23 @@ struct Task {
 /// Replays a program. Failure: it came to a deadlock.
 pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<Replayed, Failure> {
     let mut sim = Simulation::new(machine.clone(), setting.seed);
+    sim.keep_lines(setting.kept);
     let cpus: Vec<usize> = placement(machine, setting.spread).into_iter().take(setting.tasks).collect();
     let shared = Rc::new(shared(&mut sim, machine, program, &cpus, setting));
     let speeds = active(machine, &cpus);
     let mut step = us(1);
     for (number, (&cpu, &(cores, threads))) in cpus.iter().zip(&speeds).enumerate() {
-        let task = task(machine, &shared, number, (cores, threads), setting.slower);
+        let task = task(machine, &shared, number, (cores, threads), setting);
         step = step.max(ns(task.ns_per_instruction * 100.0));
         sim.program(cpu, |cpu| task.run(cpu));
         let shared = Rc::clone(&shared);
         sim.handler(cpu, |cpu| answer(cpu, shared));
     }
     let tasks = setting.tasks as f64;
-    let most = |events: u64| events.max(EVENTS_A_TASK * setting.tasks as u64);
+    let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
+    let most = |events: u64| longer * events.max(EVENTS_A_TASK * setting.tasks as u64);
     let enough = |operations: f64, least: f64, of: (f64, u64), events: u64| {
-        operations >= (of.0 * tasks).max(least) || events >= most(of.1)
+        operations >= longer as f64 * (of.0 * tasks).max(least) || events >= most(of.1)
     };
     let warm = |events| enough(shared.progress.get(), 0.0, WARM, events);
     let reset = || {
@@ -157,11 +163,13 @@ fn task(
     shared: &Rc<Shared>,
     number: usize,
     (cores, threads): (usize, usize),
-    slower: f64,
+    setting: Setting,
 ) -> Task {
+    let slower = setting.slower;
     let shared = Rc::clone(shared);
     let Some(processor) = machine.processor() else {
-        return Task { number, shared, ns_per_instruction: 0.5 * slower, system_call: ns(100.0 * slower) };
+        let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
+        return Task { number, shared, ns_per_instruction, system_call };
     };
     let alone = processor.ns_per_instruction(processor.ghz(1), 1);
     let now = processor.ns_per_instruction(processor.ghz(cores), threads);
@@ -333,7 +341,14 @@ mod tests {
     }
 
     fn setting(tasks: usize) -> Setting {
-        Setting { tasks, seed: 1, spinlocks: SpinKind::Qspinlock, spread: false, slower: 1.0 }
+        Setting {
+            tasks,
+            seed: 1,
+            spinlocks: SpinKind::Qspinlock,
+            spread: false,
+            slower: 1.0,
+            kept: Time::ZERO,
+        }
     }
 
     fn of(operation: Vec<Event>) -> Rc<Program> {

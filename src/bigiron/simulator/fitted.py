@@ -32,3 +32,7 @@ the order in which they were asked for, the share that does. Processors serve th
 
 CONTENDED = Constant(0.75, 0.95, 1.35)
 """What a transfer takes in kernel code, of what it takes between two cores that do nothing else."""
+
+KEPT_NS = Constant(10, 25, 60)
+"""For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each other
+are done before anybody else's."""

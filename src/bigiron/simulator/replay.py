@@ -12,7 +12,11 @@ from bigiron.analysis.program import Program
 from bigiron.errors import UserError
 from bigiron.simulator import fitted
 
-CONSTANTS = {"crossing of nodes": fitted.CROSSING, "contended transfers": fitted.CONTENDED}
+CONSTANTS = {
+    "crossing of nodes": fitted.CROSSING,
+    "contended transfers": fitted.CONTENDED,
+    "keeping a line": fitted.KEPT_NS,
+}
 
 Source = Callable[[np.random.Generator], Program]
 """What gives a program for each draw: always the same from a trace, another order each time from counts."""
@@ -55,7 +59,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
     names = [name for name, *_ in asked.machine.unknowns]
     places = _places(len(names) + len(CONSTANTS), asked.draws, asked.seed)
-    machines = [_drawn(asked.machine, place, len(names)) for place in places]
+    drawn = [_drawn(asked.machine, place, len(names)) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
     slower = np.ones(asked.draws)
@@ -71,9 +75,10 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
                 cna=asked.lock == "cna",
                 spread=asked.spread,
                 slower=float(slower[draw]),
+                kept_ns=kept_ns,
                 known=known,
             )
-            for draw, (machine, program) in enumerate(zip(machines, programs, strict=True))
+            for draw, ((machine, kept_ns), program) in enumerate(zip(drawn, programs, strict=True))
         ]
         outcomes = _sim.replay(curves)
         for outcome in outcomes:
@@ -106,9 +111,10 @@ def _places(unknowns: int, draws: int, seed: int) -> NDArray[np.float64]:
     return np.asarray(found[:draws], np.float64)
 
 
-def _drawn(machine: _sim.Machine, places: NDArray[np.float64], figures: int) -> _sim.Machine:
-    crossing, longer = (
-        constant.at(float(place))
-        for constant, place in zip(CONSTANTS.values(), places[figures:], strict=True)
-    )
-    return machine.at([float(place) for place in places[:figures]], crossing, longer)
+def _drawn(
+    machine: _sim.Machine, places: NDArray[np.float64], figures: int
+) -> tuple[_sim.Machine, float]:
+    """A machine, and for how many nanoseconds its cores keep a line."""
+    constants = zip(CONSTANTS.values(), places[figures:], strict=True)
+    crossing, longer, kept_ns = (constant.at(float(place)) for constant, place in constants)
+    return machine.at([float(place) for place in places[:figures]], crossing, longer), kept_ns
