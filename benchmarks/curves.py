@@ -52,7 +52,7 @@ RECORDINGS = {
     "mutex1-thr": (str(OURS / "pthread_mutex1.c"), "5.10", "thread", "user"),
 }
 
-# curve: recording, machine, lock, operations of the curve's in one of ours, rate of one task where it is not told
+# curve: recording, machine, lock, its operations in one of ours, its unit in operations a second
 X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
 CURVES = {
     "cna14-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
@@ -180,7 +180,7 @@ def _knees(points: list[tuple[int, float]], rows: list[tuple[int, float, float, 
 
 
 def _universal(points: list[tuple[int, float]]) -> float | None:
-    """The median error of the universal scalability law, fitted to the points up to a quarter of the range."""
+    """The median error of the universal scalability law, fitted to points up to a quarter of the range."""
 
     def law(tasks: np.ndarray, one: float, contention: float, coherency: float) -> np.ndarray:
         return one * tasks / (1 + contention * (tasks - 1) + coherency * tasks * (tasks - 1))

@@ -207,7 +207,7 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> float:
 def _lines(
     touched: pl.DataFrame, operations: int, tasks: int, most_tasks: int
 ) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
-    """The lines that matter; of each address, its line's number, and what share of its accesses are visits."""
+    """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
     touched = touched.with_columns(accesses=pl.max_horizontal("reads", "writes"))
     allocates = (pl.col("writes") > 0) & pl.col("function").str.contains(
         r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
@@ -234,7 +234,7 @@ def _lines(
         misses = min(total, most_tasks * writes, 2 * others if most > _OWN * total else total)
         if misses / operations < _LEAST:
             continue
-        scope, visits = _scope(object, most / total, cpus, tasks)
+        scope, visits = scope_of(object, most / total, cpus, tasks)
         key = (plain(object) if scope == "task" else f"{object} {line}", scope)
         if key not in known:
             known[key] = len(lines)
@@ -243,7 +243,7 @@ def _lines(
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
 
-def _scope(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
+def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
     """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits."""
     if owner >= _OWN or cpus < max(2.0, _SHARED * tasks):
         return "task", 1 - owner

@@ -13,6 +13,7 @@ _LIMITS = 0.1  # share of the tasks' time from which something limits
 _LISTED = 0.01  # and from which it is listed
 _MOST_DECIDING = 4
 _DECIDES = 0.3  # rank correlation
+_BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decides nothing
 
 Array = NDArray[np.float64]
 
@@ -163,6 +164,10 @@ def _deciders(unknowns: Mapping[str, Array], figure: Array) -> list[Decider]:
     """The unknowns with which a figure goes up or down, those first with which it does most."""
     if len(figure) < 8 or np.ptp(figure) < 1e-6 * abs(float(figure.mean())):
         return []
-    found = [Decider(name, float(spearmanr(places, figure).statistic)) for name, places in unknowns.items()]
-    found = [decider for decider in found if abs(decider.correlation) >= _DECIDES]
+    ranked = {name: spearmanr(places, figure) for name, places in unknowns.items()}
+    found = [
+        Decider(name, float(rank.statistic))
+        for name, rank in ranked.items()
+        if abs(rank.statistic) >= _DECIDES and rank.pvalue < _BY_CHANCE / len(ranked)
+    ]
     return sorted(found, key=lambda decider: -abs(decider.correlation))[:_MOST_DECIDING]

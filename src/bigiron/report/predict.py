@@ -62,9 +62,12 @@ def markdown(found: Prediction, measured: Measured | None = None) -> str:
 def _heading(found: Prediction) -> str:
     told = f"; one task is given as {rate(found.one_task)}" if found.one_task else ""
     lock = "; spinlocks are NUMA-aware (CNA)" if found.lock == "cna" else ""
+    if all(one.is_trace for one in found.recordings):
+        from_ = "from traces"
+    else:
+        from_ = "from counts. Without a trace the order of what an operation does is not known, and is drawn"
     return (
-        f"{found.workload} on {found.machine} ({found.description}): predicted throughput, from counts. No "
-        "trace was recorded: the order of what an operation does is not known, and is drawn. "
+        f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
         f"{found.draws} draws over {found.unknowns} unknowns; in parentheses 90 % of them{told}{lock}"
     )
 
@@ -182,7 +185,7 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
         "study": found.study,
         "workload": found.workload,
         "machine": found.machine,
-        "from": "counts",
+        "from": "trace" if all(one.is_trace for one in found.recordings) else "counts",
         "draws": found.draws,
         "lock": found.lock,
         "one_task_per_s": found.one_task,

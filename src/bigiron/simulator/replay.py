@@ -111,9 +111,7 @@ def _places(unknowns: int, draws: int, seed: int) -> NDArray[np.float64]:
     return np.asarray(found[:draws], np.float64)
 
 
-def _drawn(
-    machine: _sim.Machine, places: NDArray[np.float64], figures: int
-) -> tuple[_sim.Machine, float]:
+def _drawn(machine: _sim.Machine, places: NDArray[np.float64], figures: int) -> tuple[_sim.Machine, float]:
     """A machine, and for how many nanoseconds its cores keep a line."""
     constants = zip(CONSTANTS.values(), places[figures:], strict=True)
     crossing, longer, kept_ns = (constant.at(float(place)) for constant, place in constants)

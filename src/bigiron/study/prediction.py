@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
-from bigiron.analysis import counted_operation, prediction
+from bigiron.analysis import counted_operation, prediction, trace
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
@@ -15,6 +16,8 @@ from bigiron.study.store import CellRecord, Study
 
 PROBES = ("conflicts", "locks", "work")
 """Without a trace, these are what a prediction is made of."""
+
+_SAMPLED = 32  # operations of a trace in one draw
 
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
@@ -35,6 +38,7 @@ class Recording:
     cpus: int
     instructions: float  # an operation
     source: Source
+    is_trace: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,10 @@ def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused
             refused.append(Refused(variant.name, "no cell of it was measured"))
             continue
         largest = max(records, key=lambda one: (one.tasks, one.cpus))
+        if "trace" in largest.tables:
+            of_trace = _traced(study, largest)
+            (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
+            continue
         why = _why_not(largest)
         if why:
             refused.append(Refused(variant.name, why))
@@ -154,6 +162,26 @@ def _why_not(record: CellRecord) -> str:
     if lost := [what for what, count in record.lost.items() if count and "lacks a name" not in what]:
         return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
     return ""
+
+
+def _traced(study: Study, record: CellRecord) -> Recording | Refused:
+    table = study.table(record, "trace")
+    if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
+        return Refused(record.variant, f"its trace was cut: {lost[0]}")
+    try:
+        if why := trace.why_not(table):
+            return Refused(record.variant, why)
+        whole = trace.program(table)
+    except trace.CutTraceError as error:
+        return Refused(record.variant, str(error))
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+
+    def source(chance: np.random.Generator) -> Program:
+        chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
+        return Program(whole.lines, whole.locks, [whole.operations[number] for number in chosen])
+
+    instructions = int(table["instructions"].sum()) / operations
+    return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
 
 
 def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
