@@ -168,6 +168,6 @@ def _deciders(unknowns: Mapping[str, Array], figure: Array) -> list[Decider]:
     found = [
         Decider(name, float(rank.statistic))
         for name, rank in ranked.items()
-        if abs(rank.statistic) >= _DECIDES and rank.pvalue < _BY_CHANCE / len(ranked)
+        if abs(float(rank.statistic)) >= _DECIDES and float(rank.pvalue) < _BY_CHANCE / len(ranked)
     ]
     return sorted(found, key=lambda decider: -abs(decider.correlation))[:_MOST_DECIDING]

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from bigiron import _sim
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
-from bigiron.simulator import fitted
+from bigiron.simulator import fitted, machine_files
 
 CONSTANTS = {
     "crossing of nodes": fitted.CROSSING,
@@ -58,7 +57,7 @@ class Replayed:
 def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
     names = [name for name, *_ in asked.machine.unknowns]
-    places = _places(len(names) + len(CONSTANTS), asked.draws, asked.seed)
+    places = machine_files.drawn_places(len(names) + len(CONSTANTS), asked.draws, asked.seed)
     drawn = [_drawn(asked.machine, place, len(names)) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
@@ -102,13 +101,6 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
     for object, share in zip(program.objects, shares, strict=True):
         by_object[object] = by_object.get(object, 0.0) + share
     return by_object
-
-
-def _places(unknowns: int, draws: int, seed: int) -> NDArray[np.float64]:
-    """A place in the range of each unknown, for each draw: they fill the space, as chance alone does not."""
-    power = max(1, (draws - 1).bit_length())
-    found = qmc.Sobol(unknowns, rng=np.random.default_rng(seed)).random_base2(power)
-    return np.asarray(found[:draws], np.float64)
 
 
 def _drawn(machine: _sim.Machine, places: NDArray[np.float64], figures: int) -> tuple[_sim.Machine, float]:
