@@ -136,10 +136,9 @@ impl Cpu {
     }
 
     /// Asks for a word's line, to read it later, and goes on: what a CPU that executes out of order does with a load
-    /// whose value nothing waits for. The line is there at once; others wait as long as it takes.
-    pub fn prefetch(&self, word: Word) {
-        let mut state = self.state.borrow_mut();
-        state.prefetch(self.id(), word.0);
+    /// whose value nothing waits for. Gives when the line will have come; to this CPU it is there at once.
+    pub fn prefetch(&self, word: Word) -> Time {
+        self.state.borrow_mut().prefetch(self.id(), word.0)
     }
 
     /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes

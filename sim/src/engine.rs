@@ -370,11 +370,10 @@ impl State {
         served
     }
 
-    /// Brings a line to read without waiting for it.
-    pub fn prefetch(&mut self, cpu: usize, word: u32) {
+    /// Brings a line to read without waiting for it; when it will have come.
+    pub fn prefetch(&mut self, cpu: usize, word: u32) -> Time {
         let now = self.now;
-        let line = &mut self.lines[self.words[word as usize].line as usize];
-        line.access(&self.machine, &mut self.links, cpu, false, now);
+        self.serve(cpu, word, false, now).done
     }
 
     /// When the CPU's stores that are on their way have arrived: an atomic access waits for them.

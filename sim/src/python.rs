@@ -390,7 +390,7 @@ struct PyCurve(Curve);
 #[pymethods]
 impl PyCurve {
     #[new]
-    #[pyo3(signature = (machine, program, tasks, *, seed, cna=false, spread=false, slower=1.0, kept_ns=0.0, known=None))]
+    #[pyo3(signature = (machine, program, tasks, *, seed, cna=false, spread=false, slower=1.0, kept_ns=0.0, overlapped_ns=0.0, under_locks=1.0, known=None))]
     #[allow(clippy::too_many_arguments)] // they have names in Python
     fn new(
         machine: &PyMachine,
@@ -401,6 +401,8 @@ impl PyCurve {
         spread: bool,
         slower: f64,
         kept_ns: f64,
+        overlapped_ns: f64,
+        under_locks: f64,
         known: Option<(usize, f64)>,
     ) -> PyResult<PyCurve> {
         let cpus = machine.0.cpus();
@@ -412,7 +414,8 @@ impl PyCurve {
             )));
         }
         let spinlocks = if cna { SpinKind::Cna } else { SpinKind::Qspinlock };
-        let setting = Setting { tasks: 1, seed, spinlocks, spread, slower, kept: time("kept_ns", kept_ns)? };
+        let (kept, overlapped) = (time("kept_ns", kept_ns)?, time("overlapped_ns", overlapped_ns)?);
+        let setting = Setting { tasks: 1, seed, spinlocks, spread, slower, kept, overlapped, under_locks };
         Ok(PyCurve(Curve { machine: machine.0.clone(), program: program.0.clone(), tasks, setting, known }))
     }
 }

@@ -74,6 +74,8 @@ class Curve:
         spread: bool = False,
         slower: float = 1.0,
         kept_ns: float = 0.0,
+        overlapped_ns: float = 0.0,
+        under_locks: float = 1.0,
         known: tuple[int, float] | None = None,
     ) -> Curve: ...
 

@@ -36,6 +36,10 @@ pub struct Setting {
     pub slower: f64,
     /// For so long a core keeps a line that it has got, whoever else wants it.
     pub kept: Time,
+    /// So much of a read's time a core does something else, as it executes out of order.
+    pub overlapped: Time,
+    /// What an instruction takes that a lock protects, of what the others take.
+    pub under_locks: f64,
 }
 
 /// What an operation's time went into, beside the program's lines and locks.
@@ -85,6 +89,8 @@ struct Task {
     shared: Rc<Shared>,
     ns_per_instruction: f64,
     system_call: Time,
+    overlapped: Time,
+    under_locks: f64,
 }
 
 /// Replays a program. Failure: it came to a deadlock.
@@ -165,16 +171,16 @@ fn task(
     (cores, threads): (usize, usize),
     setting: Setting,
 ) -> Task {
-    let slower = setting.slower;
+    let Setting { slower, overlapped, under_locks, .. } = setting;
     let shared = Rc::clone(shared);
     let Some(processor) = machine.processor() else {
         let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
-        return Task { number, shared, ns_per_instruction, system_call };
+        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks };
     };
     let alone = processor.ns_per_instruction(processor.ghz(1), 1);
     let now = processor.ns_per_instruction(processor.ghz(cores), threads);
     let system_call = ns(processor.system_call.as_ns() * slower * now / alone);
-    Task { number, shared, ns_per_instruction: now * slower, system_call }
+    Task { number, shared, ns_per_instruction: now * slower, system_call, overlapped, under_locks }
 }
 
 /// Answers the other tasks' interrupts.
@@ -212,7 +218,7 @@ impl Task {
     async fn perform(&self, cpu: &Cpu, operation: &[Event]) {
         let share = 1.0 / operation.len() as f64;
         let mut at = 0;
-        let mut sequence = 0;
+        let (mut sequence, mut held) = (0, 0);
         while at < operation.len() {
             let before = cpu.now();
             let (event, mut next) = (operation[at], at + 1);
@@ -220,7 +226,8 @@ impl Task {
                 Event::Work(_) | Event::SystemCall(_) => {
                     // No two times are quite the same: in step with each other, tasks would never meet, or always.
                     let percent = 90.0 + cpu.below(2001) as f64 / 100.0;
-                    cpu.work(ns(self.alone_ns(&event) * percent / 100.0)).await;
+                    let slower = if held > 0 { self.under_locks } else { 1.0 };
+                    cpu.work(ns(self.alone_ns(&event) * slower * percent / 100.0)).await;
                     WORK
                 }
                 Event::Fill(bytes) => {
@@ -233,9 +240,11 @@ impl Task {
                 }
                 Event::Lock { lock, shared } => {
                     sequence = self.lock(cpu, lock).take(cpu, shared).await;
+                    held += 1;
                     self.object_of_lock(lock)
                 }
                 Event::Unlock { lock, shared } => {
+                    held -= 1;
                     if self.lock(cpu, lock).give(cpu, shared, sequence).await {
                         next = self.again(operation, at, lock);
                     }
@@ -290,7 +299,10 @@ impl Task {
     async fn access(&self, cpu: &Cpu, word: Word, touch: Touch) {
         match touch {
             Touch::Read => {
-                cpu.read(word).await;
+                let stalls = cpu.prefetch(word).since(cpu.now() + self.overlapped);
+                if stalls > Time::ZERO {
+                    cpu.work(stalls).await;
+                }
             }
             Touch::Write => cpu.write(word, 1).await,
             Touch::Atomic => {

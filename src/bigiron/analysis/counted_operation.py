@@ -416,8 +416,13 @@ def _taken(held: _Held) -> list[tuple[float, Event]]:
 def _with_work(events: list[tuple[float, Event]], length: float, system_calls: int) -> Iterator[Event]:
     """The events with the instructions between them, and entering the kernel."""
     yield Event("system call", float(system_calls))
-    at = 0.0
+    at, held = 0.0, 0
     for place, event in events:
+        if event.kind in ("lock", "unlock") and event.how == "write":
+            held += 1 if event.kind == "lock" else -1
+        if held and event.how == "atomic":
+            # Who has a lock has no need of atomic operations: it is `count++`, and nothing waits for it.
+            event = event._replace(how="write")
         if place - at >= 1:
             yield Event("work", place - at)
             at = place

@@ -36,3 +36,11 @@ CONTENDED = Constant(0.75, 0.95, 1.35)
 KEPT_NS = Constant(10, 25, 60)
 """For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each other
 are done before anybody else's."""
+
+OVERLAPPED_NS = Constant(20, 40, 80)
+"""How much of the time that a read waits for its line a core spends on other instructions, as it executes out
+of order: some hundred instructions are in flight."""
+
+UNDER_LOCKS = Constant(0.5, 1, 2)
+"""What an instruction takes that a lock protects, of what the others take: its data were written by others,
+and its code is short and hot."""

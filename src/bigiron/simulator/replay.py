@@ -15,6 +15,8 @@ CONSTANTS = {
     "crossing of nodes": fitted.CROSSING,
     "contended transfers": fitted.CONTENDED,
     "keeping a line": fitted.KEPT_NS,
+    "reads overlapped": fitted.OVERLAPPED_NS,
+    "code under locks": fitted.UNDER_LOCKS,
 }
 
 Source = Callable[[np.random.Generator], Program]
@@ -74,10 +76,10 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
                 cna=asked.lock == "cna",
                 spread=asked.spread,
                 slower=float(slower[draw]),
-                kept_ns=kept_ns,
+                **core,
                 known=known,
             )
-            for draw, ((machine, kept_ns), program) in enumerate(zip(drawn, programs, strict=True))
+            for draw, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
         ]
         outcomes = _sim.replay(curves)
         for outcome in outcomes:
@@ -103,8 +105,11 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
     return by_object
 
 
-def _drawn(machine: _sim.Machine, places: NDArray[np.float64], figures: int) -> tuple[_sim.Machine, float]:
-    """A machine, and for how many nanoseconds its cores keep a line."""
+def _drawn(
+    machine: _sim.Machine, places: NDArray[np.float64], figures: int
+) -> tuple[_sim.Machine, dict[str, float]]:
+    """A machine, and what its cores do beside what its file says."""
     constants = zip(CONSTANTS.values(), places[figures:], strict=True)
-    crossing, longer, kept_ns = (constant.at(float(place)) for constant, place in constants)
-    return machine.at([float(place) for place in places[:figures]], crossing, longer), kept_ns
+    crossing, longer, kept, overlapped, under_locks = (of.at(float(place)) for of, place in constants)
+    core = {"kept_ns": kept, "overlapped_ns": overlapped, "under_locks": under_locks}
+    return machine.at([float(place) for place in places[:figures]], crossing, longer), core
