@@ -141,6 +141,15 @@ impl Cpu {
         self.state.borrow_mut().prefetch(self.id(), word.0)
     }
 
+    /// Reads a word early, only to have its line: who keeps lines (`Simulation::keep_lines`) goes on meanwhile.
+    pub(crate) async fn glance(&self, word: Word) {
+        if self.state.borrow().kept > Time::ZERO {
+            self.prefetch(word);
+        } else {
+            self.read(word).await;
+        }
+    }
+
     /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes
     /// become visible to others in the order of the program; to the CPU itself, at once.
     #[inline]

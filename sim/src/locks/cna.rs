@@ -125,7 +125,7 @@ impl Lock for Cna {
         if ahead != 0 {
             cpu.write(nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.prefetch(node.next); // the branch on it is predicted
+            cpu.glance(node.next).await; // brings the line while there is time
         }
         let flush = self.second_since.get().is_some_and(|since| cpu.now() > since + ms(1));
         if !flush {

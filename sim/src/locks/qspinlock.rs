@@ -86,7 +86,7 @@ impl Lock for QSpinlock {
         if ahead != 0 {
             cpu.write(self.nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.prefetch(node.next); // the branch on it is predicted
+            cpu.glance(node.next).await; // brings the line while there is time
         }
         let value = cpu.spin_while(self.word, |value| value & (LOCKED | PENDING) != 0).await;
         let alone = value & TAIL == tail && cpu.compare_exchange(self.word, value, LOCKED).await == value;
