@@ -8,13 +8,18 @@ Every figure is a ratio, with the recorder to without it, of medians; the machin
                (goal: at most 4 for conflicts, 8 for both probes together)
     in all     the same, with what it costs once: all code is translated again, and the result written
 
+By kind of instrumentation the same region of open1 is compared with what QEMU takes for callbacks that do
+nothing (callbacks.c), to tell what they cost from what the recorder does in them.
+
 Times are QEMU's CPU seconds: on an idle machine that is what the clock shows, as an emulator seldom waits;
 on a busy one they leave out the work of others.
 
-The architecture is an argument: `recorder.py ppc64le`; without it x86_64.
+The architecture is an argument: `recorder.py ppc64le`; without it x86_64. A second one, `kinds`, leaves out
+all but the comparison by kind.
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -41,6 +46,14 @@ ROUNDS = 3
 OPERATIONS = {"open1": 3000, "getppid1": 150_000, "page_fault1": 100}
 FEW_OPERATIONS = 500  # what `bigiron run` records by default
 PROBES = (("conflicts",), ("work",), ("conflicts", "work"))
+EMPTY = {
+    "NOTHING": "plugin without callbacks",
+    "BLOCKS": "empty callbacks, blocks",
+    "CALLS": "empty callbacks, calls and returns",
+    "ACCESSES": "empty callbacks, accesses but to the stack",
+    "ALL_ACCESSES": "empty callbacks, all accesses",
+}
+KINDS = (("work",), ("locks",), ("conflicts",), ("conflicts", "work", "locks"))
 CONTRIB = ("libhotpages.so", "libcache.so")
 
 
@@ -53,6 +66,7 @@ class Job:
     cpus: int = CPUS
     probes: tuple[str, ...] = ()
     qemu: str = TARGET.qemu
+    plugin: Path | None = None  # in place of the recorder
 
 
 @dataclass(frozen=True)
@@ -78,14 +92,14 @@ def measure(job: Job) -> Cost:
             architecture=replace(TARGET, qemu=job.qemu),
             kernel=kernels.find(KERNEL, TARGET.name).image,
             agent=compile.agent(workloads.find(job.workload), TARGET.compiler),
-            job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nsymbols\nstay\n"
+            job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
             + "".join(f"record {probe}\n" for probe in job.probes or PROBES[0]),
             topology=Topology(cores=job.cpus),
             memory_mib=vm.memory_mib(job.cpus),
             deadline_s=500,
-            plugin=compile.recorder() if job.probes else None,
+            plugin=job.plugin or (compile.recorder() if job.probes else None),
             results=Path(results),
         )
         vm.run(machine, threading.Event(), on_stage)
@@ -138,6 +152,38 @@ def compare(workload: str) -> list[tuple[float, float, float, float, float]]:
     ]
 
 
+def empty_callbacks(instrument: str, folder: Path) -> Path:
+    """The plugin whose callbacks do nothing, for one kind of them."""
+    here = Path(__file__).parent
+    recorder = here.parent / "plugin"
+    sources = [here / "callbacks.c", *(recorder / f"{name}.c" for name in ("guest", "x86_64", "ppc64le"))]
+    flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-iquote", str(recorder)]
+    made = folder / f"{instrument}.so"
+    subprocess.run(["gcc", *flags, f"-DINSTRUMENT={instrument}", *map(str, sources), "-o", made], check=True)
+    return made
+
+
+def compare_kinds(console: Console) -> None:
+    """What the recorded operations of open1 take, by kind of instrumentation, without what it costs once."""
+    plain = Job("open1", OPERATIONS["open1"])
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as folder:
+        jobs = {"no plugin": plain}
+        for instrument, name in EMPTY.items():
+            jobs[name] = replace(plain, plugin=empty_callbacks(instrument, Path(folder)))
+        for probes in KINDS if TARGET.name == "x86_64" else PROBES:
+            jobs[f"recorder, {','.join(probes)}"] = replace(plain, probes=probes)
+        rounds = [side_by_side(list(jobs.values())) for _ in range(ROUNDS)]
+        once = side_by_side([replace(job, operations=1) for job in jobs.values()])
+    seconds = [
+        median(cost.recording for cost in costs) - first.recording
+        for costs, first in zip(zip(*rounds, strict=True), once, strict=True)
+    ]
+    table = Table("instrumentation, open1", "recording")
+    for name, taken in zip(jobs, seconds, strict=True):
+        table.add_row(name, f"{taken / seconds[0]:.2f}")
+    console.print(table)
+
+
 def contrib_plugins() -> list[Path]:
     """QEMU's own example plugins, where a distribution has them."""
     folders = [Path("/usr/lib"), Path("/usr/libexec"), Path("/usr/local/lib")]
@@ -175,12 +221,16 @@ def main() -> None:
         f"TCG with one thread, "
         f"median of {ROUNDS}; ratio of QEMU's CPU time with the recorder to without"
     )
+    if sys.argv[2:] == ["kinds"]:
+        compare_kinds(console)
+        return
     table = Table("workload", "probes", "boot", "warm-up", "recording", "in all", "once")
     for workload in OPERATIONS:
         for probes, (*ratios, once) in zip(PROBES, compare(workload), strict=True):
             cells = [f"{ratio:.2f}" for ratio in ratios]
             table.add_row(workload, ",".join(probes), *cells, f"{once:.2f} s")
     console.print(table)
+    compare_kinds(console)
     many = Job("open1", FEW_OPERATIONS, MANY_CPUS)
     without_it, *with_it = side_by_side([many, *(replace(many, probes=probes) for probes in PROBES)])
     for probes, cost in zip(PROBES, with_it, strict=True):

@@ -18,16 +18,9 @@
 #include "init.h"
 #include "job.h"
 #include "measure.h"
-#include "recorder.h"
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"
-
-#ifdef __powerpc64__
-#define SECOND_SERIAL_LINE "/dev/hvc1"
-#else
-#define SECOND_SERIAL_LINE "/dev/ttyS1"
-#endif
 
 static int run_in_child(const struct job *job)
 {
@@ -84,9 +77,7 @@ int main(int argc, char **argv)
 	int is_init = getpid() == 1;
 	int failed;
 
-	if (is_init)
-		init_machine();
-	else if (argc != 2)
+	if (!is_init && argc != 2)
 		return fprintf(stderr, "usage: agent JOB\n"), 2;
 
 	report_open(is_init ? SECOND_SERIAL_LINE : NULL);
@@ -94,8 +85,6 @@ int main(int argc, char **argv)
 	capture_workload_stderr();
 
 	failed = read_job(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
-	if (!failed && job.symbols)
-		failed = record_symbols();
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
 	if (!failed)

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What PID 1 owes the machine: file systems at the start, a clean stop at the end. */
+/* What PID 1 of a virtual machine has: a line to the controller, and a clean stop at the end. */
 #ifndef INIT_H
 #define INIT_H
 
-void init_machine(void);
+#ifdef __powerpc64__
+#define SECOND_SERIAL_LINE "/dev/hvc1"
+#else
+#define SECOND_SERIAL_LINE "/dev/ttyS1"
+#endif
+
 void halt_machine(void) __attribute__((noreturn));
 
 #endif

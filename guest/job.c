@@ -81,6 +81,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
+		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
 	};
 	const struct {
 		const char *key;
@@ -88,8 +89,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 	} flags[] = {
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
-		{ "symbols", &job->symbols },	{ "stay", &job->stay },
-		{ "turns", &job->turns },
+		{ "stay", &job->stay },		{ "turns", &job->turns },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

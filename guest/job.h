@@ -16,8 +16,9 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int symbols;		   /* hand the kernel's symbol table to the recorder */
-	int turns;		   /* each operation ends a task's turn on the emulator */
+	int turns;		   /* operations end a task's turn on the emulator */
+	unsigned long turn_operations; /* so many of them do; 0: one */
+	unsigned long turn_seed;   /* of which of them do, by chance; 0: no chance has a part in it */
 	int stay;		   /* say the last word while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
 	unsigned long tasks;	   /* 0: run no workload */

@@ -95,7 +95,7 @@ static inline void recorder_show_agent(void)
 #endif
 }
 
-/* Hand /proc/kallsyms to the recorder. Returns 0, or 1 after reporting the error. */
-int record_symbols(void);
+/* Hand /proc/kallsyms to the recorder, as far as there is one. */
+void record_symbols(void);
 
 #endif

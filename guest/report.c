@@ -165,6 +165,20 @@ void report_hello(void)
 	}
 }
 
+void report_room(const uint64_t *frames, unsigned long pages)
+{
+	WITH_PAYLOAD("room", out) {
+		fprintf(out, "{\"protocol\":%d,\"page_bytes\":%d,\"runs\":[", AGENT_PROTOCOL, getpagesize());
+		for (unsigned long i = 0, run; i < pages; i += run) {
+			for (run = 1; i + run < pages && frames[i + run] == frames[i] + run; run++)
+				;
+			fprintf(out, "%s[%lu,%lu]", i ? "," : "", frames[i], run);
+		}
+		fprintf(out, "]}");
+	}
+	tcdrain(report_fd);
+}
+
 void report_stage(const char *stage)
 {
 	WITH_PAYLOAD("stage", out) {

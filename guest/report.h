@@ -19,6 +19,8 @@ struct job;
 
 void report_open(const char *path); /* NULL: standard output */
 void report_hello(void);
+/* Where in the machine's memory there is room for what a cell is: the frame of each of its pages (guest/boot/). */
+void report_room(const uint64_t *frames, unsigned long pages);
 void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);

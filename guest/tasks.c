@@ -97,7 +97,7 @@ static void *task_main(void *arg)
 	if (!workload_is_bounded())
 		wait_for_release();
 	if (by_operation)
-		end_turns_with(task->slot);
+		end_turns_with(task->slot, task->nr);
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -201,6 +201,7 @@ int start_tasks(const struct job *job)
 
 	in_threads = job->threads;
 	by_operation = job->turns;
+	set_turns(job->turn_operations, job->turn_seed);
 	if (in_threads)
 		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
 	tasks = calloc(job->tasks, sizeof(*tasks));

@@ -4,6 +4,9 @@
 static const unsigned long long never;
 static __thread const volatile unsigned long long *count = &never;
 static __thread unsigned long long seen;
+static __thread unsigned long long ended; /* the count when the turn before ended */
+static unsigned long operations_of_a_turn = 1, turn_seed;
+static __thread unsigned long long chance; /* its state: not 0 where chance has a part in it */
 
 void __sanitizer_cov_trace_pc(void);
 
@@ -19,15 +22,33 @@ static void let_another_run(void)
 #endif
 }
 
-void end_turns_with(const unsigned long long *operations)
+void set_turns(unsigned long operations, unsigned long seed)
+{
+	operations_of_a_turn = operations ? operations : 1;
+	turn_seed = seed;
+}
+
+void end_turns_with(const unsigned long long *operations, unsigned long nr)
 {
 	count = operations;
-	seen = *operations;
+	seen = ended = *operations;
+	/* Odd multiples of an odd number: no two tasks have the same, and none has 0. */
+	chance = turn_seed ? (2 * (turn_seed * 1000003 + nr) + 1) * 0x9e3779b97f4a7c15 : 0;
 }
 
 void end_no_turns(void)
 {
-	end_turns_with(&never);
+	count = &never;
+	seen = ended = never;
+}
+
+/* Marsaglia's xorshift: the highest bit is as good as any. */
+static int coin(void)
+{
+	chance ^= chance << 13;
+	chance ^= chance >> 7;
+	chance ^= chance << 17;
+	return chance >> 63;
 }
 
 void __sanitizer_cov_trace_pc(void)
@@ -37,5 +58,8 @@ void __sanitizer_cov_trace_pc(void)
 	if (now == seen)
 		return;
 	seen = now;
+	if (chance ? coin() : now - ended < operations_of_a_turn)
+		return;
+	ended = now;
 	let_another_run();
 }

@@ -10,8 +10,13 @@
 #ifndef TURNS_H
 #define TURNS_H
 
-/* By a task: its turn ends whenever `count` has changed. */
-void end_turns_with(const unsigned long long *count);
+/*
+ * Before tasks start: a turn ends after so many operations, 0 for one; with a seed, after each operation with a chance of
+ * a half, so that tasks meet in another order.
+ */
+void set_turns(unsigned long operations, unsigned long seed);
+/* By task number `nr`: its turn ends when `count` has changed so often. */
+void end_turns_with(const unsigned long long *count, unsigned long nr);
 /* By a process that was forked from such a task, and does none of its operations. */
 void end_no_turns(void);
 

@@ -65,20 +65,13 @@ static void flush(struct site *site)
 	site->count = (struct line_count){ .pc = site->count.pc };
 }
 
-/* The task's own stack, wherever a pointer to it came from, and the user's memory are no conflict. */
-static inline bool is_recorded(const struct cpu *cpu, uint64_t address)
-{
-	return is_recording(cpu) && is_kernel_address(address) && stack_base(address) != cpu->stack->base;
-}
-
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
-static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+static NOINLINE uint64_t user_place(qemu_plugin_meminfo_t info, uint64_t address)
 {
 	struct qemu_plugin_hwaddr *hwaddr;
 	uint64_t place;
 
-	if (!(arm.what & RECORD_USER) || is_kernel_address(address) || !is_recording(cpu) ||
-	    is_operations_slot(address))
+	if (is_operations_slot(address))
 		return 0;
 	hwaddr = qemu_plugin_get_hwaddr(info, address);
 	if (!hwaddr || qemu_plugin_hwaddr_is_io(hwaddr))
@@ -88,10 +81,30 @@ static NOINLINE uint64_t user_place(const struct cpu *cpu, qemu_plugin_meminfo_t
 	return place;
 }
 
+/* The task's own stack, wherever a pointer to it came from, is no conflict. */
+static inline bool is_own_stack(const struct cpu *cpu, uint64_t address)
+{
+	return stack_base(address) == cpu->stack->base;
+}
+
+/* By which address the line of an access is known; 0 if it is not recorded. */
+static inline uint64_t find_place(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	if (!is_recording(cpu))
+		return 0;
+	if (is_kernel_address(address))
+		return is_own_stack(cpu, address) ? 0 : address;
+	return arm.what & RECORD_USER ? user_place(info, address) : 0;
+}
+
 static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
 {
-	struct qemu_plugin_hwaddr *hwaddr = qemu_plugin_get_hwaddr(info, address);
+	struct qemu_plugin_hwaddr *hwaddr;
 
+	/* Most of what the kernel accesses, and to ask takes longer than to count. */
+	if (is_kernel_memory(address))
+		return false;
+	hwaddr = qemu_plugin_get_hwaddr(info, address);
 	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
 }
 
@@ -102,30 +115,20 @@ struct access_kind {
 	uint64_t bytes; /* of line_count, at the line's start; 0: not asked yet */
 };
 
-static inline struct access_kind *cached_kind(qemu_plugin_meminfo_t info)
+static struct access_kind kinds[256];
+
+static NOINLINE const struct access_kind *ask_kind(struct access_kind *kind, qemu_plugin_meminfo_t info)
 {
-	static struct access_kind kinds[256];
-
-	return &kinds[(info ^ info >> 8) % 256];
-}
-
-static const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
-{
-	struct access_kind *kind = cached_kind(info);
-
-	if (kind->info != info || !kind->bytes)
-		*kind = (struct access_kind){ info, qemu_plugin_mem_is_store(info),
-					      lines_bytes(0, qemu_plugin_mem_size_shift(info)) };
+	*kind = (struct access_kind){ info, qemu_plugin_mem_is_store(info),
+				      lines_bytes(0, qemu_plugin_mem_size_shift(info)) };
 	return kind;
 }
 
-static inline void count(struct site *site, uint64_t address, const struct access_kind *kind)
+static inline const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
 {
-	site->count.bytes |= kind->bytes << (address & (LINE_BYTES - 1));
-	if (kind->store)
-		site->count.writes++;
-	else
-		site->count.reads++;
+	struct access_kind *kind = &kinds[(info ^ info >> 8) % 256];
+
+	return kind->info == info && kind->bytes ? kind : ask_kind(kind, info);
 }
 
 /* Whether the site's last access was to the same line, by the same CPU and chain. */
@@ -143,22 +146,34 @@ static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
 	site->cpu = cpu;
 }
 
-/* `place` is the address by which the line is known. */
-static void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
+/* Returns whether there is a line: a device register, such as a clock's, is the emulator's, and none. */
+static NOINLINE bool find_line(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
-	if (!is_same_line(site, cpu, place)) {
-		/* A device register, such as a clock's, is the emulator's, and no cache line. */
-		if (is_kernel_address(place) && is_device(info, place))
-			return;
-		change_line(site, cpu, place);
-	}
-	count(site, place, find_kind(info));
+	if (is_kernel_address(place) && is_device(info, place))
+		return false;
+	change_line(site, cpu, place);
+	return true;
 }
 
-static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t address, struct site *site)
+/* `place` is the address by which the line is known. */
+static inline void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
+{
+	const struct access_kind *kind = find_kind(info);
+
+	if (!is_same_line(site, cpu, place) && !find_line(cpu, site, info, place))
+		return;
+	site->count.bytes |= kind->bytes << (place & (LINE_BYTES - 1));
+	if (kind->store)
+		site->count.writes++;
+	else
+		site->count.reads++;
+}
+
+/* How fast recording is depends on this function most of all. */
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	struct cpu *cpu = this_cpu();
-	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
+	uint64_t place = find_place(cpu, info, address);
 
 	if (!place)
 		return;
@@ -166,34 +181,18 @@ static NOINLINE void on_other_access(qemu_plugin_meminfo_t info, uint64_t addres
 	count_access(cpu, site, info, place);
 }
 
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
-{
-	struct site *site = userdata;
-	struct cpu *cpu = cpus.cpu;
-	const struct access_kind *kind = cached_kind(info);
-
-	/* How fast recording is depends on this path most of all: it calls nothing. */
-	if (cpus.running != current_cpu || kind->info != info || !is_recorded(cpu, address) ||
-	    !is_same_line(site, cpu, address)) {
-		on_other_access(info, address, site);
-		return;
-	}
-	cpu->string[0] = cpu->string[1] = NULL;
-	count(site, address, kind);
-}
-
-static void on_user_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	if (qemu_plugin_mem_is_store(info))
 		operations_stored(info, address);
-	on_other_access(info, address, userdata);
+	on_access(nr, info, address, site);
 }
 
 /* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
 static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
-	uint64_t place = is_recorded(cpu, address) ? address : user_place(cpu, info, address);
+	uint64_t place = find_place(cpu, info, address);
 
 	if (!place)
 		return;
@@ -241,10 +240,12 @@ static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint6
 {
 	uint64_t next;
 
+	if (!is_recording(cpu))
+		return;
 	cpu->string[0] = cpu->string[1] = NULL;
 	for (uint64_t from = start; from < end; from = next) {
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
-		if (!is_recorded(cpu, from))
+		if (!is_kernel_address(from) || is_own_stack(cpu, from))
 			continue;
 		if (!is_same_line(site, cpu, from))
 			change_line(site, cpu, from);

@@ -54,6 +54,10 @@ struct arch {
 	const char *target;	/* QEMU's name of it */
 	unsigned int line_bytes;
 	uint64_t kernel_start;	/* addresses from here on are the kernel's */
+	/* Its maps of all memory and of itself: no device's registers are there. Unused ones are empty. */
+	struct {
+		uint64_t from, to;
+	} memory[2];
 	uint64_t stack_bytes;	/* size and alignment of a kernel stack */
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;

@@ -94,7 +94,7 @@ static void enter_user_mode(struct cpu *cpu)
 	if (cpu->in_user)
 		return;
 	cpu->in_user = true;
-	stack->interrupts = stack->nesting = 0;
+	stack->interrupts = stack->nesting = stack->lost_nesting = 0;
 	stack->preempted = false;
 	stack->deferred = 0;
 	chain_reset(&stack->calls);
@@ -123,6 +123,7 @@ static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
 
 	if (stack->nesting == MAX_NESTING) {
 		cpu->lost_entries++;
+		stack->lost_nesting++;
 		return;
 	}
 	chain_enter(&stack->calls, pc, interrupt);
@@ -211,6 +212,10 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 			enter_user_mode(cpu);
 		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
 			return;
+	}
+	if (cpu->stack->lost_nesting) {
+		cpu->stack->lost_nesting--;
+		return;
 	}
 	if (!cpu->stack->nesting)
 		return;

@@ -11,12 +11,24 @@ void cpus_init(unsigned int nr)
 	cpus.nr = nr;
 }
 
+static bool has_state(struct cpu *cpu, const void *state)
+{
+	if (!cpu->state)
+		cpu->state = qemu_get_cpu(cpu - cpus.all);
+	return cpu->state == state;
+}
+
+/* CPUs take turns in their order: it is mostly the next one. QEMU itself searches a list from its beginning. */
 struct cpu *find_cpu(void *state)
 {
-	unsigned int nr = 0;
+	struct cpu *cpu = cpus.cpu ? cpus.cpu : cpus.all;
 
-	while (nr < cpus.nr - 1 && qemu_get_cpu(nr) != state)
-		nr++;
+	for (unsigned int tries = 0; tries < cpus.nr; tries++) {
+		if (++cpu == cpus.all + cpus.nr)
+			cpu = cpus.all;
+		if (has_state(cpu, state))
+			break;
+	}
 	cpus.running = state;
-	return cpus.cpu = &cpus.all[nr];
+	return cpus.cpu = cpu;
 }

@@ -26,6 +26,7 @@ struct stack {
 	uint64_t base; /* 0: unused */
 	uint32_t interrupts;
 	uint8_t nesting;
+	uint32_t lost_nesting; /* entries deeper than that, which are not in `interrupts` */
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */
 	bool preempted; /* is in the scheduler because its time is up */
@@ -40,6 +41,7 @@ struct stack {
 };
 
 struct cpu {
+	void *state; /* QEMU's; NULL: not known yet */
 	/* contexts.c */
 	struct stack *stack; /* the one this CPU is on */
 	enum context context;

@@ -43,6 +43,15 @@ static inline bool is_kernel_address(uint64_t address)
 	return address >= guest.arch->kernel_start;
 }
 
+/* Whether it is known to be memory, without asking QEMU. */
+static inline bool is_kernel_memory(uint64_t address)
+{
+	for (unsigned int i = 0; i < 2; i++)
+		if (address - guest.arch->memory[i].from < guest.arch->memory[i].to - guest.arch->memory[i].from)
+			return true;
+	return false;
+}
+
 /* Of the kernel stack that holds the address. */
 static inline uint64_t stack_base(uint64_t address)
 {

@@ -6,18 +6,23 @@
 
 /* What all CPUs together did to a line. */
 struct line_total {
-	uint64_t line; /* the key */
-	uint32_t by;   /* the first table that has it, counted from 1 */
+	uint32_t by; /* the first table that has it, counted from 1; 0: none */
 	bool shared, written;
 };
 
+/* What they did to two lines side by side. Where a line is as long as a pair, it is the first of them. */
+struct pair_total {
+	uint64_t pair; /* the key */
+	struct line_total lines[2];
+};
+
 static const struct hash_type count_type = { sizeof(struct line_count), 3 };
-static const struct hash_type total_type = { sizeof(struct line_total), 1 };
+static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
 
 /* Of all lines, or of one part of several that hold about as many each. */
 struct line_totals {
 	unsigned int part, nr_parts, line_bytes;
-	struct hash_table table; /* of struct line_total */
+	struct hash_table table; /* of struct pair_total */
 };
 
 static uint64_t count_line(const struct line_count *count)
@@ -70,16 +75,22 @@ void lines_flush(struct line_table *table)
 	}
 }
 
-static uint64_t whole_line(const struct line_totals *totals, const struct line_count *count)
+static uint64_t pair_of(const struct line_count *count)
 {
-	return count->line & ~(uint64_t)(totals->line_bytes - 1);
+	return count->line & ~(uint64_t)(PAIR_BYTES - 1);
+}
+
+static struct line_total *line_in(const struct line_totals *totals, struct pair_total *pair,
+				  const struct line_count *count)
+{
+	return &pair->lines[(count_line(count) - pair->pair) / totals->line_bytes];
 }
 
 static bool is_in_part(const struct line_totals *totals, const struct line_count *count)
 {
-	uint64_t line = whole_line(totals, count);
+	uint64_t pair = pair_of(count);
 
-	return totals->nr_parts == 1 || (hash(&line, 1) >> 32) % totals->nr_parts == totals->part;
+	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
 static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
@@ -88,14 +99,16 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 		const struct line_count *count;
 
 		hash_for_each(count, &tables[t]->counts, &count_type) {
-			uint64_t line = whole_line(totals, count);
+			uint64_t key = pair_of(count);
+			struct pair_total *pair;
 			struct line_total *total;
 
 			if (!is_in_part(totals, count))
 				continue;
-			total = hash_add(&totals->table, &total_type, &line, 1);
-			if (!total)
+			pair = hash_add(&totals->table, &total_type, &key, 1);
+			if (!pair)
 				return false;
+			total = line_in(totals, pair, count);
 			if (!total->by)
 				total->by = t + 1;
 			total->shared |= total->by != t + 1;
@@ -103,6 +116,17 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 		}
 	}
 	return true;
+}
+
+/* Whether several CPUs touched one line of the pair, or each one of them, and one wrote. */
+static bool is_shared(const struct pair_total *pair, const struct line_total *line)
+{
+	const struct line_total *one = &pair->lines[0], *other = &pair->lines[1];
+
+	if (line->shared && line->written)
+		return true;
+	return one->by && other->by && (one->shared || other->shared || one->by != other->by) &&
+	       (one->written || other->written);
 }
 
 static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
@@ -118,15 +142,15 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 		const struct line_count *count;
 
 		hash_for_each(count, &tables[t]->counts, &count_type) {
-			uint64_t line = whole_line(totals, count);
-			const struct line_total *total;
+			uint64_t key = pair_of(count);
+			struct pair_total *pair;
 
 			if (!is_in_part(totals, count))
 				continue;
-			total = hash_find(&totals->table, &total_type, &line);
+			pair = hash_find(&totals->table, &total_type, &key);
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
-			else if (total->shared && total->written)
+			else if (is_shared(pair, line_in(totals, pair, count)))
 				write_count(out, t, count);
 		}
 	}

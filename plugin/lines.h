@@ -11,6 +11,7 @@
 #include "hash.h"
 
 #define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
+#define PAIR_BYTES 128 /* two lines that some x86 CPUs fetch together, or one of POWER */
 
 /* What one instruction did to one line on one CPU. */
 struct line_count {
@@ -58,7 +59,8 @@ void lines_add(struct line_table *table, const struct line_count *count);
 void lines_flush(struct line_table *table); /* after the last was added */
 
 /*
- * Write, as CSV, the counts of the lines of so many bytes that two or more tables touched and at least one wrote.
+ * Write, as CSV, the counts of the lines of so many bytes that two or more tables touched and at least one wrote; also
+ * those of both lines of a pair that did so only together.
  * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
  * or -1.
  */

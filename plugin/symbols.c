@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "guest.h"
 #include "preemptions.h"
+#include "results.h"
 #include "xalloc.h"
 
 #define MAX_ENTRIES 1024
@@ -46,7 +47,8 @@ void symbols_receive(uint64_t address, size_t length, FILE *file)
 	const void *part = guest_read_memory(address, length);
 
 	symbols.file = file;
-	if (!part || !file || fwrite(part, 1, length, file) != length)
+	/* All that came is there when a machine is kept: another may go on from here. */
+	if (!part || !file || fwrite(part, 1, length, file) != length || fflush(file))
 		symbols.lost.parts++;
 }
 
@@ -149,10 +151,10 @@ void symbols_load(void)
 	if (symbols.loaded)
 		return;
 	symbols.loaded = true;
+	if (!symbols.file) /* a machine that was kept handed them over before that: they are there */
+		symbols.file = results_open("kallsyms", "r");
 	if (!symbols.file)
 		return;
-	if (fflush(symbols.file))
-		symbols.lost.parts++;
 	rewind(symbols.file);
 	while (fgets(line, sizeof(line), symbols.file))
 		if (sscanf(line, "%lx %c %511s", &address, &type, name) == 3)

@@ -18,10 +18,7 @@ from bigiron.machines.topology import Topology
 from bigiron.probes.recording import Chains, read_allocations, read_recording
 
 KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
-JOB = (
-    "cpus 2\ntasks 2\nmode process\nwarmup 10\npatience_s 60\n"
-    "symbols\nstay\noperations 50\nrecord conflicts\n"
-)
+JOB = "cpus 2\ntasks 2\nmode process\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord conflicts\n"
 
 
 @dataclass(frozen=True)

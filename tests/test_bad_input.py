@@ -70,6 +70,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
             r"variants need names that differ, and these are \['debian/6.1', 'debian/6.1'\]",
         ),
         ("compare none", "none is not a study: it has no study.toml"),
+        ("compare none --line 96", "Invalid value for '--line': .*'64', '128'"),
         ("show none", "none is not a study: it has no study.toml"),
         ("run none.toml", "cannot read none.toml: No such file or directory"),
     ],
@@ -298,7 +299,7 @@ def test_no_qemu(tmp_path: Path) -> None:
 def test_no_compiler(tmp_path: Path) -> None:
     folder = fake(tmp_path, "echo QEMU version 10.0.2")
     said = refused("run", "open1", *KERNEL, "-o", tmp_path / "s", PATH=folder)
-    assert re.match(r"no gcc on PATH to compile workload .*/open1\.c: apt-get install gcc libc6-dev$", said)
+    assert re.match(r"no gcc on PATH to compile .*: apt-get install gcc libc6-dev$", said)
 
 
 def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
@@ -307,9 +308,11 @@ def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
     )
     answer = bigiron("run", "open1", *KERNEL, "-o", tmp_path / "s", PATH=f"{folder}:/usr/bin:/bin")
     assert answer.status == 3
-    assert answer.complaint == (
-        "debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
+    *others, complaint = answer.err.splitlines()
+    assert (
+        complaint == "bigiron: debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
     )
+    assert all(re.search(r"template \w+ is made anew: it was made with QEMU", line) for line in others)
 
 
 # A workload of one's own

@@ -153,6 +153,68 @@ def test_an_object_that_one_cpu_allocates_and_others_use_is_shared() -> None:
     assert not only(profile(*rows))["recycled"]
 
 
+# What is shared as a pair
+
+
+PAIR = LINE - LINE % 128
+
+
+def pairs(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    return conflicts.pairs(counts(*rows), 10, **options).rows(named=True)
+
+
+def test_two_lines_beside_each_other_are_a_pair() -> None:
+    rows = (
+        count(0, "f", 10, 10, line=PAIR, object="a", byte=8),
+        count(1, "g", 5, 0, line=PAIR + 64, object="b", byte=0),
+        count(2, "g", 5, 0, line=PAIR + 64, object="b", byte=0),
+    )
+    row = only(pairs(*rows))
+    assert (row["line"], row["object"], row["sharing"]) == (PAIR, "a", ["adjacent lines"])
+    assert (row["writes_per_op"], row["accesses_per_op"]) == (1, 2)
+    assert (row["writers"], row["readers"], row["functions"]) == (1, 3, ["f", "g"])
+    assert row["halves"] == [
+        {"object": "a", "touched": [{"cpus": "0", "writes": True, "bytes": "8"}]},
+        {"object": "b", "touched": [{"cpus": "1-2", "writes": False, "bytes": "64"}]},
+    ]
+    assert profile(*rows) == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (count(0, "f", 10, 10, line=PAIR), count(0, "g", 10, 10, line=PAIR + 64)),  # of one CPU
+        (count(0, "f", 10, 0, line=PAIR), count(1, "g", 10, 0, line=PAIR + 64)),  # nobody writes
+        (count(0, "f", 10, 10, line=PAIR + 64), count(1, "g", 10, 10, line=PAIR + 128)),  # of two pairs
+        (count(0, "f", 10, 10, line=PAIR), count(1, "f", 10, 10, line=PAIR)),  # one line
+        (),
+    ],
+)
+def test_what_is_no_pair(rows: tuple[dict[str, Any], ...]) -> None:
+    assert pairs(*rows) == []
+
+
+def test_a_pair_counts_what_its_lines_do_not_alone() -> None:
+    counted = (count(cpu, "get", 10, 10, line=PAIR) for cpu in (0, 1))
+    read = (count(cpu, "look", 15, 0, line=PAIR + 64) for cpu in (0, 1))
+    row = only(pairs(*counted, *read))
+    assert (row["writes_per_op"], row["accesses_per_op"], row["functions"]) == (0, 3, ["look", "get"])
+
+
+def test_a_recycled_line_is_no_part_of_a_pair() -> None:
+    cleared = [count(cpu, "memset", 0, 1, line=PAIR) for cpu in (0, 1)]
+    assert pairs(*cleared, count(2, "f", 5, 5, line=PAIR + 64)) == []
+    own = (count(cpu, "memset", 0, 1, line=PAIR + 64 * cpu) for cpu in (0, 1))
+    assert len(pairs(*own)) == 1  # each has an object of its own, at the same time
+
+
+@given(rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3))))
+def test_lines_and_pairs_are_no_more_than_all_accesses(rows: list[tuple[int, int, int, int]]) -> None:
+    table = [count(cpu, "f", r, w, line=PAIR + 64 * at) for cpu, r, w, at in rows]
+    counted = sum(row["accesses_per_op"] for row in (*profile(*table), *pairs(*table)))
+    assert counted <= sum(max(r, w) for _, r, w, _ in rows) / 10 + 1e-9
+
+
 # What is the same line
 
 

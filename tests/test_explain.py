@@ -38,6 +38,7 @@ RUNS: dict[str, tuple[str | Path, ...]] = {
     "cgroup_memory": ("--workload-file", WORKLOADS / "cgroup_memory.c", "--operations", "50"),
     "free_space": ("--workload-file", WORKLOADS / "free_space.c"),
     "handed_on": ("--workload-file", WORKLOADS / "handed_on.c", "--operations", "100"),
+    "open1": ("open1",),
     "mmap1 with little memory": ("mmap1", "--cpus", "4", "--memory", "1024"),
     "neighbours": ("--workload-file", WORKLOADS / "neighbours.c", "--boot", "distance=8"),
     "page_fault1": ("page_fault1", "--operations", "50"),
@@ -46,6 +47,7 @@ RUNS: dict[str, tuple[str | Path, ...]] = {
     "unlink1 threads": ("unlink1", "--mode", "thread"),
 }
 TRIGGERS = {
+    "adjacent_lines": "open1",
     "apparmor_label": "unlink1 threads",
     "cgroup_statistics": "cgroup_memory",
     "false_sharing": "neighbours",
@@ -82,8 +84,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, 
             cpus = () if "--cpus" in RUNS[run] else ("--cpus", "2")
             measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "-o", study)
         cells = measurements.read(bigiron_api.open_study(study), "conflicts")
-        (point,) = shared_lines.line_up(cells, Options(contexts=contexts)).points
-        found = explain.findings(point.rows, point.base, point.variants)
+        (point,) = shared_lines.line_up_all(cells, Options(contexts=contexts)).points
+        found = explain.findings(point.rows, point.base, point.variants, point.pairs)
         return {finding.rule.name for finding in found if finding.rule}
 
     return rules_of

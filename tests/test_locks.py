@@ -196,7 +196,7 @@ def traced(
     results = tmp_path_factory.mktemp("results")
     job = [
         "mode process", "cpus 1", "tasks 1", "warmup 20", "patience_s 100",
-        "symbols", f"operations {OPERATIONS}", "record locks", f"set {TRACING}/buffer_size_kb=16384",
+        f"operations {OPERATIONS}", "record locks", f"set {TRACING}/buffer_size_kb=16384",
         f"set {TRACING}/options/pause-on-trace=1", f"set {TRACING}/current_tracer=function",
         f"read {TRACING}/trace",
     ]  # fmt: skip

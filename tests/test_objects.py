@@ -130,7 +130,7 @@ def test_a_page_and_its_struct(kernel: str) -> None:
     page = struct_page + (task - X86_64.start_of("page or slab object")) // 4096 * 64
     accesses = [(task + offset_of(guest, "task_struct", "comm"), 1), (page + 52, 4)]
     names = guest.objects.names(accesses)
-    assert names[accesses[0]].name == "struct task_struct.comm[0] (init)"
+    assert names[accesses[0]].name == "struct task_struct.comm[0] (agent)"
     assert re.fullmatch(r"struct (page|slab)\.\w+ \((task_struct|slab)\)", names[accesses[1]].name)
 
 

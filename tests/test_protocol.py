@@ -249,9 +249,9 @@ def test_an_archive_reads_back(entries: list[Entry]) -> None:
 
 
 def test_what_a_machine_boots_into() -> None:
-    entries = {entry.path: entry for entry in read_back(initramfs(b"\x7fELF...", "cpus 2\n"))}
+    entries = {entry.path: entry for entry in read_back(initramfs(b"\x7fELF...", 8, symbols=True))}
     assert (entries["init"].mode, entries["init"].content) == (stat.S_IFREG | 0o755, b"\x7fELF...")
-    assert entries["job"].content == b"cpus 2\n"
+    assert entries["room"].content == b"8\n" and "symbols" in entries
     assert stat.S_ISCHR(entries["dev/console"].mode) and entries["dev/console"].device == (5, 1)
     folders = [path for path, entry in entries.items() if stat.S_ISDIR(entry.mode)]
     assert folders == ["dev", "proc", "sys", "tmp"]
@@ -259,9 +259,9 @@ def test_what_a_machine_boots_into() -> None:
 
 @pytest.mark.skipif(not shutil.which("cpio"), reason="no cpio on PATH")
 def test_cpio_reads_it(tmp_path: Path) -> None:
-    data = initramfs(b"agent", "job")
+    data = initramfs(b"boot", 8, symbols=False)
     listed = subprocess.run(["cpio", "-it"], input=data, capture_output=True, check=True)
-    assert listed.stdout.split() == b"dev proc sys tmp dev/console init job".split()
+    assert listed.stdout.split() == b"dev proc sys tmp dev/console init room".split()
 
 
 @pytest.mark.parametrize(

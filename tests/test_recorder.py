@@ -466,6 +466,15 @@ def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> 
         count[:] = count[0] + reads, count[1] + writes, count[2] | bytes_in_line
         tables[line].add(table)
         writes_to[line] += writes
+
+    def is_shared(line: int) -> bool:
+        """Alone, or as a pair to whose other line another table came."""
+        other = line ^ 64
+        if len(tables[line]) > 1 and writes_to[line]:
+            return True
+        both = tables[line] | tables[other]
+        return bool(tables[other]) and len(both) > 1 and writes_to[line] + writes_to[other] > 0
+
     commands = (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
     found = written(lines, "tables 3 1000000", *commands)
     assert {
@@ -473,9 +482,7 @@ def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> 
             int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
         ]
         for row in found.rows
-    } == {
-        key: count for key, count in counts.items() if len(tables[key[2]]) > 1 and writes_to[key[2]]
-    }  # fmt: skip
+    } == {key: count for key, count in counts.items() if is_shared(key[2])}  # fmt: skip
     assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
     assert found.accesses == [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
     assert found.lost == 0
@@ -497,7 +504,26 @@ def test_a_line_of_two_blocks_is_shared_as_a_whole(lines: Path) -> None:
     ]
     found = written(lines, "tables 2 1000000", "line 128", *adds)
     assert {int(row["line"], 16) for row in found.rows} == {start, start + 64}
-    assert written(lines, "tables 2 1000000", *adds).rows == []
+
+
+@pytest.mark.parametrize(
+    ("adds", "kept"),
+    [
+        ([(0, 0, 0, 7), (1, 64, 2, 0)], {0, 64}),  # one writes its line, another reads the line beside it
+        ([(0, 0, 7, 0), (1, 64, 2, 0)], set()),  # nobody writes
+        ([(0, 0, 0, 7), (0, 64, 0, 7)], set()),  # one has both
+        ([(0, 0, 0, 7), (1, 128, 0, 7)], set()),  # no pair
+        ([(0, 64, 0, 7), (1, 128, 0, 7)], set()),  # side by side, and still no pair
+        ([(0, 0, 0, 7), (1, 0, 2, 0), (0, 64, 1, 0)], {0, 64}),  # one is shared alone
+    ],
+)
+def test_lines_of_a_pair_that_is_shared_are_kept(
+    adds: list[tuple[int, int, int, int]], kept: set[int], lines: Path
+) -> None:
+    start = PLACE & ~127
+    commands = (f"add {table} 0 {start + offset:x} 1 3 {r} {w}" for table, offset, r, w in adds)
+    found = written(lines, "tables 2 1000000", *commands)
+    assert {int(row["line"], 16) - start for row in found.rows} == kept
 
 
 def test_a_table_grows_and_forgets_nothing(lines: Path) -> None:

@@ -365,7 +365,7 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
 def test_what_two_probes_want_is_asked_for_once() -> None:
     spec = Spec(workload="getppid1", probes=["conflicts", "work"], variant=[Variant(name="a", kernel="k")])
     job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
-    assert [job.count(line) for line in ("symbols", "operations 500", "record conflicts", "record work")] == [
+    assert [job.count(line) for line in ("stay", "operations 500", "record conflicts", "record work")] == [
         1
     ] * 4
 

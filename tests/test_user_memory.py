@@ -1,11 +1,12 @@
 """User memory (--scope user): false sharing shows with its bytes; the harness and private memory do not."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WORKLOADS, compared, measured
+from conftest import WORKLOADS, bigiron, compared, measured
 from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import LINE, count, profile
@@ -145,6 +146,44 @@ def test_packed_counters_are_false_sharing(mode: str, tmp_path: Path) -> None:
 
 def test_padded_counters_share_nothing_nor_does_the_harness(tmp_path: Path) -> None:
     assert recorded("counters_padded", tmp_path / "s", "--mode", "thread") == []
+
+
+def test_counters_64_bytes_apart_are_shared_as_a_pair(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    assert recorded("counters_paired", study, "--mode", "thread") == []
+    rows = [row for row in compared(study, "--line", "128")["rows"] if "user:" in row["object"]]
+    assert [row["object"] for row in rows] == ["user:counters+0x0", "user:counters+0x80"]
+    assert [row["sharing"][0]["kind"] for row in rows] == ["adjacent lines"] * 2
+    for cell in (row["cells"]["debian/6.12"] for row in rows):
+        assert cell == {"writes_per_op": 0.5, "accesses_per_op": 0.5, "writers": 2, "readers": 2}
+    assert rows[1]["halves"]["debian/6.12"] == [
+        {"object": "user:counters+0x80", "touched": [{"cpus": "2", "writes": True, "bytes": "0-7"}]},
+        {"object": "user:counters+0xc0", "touched": [{"cpus": "3", "writes": True, "bytes": "64-71"}]},
+    ]
+    shown = bigiron("compare", study, "--line", "128").out
+    assert "user:counters+0x0: CPU 0 writes bytes 0-7; user:counters+0x40: CPU 1 writes bytes 64-71" in shown
+    told = " ".join(bigiron("explain", study).out.split())
+    assert "a pair of cache lines in which CPUs touch one line and others the line beside it" in told
+
+
+def test_pairs_of_what_has_none_are_refused(tmp_path: Path, open1: Path) -> None:
+    answer = bigiron("compare", open1, "--line", "128", "--probe", "work")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.complaint == "--line 128 is of the shared lines of the probe conflicts alone"
+    old = tmp_path / "old"
+    shutil.copytree(open1, old)
+    for cell in old.glob("cells/*/cell.json"):
+        cell.write_text(cell.read_text().replace('"pair_bytes"', '"another_fact"'))
+    answer = bigiron("compare", old, "--line", "128")
+    assert (answer.status, answer.out) == (2, "")
+    assert "old has no pairs of lines: an older bigiron recorded it" in answer.complaint
+    assert bigiron("explain", old).status == 0
+
+
+def test_padding_to_a_pair_parts_them(tmp_path: Path) -> None:
+    recorded("counters_padded", tmp_path / "s", "--mode", "thread")
+    rows = compared(tmp_path / "s", "--line", "128")["rows"]
+    assert not [row for row in rows if "user:" in row["object"]]
 
 
 def test_threads_share_variables_the_heap_and_what_the_kernel_copies(tmp_path: Path) -> None:

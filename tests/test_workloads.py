@@ -94,8 +94,8 @@ def test_says_what_failed(harness: Path, tmp_path: Path) -> None:
 
 def test_the_catalogue() -> None:
     assert [workload.name for workload in BUILT_IN] == [
-        "brk1", "context_switch1", "counters_packed", "counters_padded", "dup1", "eventfd1",
-        "futex1", "getppid1", "hotplug-cycle", "hotplug-offline",
+        "brk1", "context_switch1", "counters_packed", "counters_padded", "counters_paired", "dup1",
+        "eventfd1", "futex1", "getppid1", "hotplug-cycle", "hotplug-offline",
         "hotplug-online", "lseek1", "mmap1", "open1",
         "open2", "page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1",
         "sched_yield1", "signal1", "smt-off", "smt-on", "spin", "spin-ls", "unlink1",

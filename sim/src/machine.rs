@@ -79,6 +79,9 @@ pub(crate) struct File {
     /// How far each figure may be off.
     #[serde(default)]
     pub(crate) range: Vec<Range>,
+    /// How much memory there is, as much on each node.
+    memory_gib: Option<f64>,
+    memory_gib_source: Option<String>,
     level: Vec<LevelFile>,
 }
 
@@ -94,6 +97,9 @@ struct LevelFile {
     memory_ns: Option<Latencies>,
     memory_source: Option<String>,
     hops: Option<Vec<Vec<usize>>>,
+    /// What the firmware tells the kernel of how far the nodes are (ACPI's SLIT, where 10 is a node's own memory).
+    distance: Option<Latencies>,
+    distance_source: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -166,6 +172,8 @@ struct Level {
     /// By hops, less one; one value where all units are equally far apart.
     transfer: Vec<Time>,
     memory: Vec<Time>,
+    /// In the same way, what the firmware tells; empty where the file does not.
+    distance: Vec<u8>,
     /// How many hops lie between two units, row by row; empty where all are equally far apart.
     hops: Vec<Vec<u8>>,
     /// Where this level's unit is in a CPU's place.
@@ -175,12 +183,12 @@ struct Level {
 
 impl Level {
     #[inline]
-    fn pick(&self, latencies: &[Time], a: Place, b: Place) -> Time {
+    fn pick<'a, T>(&self, by_hops: &'a [T], a: Place, b: Place) -> &'a T {
         if self.hops.is_empty() {
-            return latencies[0];
+            return &by_hops[0];
         }
         let unit = |place: Place| (place.0 >> self.shift & self.mask) as usize;
-        latencies[self.hops[unit(a)][unit(b)] as usize - 1]
+        &by_hops[self.hops[unit(a)][unit(b)] as usize - 1]
     }
 }
 
@@ -220,6 +228,7 @@ pub struct Machine {
     pub(crate) crossing: f64,
     processor: Option<Processor>,
     file: Arc<File>,
+    memory_gib: Option<f64>,
     sources: Vec<(String, String, String)>,
     levels: Vec<Level>,
     /// For every bit of a place, the level it belongs to.
@@ -294,6 +303,8 @@ impl Machine {
             memory_ns: None,
             memory_source: None,
             hops: None,
+            distance: None,
+            distance_source: None,
         };
         let file = File {
             name: "uniform".into(),
@@ -313,6 +324,8 @@ impl Machine {
             link_source: None,
             processor: None,
             range: Vec::new(),
+            memory_gib: None,
+            memory_gib_source: None,
             level: vec![level("node", 1), level("cpu", cpus)],
         };
         build(file).expect("a machine of equals is possible")
@@ -360,7 +373,22 @@ impl Machine {
         self.memory_between(self.home(node), self.places[cpu])
     }
 
-    /// Every latency of its file: what, how many nanoseconds, and where that comes from.
+    /// How much memory there is, where the file tells.
+    pub fn memory_gib(&self) -> Option<f64> {
+        self.memory_gib
+    }
+
+    /// How far a node is from another as the firmware tells the kernel; None where the file does not.
+    pub fn distance(&self, from: usize, to: usize) -> Option<u8> {
+        if from == to {
+            return Some(OWN_DISTANCE);
+        }
+        let (a, b) = (self.home(from), self.home(to));
+        let level = &self.levels[self.level_of_bit[a.parting(b)] as usize];
+        (!level.distance.is_empty()).then(|| *level.pick(&level.distance, a, b))
+    }
+
+    /// Every figure of its file: what, how much (latencies in nanoseconds), and where that comes from.
     pub fn sources(&self) -> &[(String, String, String)] {
         &self.sources
     }
@@ -409,7 +437,7 @@ impl Machine {
             Some(time) => time,
             None => {
                 let level = &self.levels[self.level_of_bit[bit] as usize];
-                level.pick(&level.transfer, a, b)
+                *level.pick(&level.transfer, a, b)
             }
         }
     }
@@ -420,7 +448,7 @@ impl Machine {
             return self.local_memory;
         }
         let level = &self.levels[self.level_of_bit[home.parting(cpu)] as usize];
-        level.pick(&level.memory, home, cpu)
+        *level.pick(&level.memory, home, cpu)
     }
 
     /// The longest transfer from `cpu` to any of the places of which `all` and `any` are the bitwise and and or.
@@ -483,6 +511,30 @@ fn latencies(what: &str, given: &Latencies, hops: Option<usize>) -> Result<Vec<T
         return error(format!("{what} has {} values, and hops asks for {wanted}", values.len()));
     }
     values.into_iter().map(|value| latency(what, value)).collect()
+}
+
+/// ACPI's, of a node's own memory.
+const OWN_DISTANCE: u8 = 10;
+
+fn distances(what: &str, given: &Latencies, hops: Option<usize>) -> Result<Vec<u8>, MachineError> {
+    let (values, wanted) = (given.values(), hops.unwrap_or(1));
+    if values.len() != wanted {
+        return error(format!("{what} has {} values, and hops asks for {wanted}", values.len()));
+    }
+    let whole = |value: f64| value.fract() == 0.0 && value > f64::from(OWN_DISTANCE) && value < 255.0;
+    match values.iter().find(|value| !whole(**value)) {
+        Some(value) => {
+            error(format!("{what} is {value}: use whole numbers from 11 to 254, a node's own is 10"))
+        }
+        None => Ok(values.into_iter().map(|value| value as u8).collect()),
+    }
+}
+
+fn size(what: &str, gib: f64) -> Result<f64, MachineError> {
+    if !(gib.is_finite() && gib > 0.0) {
+        return error(format!("{what} is {gib}: a machine has some memory"));
+    }
+    Ok(gib)
 }
 
 fn build(file: File) -> Result<Machine, MachineError> {
@@ -559,6 +611,7 @@ fn build(file: File) -> Result<Machine, MachineError> {
         local_memory: latency("memory_ns", file.memory_ns)?,
         crossing: 1.0,
         processor: file.processor.as_ref().map(Processor::new).transpose()?,
+        memory_gib: file.memory_gib.map(|gib| size("memory_gib", gib)).transpose()?,
         sources,
         name: file.name.clone(),
         description: file.description.clone(),
@@ -573,13 +626,13 @@ fn build(file: File) -> Result<Machine, MachineError> {
     })
 }
 
-/// Every latency of the file: what, how many nanoseconds, and where that comes from.
+/// Every figure of the file: what, how much (latencies in nanoseconds), and where that comes from.
 fn sources(file: &File) -> Vec<(String, String, String)> {
     let mut rows = Vec::new();
-    let mut row = |what: String, ns: Option<Vec<f64>>, source: &Option<String>| {
-        if let Some(ns) = ns {
-            let ns: Vec<String> = ns.iter().map(f64::to_string).collect();
-            rows.push((what, ns.join(", "), source.clone().unwrap_or_default()));
+    let mut row = |what: String, values: Option<Vec<f64>>, source: &Option<String>| {
+        if let Some(values) = values {
+            let values: Vec<String> = values.iter().map(f64::to_string).collect();
+            rows.push((what, values.join(", "), source.clone().unwrap_or_default()));
         }
     };
     row("hit".into(), Some(vec![file.hit_ns]), &file.hit_source);
@@ -588,10 +641,12 @@ fn sources(file: &File) -> Vec<(String, String, String)> {
     row("ipi".into(), Some(vec![file.ipi_ns]), &file.ipi_source);
     row("shared read".into(), file.shared_read_ns.map(|ns| vec![ns]), &file.shared_read_source);
     row("link".into(), file.link_ns.map(|ns| vec![ns]), &file.link_source);
+    row("GiB of memory".into(), file.memory_gib.map(|gib| vec![gib]), &file.memory_gib_source);
     for level in &file.level {
         let values = |latencies: &Option<Latencies>| latencies.as_ref().map(Latencies::values);
         row(format!("{} transfer", level.name), values(&level.transfer_ns), &level.transfer_source);
         row(format!("{} memory", level.name), values(&level.memory_ns), &level.memory_source);
+        row(format!("{} distance", level.name), values(&level.distance), &level.distance_source);
     }
     if let Some(processor) = &file.processor {
         rows.extend(processor.sources());
@@ -653,7 +708,16 @@ fn read_level(
             ));
         }
     };
-    Ok(Level { name: name.clone(), transfer, memory, hops, shift, mask: (1 << width) - 1 })
+    let distance = match (&level.distance, has_memory) {
+        (Some(distance), true) => distances(&format!("level {name}: distance"), distance, most)?,
+        (None, _) => Vec::new(),
+        (Some(_), false) => {
+            return error(format!(
+                "level {name}: distance makes no sense inside a node, whose memory is one"
+            ));
+        }
+    };
+    Ok(Level { name: name.clone(), transfer, memory, distance, hops, shift, mask: (1 << width) - 1 })
 }
 
 fn places(counts: &[Vec<usize>], levels: &[Level]) -> Vec<Place> {

@@ -5,9 +5,22 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 50;
+const ROUNDS: usize = 500;
+
+/// After which no further round begins: on a busy machine each thread waits long for its CPU, and some rounds of
+/// many are undisturbed all the same.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a thread looks whether it is its turn before it leaves its CPU to others.
+const LOOKS: u32 = 10_000;
+
+/// For how long; a thread that only yields its CPU is given it back very late where somebody else computes there.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Instead of a turn: the other thread ends.
+const STOP: u64 = u64::MAX;
 
 /// As many as Linux can be built for, on x86.
 const MOST_CPUS: usize = 8192;
@@ -19,7 +32,7 @@ struct Line(AtomicU64);
 /// Nanoseconds of a load that hits the CPU's own cache.
 pub fn hit(cpu: usize) -> io::Result<f64> {
     on(cpu, || {
-        const LOADS: usize = 100_000;
+        const LOADS: usize = 10_000;
         let chain = std::hint::black_box([0usize; 8]);
         least(|| {
             let mut at = 0; // what was loaded is the next address, so that loads come one after the other
@@ -34,28 +47,43 @@ pub fn hit(cpu: usize) -> io::Result<f64> {
 
 /// Nanoseconds that a line takes from one CPU to another: half of what it takes there and back.
 pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
-    const ROUND_TRIPS: u64 = 1_000;
+    const ROUND_TRIPS: u64 = 100;
     let line = Line(AtomicU64::new(0));
-    let pass_on = |turn: u64| {
-        while line.0.load(Ordering::Acquire) != turn {
+    let pass_on = |turn: u64, next: u64| {
+        let mut looks = 0;
+        loop {
+            match line.0.load(Ordering::Acquire) {
+                now if now == turn => break,
+                STOP => return false,
+                _ if looks == LOOKS => thread::sleep(NAP),
+                _ => looks += 1,
+            }
             spin_loop();
         }
-        line.0.store(turn + 1, Ordering::Release);
+        line.0.store(next, Ordering::Release);
+        true
     };
     let start = Start::default();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
-            start.on(to, || (0..ROUND_TRIPS * ROUNDS as u64).for_each(|trip| pass_on(2 * trip + 1)))
+            start.on(to, || {
+                let mut turn = 1;
+                while pass_on(turn, turn + 1) {
+                    turn += 2;
+                }
+            })
         });
         let measured = start.on(from, || {
-            let mut trip = 0;
-            least(|| {
+            let mut turn = 0;
+            let nanoseconds = least(|| {
                 for _ in 0..ROUND_TRIPS {
-                    pass_on(2 * trip);
-                    trip += 1;
+                    pass_on(turn, turn + 1);
+                    turn += 2;
                 }
                 2.0 * ROUND_TRIPS as f64
-            })
+            });
+            pass_on(turn, STOP);
+            nanoseconds
         });
         other.join().expect("it does not panic")?;
         measured
@@ -65,7 +93,7 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
 /// Nanoseconds of a load from memory that is near `of`, by the CPU `from`; address translation is part of it.
 pub fn memory(of: usize, from: usize) -> io::Result<f64> {
     const LINES: usize = 1 << 20;
-    const LOADS: usize = 10_000;
+    const LOADS: usize = 1_000;
     let chain: Vec<[u32; 16]> = on(of, || {
         // One cycle through all lines, in a random order: no prefetcher knows the next.
         let mut order: Vec<u32> = (0..LINES as u32).collect();
@@ -91,35 +119,44 @@ pub fn memory(of: usize, from: usize) -> io::Result<f64> {
 
 /// Nanoseconds from waking a thread that sleeps on another CPU until it runs: half of there and back.
 pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
-    const ROUND_TRIPS: u64 = 100;
+    const ROUND_TRIPS: u64 = 10;
     let turn = Line(AtomicU64::new(0));
     let waker = thread::current();
+    let sleep_until = |wanted: u64| loop {
+        match turn.0.load(Ordering::Acquire) {
+            now if now == wanted => return true,
+            STOP => return false,
+            _ => thread::park(),
+        }
+    };
     let start = Start::default();
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             start.on(to, || {
-                for trip in 0..ROUND_TRIPS * ROUNDS as u64 {
-                    while turn.0.load(Ordering::Acquire) != 2 * trip + 1 {
-                        thread::park();
-                    }
-                    turn.0.store(2 * trip + 2, Ordering::Release);
+                let mut mine = 1;
+                while sleep_until(mine) {
+                    turn.0.store(mine + 1, Ordering::Release);
                     waker.unpark();
+                    mine += 2;
                 }
             })
         });
-        let mut trip = 0;
+        let tell = |now: u64| {
+            turn.0.store(now, Ordering::Release);
+            other.thread().unpark();
+        };
         let measured = start.on(from, || {
-            least(|| {
+            let mut mine = 0;
+            let nanoseconds = least(|| {
                 for _ in 0..ROUND_TRIPS {
-                    turn.0.store(2 * trip + 1, Ordering::Release);
-                    other.thread().unpark();
-                    while turn.0.load(Ordering::Acquire) != 2 * trip + 2 {
-                        thread::park();
-                    }
-                    trip += 1;
+                    tell(mine + 1);
+                    mine += 2;
+                    sleep_until(mine);
                 }
                 2.0 * ROUND_TRIPS as f64
-            })
+            });
+            tell(STOP);
+            nanoseconds
         });
         other.join().expect("it does not panic")?;
         measured
@@ -129,12 +166,17 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
 /// The fastest of some rounds, as whatever else this machine does can only add: nanoseconds it took, by how many
 /// things a round says it has done.
 fn least(mut round: impl FnMut() -> f64) -> f64 {
-    let rounds = (0..ROUNDS).map(|_| {
+    let began = Instant::now();
+    let mut fastest = f64::INFINITY;
+    for _ in 0..ROUNDS {
         let start = Instant::now();
         let done = round();
-        start.elapsed().as_nanos() as f64 / done
-    });
-    rounds.fold(f64::INFINITY, f64::min)
+        fastest = fastest.min(start.elapsed().as_nanos() as f64 / done);
+        if began.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    fastest
 }
 
 /// Two threads that wait for each other begin together, or not at all: alone, one would wait for ever.
@@ -157,7 +199,8 @@ impl Start {
             *self.failure.lock().expect("nobody panics with it") = error.raw_os_error();
         }
         self.both.wait();
-        match *self.failure.lock().expect("nobody panics with it") {
+        let failure = *self.failure.lock().expect("nobody panics with it"); // not held meanwhile
+        match failure {
             Some(number) => Err(io::Error::from_raw_os_error(number)),
             None => pinned.map(|_pinned| something()),
         }

@@ -68,7 +68,21 @@ impl PyMachine {
         self.0.levels()
     }
 
-    /// Every latency: what, nanoseconds, and where that comes from.
+    /// How much memory there is; None where the file does not tell.
+    #[getter]
+    fn memory_gib(&self) -> Option<f64> {
+        self.0.memory_gib()
+    }
+
+    /// How far each node is from each other one, as the firmware tells the kernel; None where the file does not.
+    #[getter]
+    fn node_distances(&self) -> Option<Vec<Vec<usize>>> {
+        let nodes = 0..self.0.nodes();
+        let row = |from| nodes.clone().map(|to| self.0.distance(from, to).map(usize::from)).collect();
+        nodes.clone().map(row).collect()
+    }
+
+    /// Every figure: what, how much (latencies in nanoseconds), and where that comes from.
     #[getter]
     fn sources(&self) -> Vec<(String, String, String)> {
         self.0.sources().to_vec()

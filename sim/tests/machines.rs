@@ -6,6 +6,7 @@ use bigiron_sim::{BUILT_IN, Machine, ns};
 fn every_machine_has_its_cpus_and_every_latency_its_source() {
     let cpus = |name| Machine::named(name).expect("it is built in").cpus();
     assert_eq!(cpus("x86-2s"), 128);
+    assert_eq!(cpus("xeon-5418y-x2"), 48);
     assert_eq!(cpus("x86-8s"), 448);
     assert_eq!(cpus("epyc"), 256);
     assert_eq!(cpus("altix-512"), 512);
@@ -19,6 +20,15 @@ fn every_machine_has_its_cpus_and_every_latency_its_source() {
             assert!(*name == "uniform" || !source.is_empty(), "{name}: {what} has no source");
         }
     }
+}
+
+#[test]
+fn memory_and_distances_are_told_of_some() {
+    let machine = Machine::named("x86-2s").expect("it is built in");
+    assert_eq!(machine.memory_gib(), Some(128.0));
+    assert_eq!((machine.distance(0, 0), machine.distance(0, 1)), (Some(10), Some(21)));
+    let machine = Machine::named("altix-512").expect("it is built in");
+    assert_eq!((machine.memory_gib(), machine.distance(0, 1)), (None, None));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 """The command line: which commands there are, and how a failure ends."""
 
 import errno
+import logging
 import sys
 from typing import Annotated
 
@@ -26,10 +27,11 @@ from bigiron.commands import (
     run,
     show,
     simulate,
+    template,
     workload,
 )
 from bigiron.commands.options import grouped
-from bigiron.commands.output import complain
+from bigiron.commands.output import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
 app = typer.Typer(
@@ -41,6 +43,7 @@ app = typer.Typer(
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(workload.app, name="workload")
 app.add_typer(machine.app, name="machine")
+app.add_typer(template.app, name="template")
 app.command("run")(grouped(run.run, *probes.option_kinds()))
 app.command("import")(import_.import_)
 app.command("simulate")(simulate.simulate)
@@ -59,6 +62,7 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Run the command line; failures become one clear line and an exit status."""
+    logging.basicConfig(handlers=[Complaints()], format="%(message)s", level=logging.WARNING)
     try:
         sys.exit(app(standalone_mode=False))
     except TyperException as error:

@@ -42,6 +42,15 @@ def agent(
     return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
 
 
+def boot(compiler: str) -> Path:
+    """PID 1 of a virtual machine until it is given its agent: a static program."""
+    guest = _source_folder("guest")
+    shared = (guest / name for name in ("init.c", "recorder.c", "report.c"))
+    sources = [*sorted(guest.glob("boot/*.c")), *shared]
+    flags = (*_FLAGS, "-static", "-iquote", str(guest))
+    return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
+
+
 def bpf(name: str) -> Path:
     """The BPF program in bpf/: one file for every kernel and every little-endian architecture."""
     debian_s_asm = f"/usr/include/{platform.machine()}-linux-gnu"  # clang looks there for its own target only
@@ -53,7 +62,8 @@ def bpf(name: str) -> Path:
 def recorder() -> Path:
     """The QEMU plugin that counts."""
     sources = sorted(_source_folder("plugin").glob("*.c"))
-    flags = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+    # What each access calls lies in several files.
+    flags = (*_FLAGS, "-flto=auto", "-shared", "-fPIC", "-fvisibility=hidden")
     return _compile("recorder.so", "gcc", flags, sources, "the recorder")
 
 

@@ -53,6 +53,7 @@ class Measurements:
     lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
+    changed: "tuple[ChangedShape, ...]" = ()  # the same on machines of other shapes, where they were measured
 
     @property
     def about(self) -> dict[str, Any]:
@@ -76,6 +77,15 @@ class Measurements:
 
 
 @dataclass(frozen=True)
+class ChangedShape:
+    """What was measured on machines with one thing of their shape changed."""
+
+    of: str  # memory, nodes or turns
+    to: Mapping[tuple[int, int], str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
+    points: Mapping[tuple[int, int], Cells]
+
+
+@dataclass(frozen=True)
 class Options:
     """What to compare with what."""
 
@@ -84,6 +94,7 @@ class Options:
     paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
     tolerance: float | None = None  # of what has noise; the study's unless given
     metric: str | None = None  # of what has noise; all unless given
+    pairs: bool = False  # of conflicts: lines that are shared only as a pair, instead of those that are alone
 
     def base_of(self, variants: Iterable[str]) -> str:
         """The variant that those of one point are compared with."""
@@ -131,6 +142,8 @@ class Row:
     """What else is known of it, one for each of the point's labels; several names are symbols."""
     caption: tuple[str, ...] = ()
     """What of it must be read with the figures."""
+    depends: tuple[str, ...] = ()
+    """On what of the machine's shape it depends, where that was tried."""
     details: Details = ()
     """Label and text of what can be looked up."""
     ways: tuple[Figure, ...] = ()

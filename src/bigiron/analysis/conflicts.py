@@ -1,12 +1,12 @@
 """From a cell's counts to its shared lines: one row a line, per operation.
 
 Tables in, tables out. A line is shared, here, if in the chosen contexts at least two CPUs touched it and one
-of them wrote it.
+of them wrote it; two lines beside each other are shared as a pair if they would be as one line.
 """
 
 import polars as pl
 
-from bigiron.analysis.sharing import Touched, sharing
+from bigiron.analysis.sharing import Touched, in_pair, sharing
 
 CONTEXTS = ("operation", "interrupt", "kthread")
 
@@ -27,7 +27,20 @@ SCHEMA: dict[str, pl.DataType] = {
     "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
     "because": pl.List(pl.String()),  # what told each of them
     "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
+    "halves": pl.List(  # of a pair of lines, its first and its second
+        pl.Struct(
+            {
+                "object": pl.String(),  # what the hottest instruction touched
+                "touched": pl.List(  # bytes, counted from the pair's first, and who touched just these
+                    pl.Struct({"cpus": pl.String(), "writes": pl.Boolean(), "bytes": pl.String()})
+                ),
+            }
+        )
+    ),
 }
+
+PAIR_BYTES = 128
+"""Of two lines that processors with an adjacent-line prefetcher fetch together."""
 
 _ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
@@ -50,13 +63,57 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
     # Of recycled memory, which can be most, nobody is told what kind of sharing it is.
     kept = touched.join(lines.filter(~pl.col("recycled")), on="line", how="semi")
     false_sharing = _false_sharing(kept)
+    told = false_sharing.join(_kinds(kept, false_sharing), on="line")
+    return _described(lines, touched, told.with_columns(halves=pl.lit([], SCHEMA["halves"])))
+
+
+def pairs(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+    """The lines of one cell that are shared only as a pair, most accessed first: a row a pair.
+
+    Its accesses are those that find a line gone only because another CPU took the line beside it: what the
+    two would count as one line, by the rules of `profile`, without what each counts alone. A recycled line is
+    no part of a pair.
+    """
+    touched = _weighted(counts, operations, contexts)
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
+    alone = _shared_lines(touched)
+    kept = counts.join(alone.filter("recycled"), on="line", how="anti")
+    touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations, contexts)
+    share_alone = alone.select(half="line", alone=pl.col("accesses_per_op") / pl.col("all_per_op"))
+    touched = (
+        touched.filter(pl.col("half").n_unique().over("line") == 2)
+        .join(share_alone, on="half", how="left")
+        .with_columns(only_here=(pl.col("disturbed") - pl.col("alone").fill_null(0.0)).clip(lower_bound=0.0))
+        .with_columns(
+            accesses=pl.col("accesses") * pl.col("only_here"),
+            accesses_per_op=pl.col("all_per_op") * pl.col("only_here"),
+            writes_per_op=pl.col("writes") * pl.col("only_here") / operations,
+        )
+    )
+    lines = _shared_lines(touched).filter(pl.col("accesses_per_op") > _ROUNDING).with_columns(recycled=False)
+    touched = touched.join(lines, on="line", how="semi")
+    told = _halves(touched).join(_kinds(touched, None), on="line")
+    no_bytes = pl.lit([], SCHEMA["offsets"])
+    return _described(lines, touched, told.with_columns(offsets=no_bytes, false_sharing=False))
+
+
+def _pair_of(line: str) -> pl.Expr:
+    return pl.col(line) - pl.col(line) % PAIR_BYTES
+
+
+_ROUNDING = 1e-9
+
+
+def _described(lines: pl.DataFrame, touched: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+    """The lines with who touches them, and with what else is told of some."""
     return (
         lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
         .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(false_sharing, on="line", how="left")
-        .join(_kinds(kept, false_sharing), on="line", how="left")
+        .join(told, on="line", how="left")
         .with_columns(
-            pl.col("false_sharing").fill_null(False), pl.col("offsets", "sharing", "because").fill_null([])
+            pl.col("false_sharing").fill_null(False),
+            pl.col("offsets", "sharing", "because", "halves").fill_null([]),
         )
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
@@ -162,7 +219,7 @@ def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
 
 
 def ranges(mask: int) -> str:
-    """The bits of a mask as ranges of their numbers.
+    """The bits of a mask as ranges of their numbers: bytes, or CPUs.
 
     >>> ranges(0b11110001)
     '0,4-7'
@@ -177,13 +234,49 @@ def ranges(mask: int) -> str:
     return ",".join(found)
 
 
-def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame) -> pl.DataFrame:
-    """What kind of sharing each line is, and what told it."""
+def _halves(touched: pl.DataFrame) -> pl.DataFrame:
+    """Of each pair its two lines: what lies there, and which bytes which CPUs touched."""
+    objects = touched.group_by("line", "half").agg(
+        pl.col("object").sort_by("all_per_op", "pc", descending=True).first()
+    )
+    masks = touched.group_by("line", "half", "cpu").agg(
+        writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
+    )
+    named = {(line, half): name for line, half, name in objects.iter_rows()}
+    cpus: dict[
+        int, dict[int, dict[tuple[bool, int], int]]
+    ] = {}  # by pair, line, and what they did: a bit each
+    for line, half, cpu, writes, mask in masks.sort("line", "half", "cpu").iter_rows():
+        alike = cpus.setdefault(line, {}).setdefault(half, {})
+        alike[writes, mask] = alike.get((writes, mask), 0) | 1 << cpu
+    found = [
+        [
+            {
+                "object": named[line, half],
+                "touched": [
+                    {"cpus": ranges(bits), "writes": writes, "bytes": ranges(mask << (half - line))}
+                    for (writes, mask), bits in alike.items()
+                ],
+            }
+            for half, alike in halves.items()
+        ]
+        for line, halves in cpus.items()
+    ]
+    return pl.DataFrame(
+        {"line": list(cpus), "halves": found}, {"line": pl.UInt64, "halves": SCHEMA["halves"]}
+    )
+
+
+def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame | None) -> pl.DataFrame:
+    """What kind of sharing each line is, and what told it. Without knowledge of false sharing: of pairs."""
     rows = []
-    apart = set(false_sharing.filter("false_sharing")["line"])
+    apart = set() if false_sharing is None else set(false_sharing.filter("false_sharing")["line"])
     for (line,), of_line in touched.group_by("line", maintain_order=True):
-        touches = of_line.select("object", "types", "function", "reads", "writes").iter_rows()
-        kinds = sharing([Touched(*touch) for touch in touches], line in apart)
+        touches = [
+            Touched(*touch)
+            for touch in of_line.select("object", "types", "function", "reads", "writes").iter_rows()
+        ]
+        kinds = in_pair(touches) if false_sharing is None else sharing(touches, line in apart)
         rows.append((line, list(kinds), list(kinds.values())))
     names = ("line", "sharing", "because")
     return pl.DataFrame(rows, schema={name: SCHEMA[name] for name in names}, orient="row")

@@ -36,6 +36,11 @@ class Finding:
         """Who touches them, those of the heaviest line first."""
         return list(dict.fromkeys(function for row in self.rows for function in row.functions))
 
+    @property
+    def depends(self) -> tuple[str, ...]:
+        """On what of the machine's shape the heaviest of them depends."""
+        return self.rows[0].depends
+
     def writes(self, variant: str) -> float:
         """Writes per operation in a variant, to all of them."""
         return sum(row.writes(variant) for row in self.rows)
@@ -45,12 +50,20 @@ class Finding:
         return sum(row.accesses(variant) for row in self.rows)
 
 
-def findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
+def findings(
+    rows: Sequence[Row], base: str, variants: Sequence[str], pairs: Sequence[Row] = ()
+) -> list[Finding]:
     """What is worth saying, most important first.
 
     With several variants the lines that differ, by their change; with one, those that are touched most.
-    Lines of one cause are one finding.
+    Lines of one cause are one finding. Pairs of lines come last, as only some processors mind them; before
+    them what depends on the machine's shape, which may be none of the kernel's.
     """
+    found = [*_findings(rows, base, variants), *_findings(pairs, base, variants)]
+    return sorted(found, key=lambda finding: (bool(finding.rows[0].halves), bool(finding.depends)))
+
+
+def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
     others = [variant for variant in variants if variant != base]
     chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
     causes: dict[str, list[Row]] = {}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import polars as pl
 
@@ -25,8 +26,16 @@ _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
 @dataclass(frozen=True)
+class Half:
+    """One of two lines that are shared as a pair only."""
+
+    object: str
+    touched: tuple[dict[str, Any], ...]  # CPUs, whether they write, and bytes, counted from the pair's first
+
+
+@dataclass(frozen=True)
 class Line:
-    """One shared line in one column: a row of `conflicts.profile`, or the mean of several."""
+    """One shared line in one column, or a pair: a row of `conflicts.profile`, or the mean of several."""
 
     object: str
     weights: dict[str, float]  # accesses per operation of each function, hottest first
@@ -40,6 +49,7 @@ class Line:
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
     repetitions: tuple[tuple[float, float], ...] = ()  # writes and accesses per operation in each
+    halves: tuple[Half, ...] = ()  # of a pair
 
 
 @dataclass
@@ -47,6 +57,7 @@ class Row:
     """A line in all columns that have it, by variant."""
 
     lines: dict[str, Line] = field(default_factory=dict)
+    depends: tuple[str, ...] = ()  # on what of the machine's shape, in words
 
     @property
     def object(self) -> str:
@@ -68,6 +79,11 @@ class Row:
     def sharing(self) -> dict[str, str]:
         """What kind of sharing it is in the column where it is hottest, and what told it."""
         return self._hottest.sharing
+
+    @property
+    def halves(self) -> tuple[Half, ...]:
+        """Of a pair, its two lines in the column where it is hottest."""
+        return self._hottest.halves
 
     @property
     def functions(self) -> list[str]:
@@ -132,6 +148,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             all_per_op=row["all_per_op"],
             offsets={touched["cpu"]: touched["bytes"] for touched in row["offsets"]},
             repetitions=((row["writes_per_op"], row["accesses_per_op"]),),
+            halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
@@ -162,6 +179,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         repetitions=tuple(
             (row.writes(number), row.accesses(number)) for number in map(str, range(repetitions))
         ),
+        halves=row.halves,
     )
 
 

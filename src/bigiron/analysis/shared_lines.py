@@ -1,11 +1,12 @@
 """The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from bigiron.analysis import conflicts, match_lines, paths
+from bigiron.analysis import conflicts, match_lines, paths, shape
 from bigiron.analysis.comparison import (
     Cell,
     Cells,
@@ -20,13 +21,15 @@ from bigiron.analysis.comparison import (
     some,
     total,
 )
-from bigiron.analysis.match_lines import Line
+from bigiron.analysis.match_lines import Half, Line
 from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
+from bigiron.errors import UserError
 
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _MOST_FUNCTIONS = 8
 _MOST_CPUS = 8
+_AS_A_PAIR = {False: "", True: " only where those beside each other count as one of 128 bytes"}
 _OF = {"kernel": "", "user": "of the kernel and of user memory "}
 _ACCESSES = 1  # the measure by which rows are ranked
 _MEASURES = (
@@ -48,6 +51,8 @@ class LinesAt:
     rows: list[Lines]  # largest change first, then heaviest
     lost: dict[str, int]  # accesses that no table had room for, by variant
     recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
+    pairs: tuple[Lines, ...] = ()  # that are shared only as such, where they were looked for
+    more: tuple[str, ...] = ()  # what only machines of another shape have, in sentences
 
     @property
     def others(self) -> list[str]:
@@ -66,16 +71,53 @@ class SharedLines:
 
 
 def line_up(measured: Measurements, options: Options) -> SharedLines:
-    """The lines of each number of CPUs and tasks, each line in one row."""
-    points = [_point(cells, cpus, tasks, options) for (cpus, tasks), cells in measured.points.items()]
+    """The lines of each number of CPUs and tasks, each line, or pair of lines, in one row."""
+    points = [_point(measured, point, options) for point in measured.points]
     return SharedLines(measured.study, measured.workload, options.contexts, points)
 
 
-def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
+def line_up_all(measured: Measurements, options: Options) -> SharedLines:
+    """The same with the pairs beside the lines, where the recording tells of any."""
+    found = line_up(measured, options)
+    if not has_pairs(measured):
+        return found
+    pairs = line_up(measured, replace(options, pairs=True))
+    points = [
+        replace(point, pairs=tuple(of.rows)) for point, of in zip(found.points, pairs.points, strict=True)
+    ]
+    return replace(found, points=points)
+
+
+def has_pairs(measured: Measurements) -> bool:
+    """Whether what was recorded tells of pairs of lines: on POWER a line is as long as one."""
+    return all(_has_pairs(cell) for cells in measured.points.values() for cell in _all(cells))
+
+
+def _all(cells: Cells) -> list[Cell]:
+    return [cell for repetitions in cells.values() for cell in repetitions]
+
+
+def _has_pairs(cell: Cell) -> bool:
+    return bool(cell.facts.get("pair_bytes", 0) > cell.facts.get("line_bytes", 0))
+
+
+def _check_pairs(measured: Measurements) -> None:
+    """UserError if what was recorded does not tell of pairs."""
+    if not has_pairs(measured):
+        cells = [cell for cells in measured.points.values() for cell in _all(cells)]
+        if any("pair_bytes" not in cell.facts for cell in cells):
+            why = "an older bigiron recorded it, without the lines beside a shared one: run it anew"
+        else:
+            why = f"its lines have {conflicts.PAIR_BYTES} bytes already: leave out --line"
+        raise UserError(f"{measured.study} has no pairs of lines: {why}")
+
+
+def _point(measured: Measurements, point: tuple[int, int], options: Options) -> LinesAt:
+    cells = measured.points[point]
     columns: dict[str, list[Line]] = {}
     recycled: dict[str, tuple[float, float]] = {}
     for variant, repetitions in cells.items():
-        profiles = [conflicts.profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+        profiles = _profiles(repetitions, options)
         columns[variant] = match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
@@ -91,8 +133,32 @@ def _point(cells: Cells, cpus: int, tasks: int, options: Options) -> LinesAt:
             row.functions,
         ),
     )
+    dependence = shape.depends(columns, _changes(measured, point, options))
+    for row in rows:
+        row.depends = dependence.of(row.lines.values())
     lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
-    return LinesAt(cpus, tasks, list(columns), base, rows, lost, recycled)
+    return LinesAt(*point, list(columns), base, rows, lost, recycled, more=tuple(dependence.more))
+
+
+def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFrame]:
+    profile = conflicts.pairs if options.pairs else conflicts.profile
+    return [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+
+
+def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
+    """The same lines on machines of other shapes."""
+    return [
+        shape.Change(
+            changed.of,
+            changed.to[point],
+            {
+                variant: match_lines.mean(list(map(match_lines.lines_of, _profiles(repetitions, options))))
+                for variant, repetitions in changed.points[point].items()
+            },
+        )
+        for changed in measured.changed
+        if point in changed.points
+    ]
 
 
 def _lost(cell: Cell) -> int:
@@ -101,9 +167,15 @@ def _lost(cell: Cell) -> int:
 
 def compare(measured: Measurements, options: Options, lines: SharedLines | None = None) -> Comparison:
     """Compare the variants of a study in the cache lines that their CPUs share, lined up already or not."""
+    if options.pairs:
+        _check_pairs(measured)
     lines = lines or line_up(measured, options)
     return Comparison(
-        about={**measured.about_counts(options), "scope": measured.scope},
+        about={
+            **measured.about_counts(options),
+            "scope": measured.scope,
+            **({"line_bytes": conflicts.PAIR_BYTES} if options.pairs else {}),
+        },
         points=tuple(
             _compared(found, measured, options, measured.points[found.cpus, found.tasks])
             for found in lines.points
@@ -120,7 +192,8 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
 def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
     every = [(_row(group, found), len(group.rows)) for group in _groups(found)]
     shown = [(row, lines) for row, lines in every if row.main.most >= match_lines.TOLERANCE]
-    totals = total("all shared lines", [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
+    all_of_them = "all pairs of lines" if options.pairs else "all shared lines"
+    totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
     return Point(
         probe="conflicts",
         cpus=found.cpus,
@@ -129,12 +202,12 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         base=found.base,
         heading=(
             f"{measured.workload}, {found.cpus} CPUs, {found.tasks} tasks: writes and accesses per operation "
-            f"to cache lines {_OF[measured.scope]}that several CPUs share, "
+            f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
             f"({measured.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
-        thing="shared line",
+        thing="pair of lines" if options.pairs else "shared line",
         keeps_order=True,
         measures=_MEASURES,
         rows=tuple(row for row, _ in shown),
@@ -146,7 +219,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
             "-: not shared there"
         ),
-        notes=tuple(_recycled(found)),
+        notes=(*_recycled(found), *found.more),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
         items=tuple(_item(row, found) for row in found.rows),
@@ -218,7 +291,7 @@ def _groups(found: LinesAt) -> list[_Group]:
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
         one_of_many = small or kind == "struct page"
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
-        groups.setdefault((kind, touched_by, marked), []).append(row)
+        groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
 
     def rank(group: _Group) -> tuple[float, float]:
         marked = group.rows[0].differs(found.base, found.others)
@@ -232,13 +305,14 @@ def _row(group: _Group, found: LinesAt) -> Row:
     first = group.rows[0]
     kinds = ", ".join(first.sharing)
     touched = some(first.functions, _MOST_FUNCTIONS)
-    captions = (f"{kinds}: {touched}" if kinds else touched, bytes_by_cpu(first))
+    captions = (f"{kinds}: {touched}" if kinds else touched, bytes_by_cpu(first), halves(first))
     return Row(
         group.name,
         _figures(group, found),
         differs=first.differs(found.base, found.others) if found.others else None,
         labels=((kinds,), tuple(first.functions[:_MOST_FUNCTIONS])),
         caption=tuple(filter(None, captions)),
+        depends=first.depends,
         details=_details(group, found),
         ways=tuple(_ways(group)),
         rank=_ACCESSES,
@@ -282,6 +356,7 @@ def _details(group: _Group, found: LinesAt) -> Details:
         ("touched by", ", ".join(first.functions)),
         ("CPUs", "; ".join(cpus)),
         ("bytes", bytes_by_cpu(first)),
+        ("pair", halves(first)),
     )
     return tuple((label, text) for label, text in details if text)
 
@@ -289,6 +364,23 @@ def _details(group: _Group, found: LinesAt) -> Details:
 def bytes_by_cpu(row: Lines) -> str:
     """Which bytes of a falsely shared line each CPU touches."""
     return some([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
+
+
+def halves(row: Lines) -> str:
+    """Of a pair, what its two lines are and which of their bytes which CPUs touch."""
+    return "; ".join(f"{half.object}: {some(_touched(half), _MOST_CPUS)}" for half in row.halves)
+
+
+def _touched(half: Half) -> list[str]:
+    return [
+        (
+            f"CPU {by['cpus']} {'writes' if by['writes'] else 'reads'}"
+            if by["cpus"].isdecimal()
+            else f"CPUs {by['cpus']} {'write' if by['writes'] else 'read'}"
+        )
+        + f" bytes {by['bytes']}"
+        for by in half.touched
+    ]
 
 
 # For programs
@@ -304,9 +396,19 @@ def _item(row: Lines, found: LinesAt) -> Item:
             "false_sharing": row.false_sharing,
             "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
             "differs": row.differs(found.base, found.others),
+            **({"depends": list(row.depends)} if row.depends else {}),
+            **(
+                {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
+                if row.halves
+                else {}
+            ),
         },
         cells={variant: _cell(line) for variant, line in row.lines.items()},
     )
+
+
+def _halves(line: Line) -> list[dict[str, Any]]:
+    return [{"object": half.object, "touched": list(half.touched)} for half in line.halves]
 
 
 def _by_path(row: Lines, path: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from bigiron.analysis.match_lines import plain
 
 FALSE_SHARING = "false sharing"
+ADJACENT = "adjacent lines"
 READ_MOSTLY = "read-mostly"
 LOCK = "lock word"
 REFERENCES = "reference count"
@@ -107,6 +108,12 @@ def sharing(touches: Sequence[Touched], disjoint: bool) -> dict[str, str]:
     elif writes <= _RARE * accesses:
         found[READ_MOSTLY] = f"{100 * writes / accesses:.2g} % of the accesses write"
     return found | _written(touches, writes)
+
+
+def in_pair(touches: Sequence[Touched]) -> dict[str, str]:
+    """The same of two lines that are shared only because CPUs fetch both at once."""
+    writes = sum(touch.writes for touch in touches)
+    return {ADJACENT: "CPUs touch one line, and others the line beside it"} | _written(touches, writes)
 
 
 def _written(touches: Iterable[Touched], all_writes: int) -> dict[str, str]:

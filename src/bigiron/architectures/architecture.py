@@ -38,6 +38,7 @@ class Architecture:
     compiler: str
     compiler_package: str
     line_bytes: int
+    most_threads: int  # of a core, of a machine that QEMU emulates
     # Where memory is, as the recorder's findings are read in it:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there

@@ -29,6 +29,7 @@ ARCHITECTURE = Architecture(
     compiler="powerpc64le-linux-gnu-gcc",
     compiler_package="gcc-powerpc64le-linux-gnu",
     line_bytes=128,
+    most_threads=1,
     kernel_start=0xC000000000000000,
     # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image
     address_classes=(

@@ -38,6 +38,7 @@ ARCHITECTURE = Architecture(
     compiler="gcc",
     compiler_package="gcc",
     line_bytes=64,
+    most_threads=256,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
     address_classes=(

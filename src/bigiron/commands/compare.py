@@ -9,9 +9,18 @@ import typer
 
 from bigiron import probes
 from bigiron.commands.options import Context, Format, choice, contexts
+from bigiron.errors import UserError
+from bigiron.probes import conflicts
 from bigiron.report import dispatch
 from bigiron.study import store
 from bigiron.study.spec import Spec
+
+
+class LineBytes(StrEnum):
+    """How long a cache line is taken for."""
+
+    one = "64"
+    pair = "128"
 
 
 class By(StrEnum):
@@ -44,6 +53,10 @@ def compare(
     by: Annotated[
         By | None, typer.Option(help="compare what was recorded with stacks by function, or by call chain")
     ] = None,
+    line: Annotated[
+        LineBytes,
+        typer.Option(help="of conflicts: 128 shows lines that are shared only with the one beside them"),
+    ] = LineBytes.one,
 ) -> None:
     """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
 
@@ -52,10 +65,15 @@ def compare(
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     opened = store.open_study(study)
+    compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
+    if pairs and (compared != conflicts.PROBE.name or by):
+        raise UserError(
+            f"--line {line.value} is of the shared lines of the probe {conflicts.PROBE.name} alone"
+        )
     how = dispatch.CompareOptions(
-        format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric
+        format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric, pairs
     )
-    found, missing = dispatch.compare(opened, probe or _recorded(opened.spec), how)
+    found, missing = dispatch.compare(opened, compared, how)
     print(found, end="")
     for sentence in missing:
         print(f"bigiron: {sentence}", file=sys.stderr)

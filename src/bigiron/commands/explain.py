@@ -26,5 +26,5 @@ def explain(
     """
     opened = store.open_study(study)
     options = Options(opened.base(base), contexts(context))
-    found = shared_lines.line_up(measurements.read(opened, "conflicts"), options)
+    found = shared_lines.line_up_all(measurements.read(opened, "conflicts"), options)
     print(explanation.FORMATS[format.value](found), end="")

@@ -13,7 +13,7 @@ from bigiron.probes.options import words
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
 
-_NOT_ASKED = {"workload", "jobs", "live", "output", "until_decided", "max_time"}
+_NOT_ASKED = {"workload", "jobs", "live", "fresh_boot", "output", "until_decided", "max_time"}
 """Options of how a study is run: they ask nothing."""
 _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
 _KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "deadline": "deadline_s"}

@@ -17,12 +17,18 @@ from bigiron.study.store import Study
 
 
 def measure_study(
-    spec: Spec, output: Path, jobs: int, max_time_s: int | None = None, live: bool = False
+    spec: Spec,
+    output: Path,
+    jobs: int,
+    max_time_s: int | None = None,
+    live: bool = False,
+    *,
+    fresh_boot: bool = False,
 ) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
     spec, workload = runner.resolve(spec)
-    programs = runner.prepare(spec, workload)
+    programs = runner.prepare(spec, workload, fresh_boot=fresh_boot)
     if max_time_s:
         sequential.refuse_undecidable(spec)
     undecided = None

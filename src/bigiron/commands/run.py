@@ -14,6 +14,7 @@ from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
+from bigiron.machines.server import server
 from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
 from bigiron.study import extend
@@ -95,8 +96,20 @@ class Where:
     ] = "vm"
     arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64"
     topology: Annotated[str, typer.Option(help="sockets=2,nodes=2,cores=4,threads=1, any of them")] = ""
+    like: Annotated[
+        str, typer.Option(help="a machine whose CPUs, nodes and memory it has: see bigiron machine list")
+    ] = ""
+    check_shape: Annotated[
+        bool,
+        typer.Option("--check-shape", help="measure again with other memory, nodes and turns: what depends?"),
+    ] = False
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
+
+    @property
+    def cpus(self) -> int:
+        """How many they have, where `like` tells; 0 where it does not."""
+        return server(self.like).cpus if self.like else 0
 
     @property
     def kind(self) -> Literal["vm", "host", "ssh"]:
@@ -139,6 +152,10 @@ class Running:
     live: Annotated[
         bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
     ] = False
+    fresh_boot: Annotated[
+        bool,
+        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a template"),
+    ] = False
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None
@@ -169,7 +186,9 @@ def run(
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
         raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
-    measure_study(spec, output, running.jobs, repetitions.max_time, running.live)
+    measure_study(
+        spec, output, running.jobs, repetitions.max_time, running.live, fresh_boot=running.fresh_boot
+    )
 
 
 def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:
@@ -199,9 +218,11 @@ def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions
         machine=kind,
         address=where.machine if kind == "ssh" else "",
         allow_hotplug=what.allow_hotplug,
-        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [shape.cpus or 8],
+        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [where.cpus or shape.cpus or 8],
         tasks="all" if what.tasks == "all" else numbers("--tasks", what.tasks),
         topology=str(shape),
+        like=where.like,
+        check_shape=where.check_shape,
         repetitions=first if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=what.operations,

@@ -5,6 +5,7 @@ What is read is the guest's word: nothing here trusts it further than that an ad
 
 import itertools
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from types import TracebackType
 
@@ -42,6 +43,28 @@ class GuestRam:
         """QEMU's options for a part of this file as memory that a machine or a node of it can have."""
         where = f"mem-path=/proc/self/fd/{self.fd},offset={offset_mib}M,size={mib}M"
         return ["-object", f"memory-backend-file,id={name},share=on,{where}"]
+
+    def write(self, offset: int, content: bytes | memoryview) -> None:
+        """Put bytes there, all of them."""
+        while content:
+            written = os.pwrite(self.fd, content, offset)
+            content, offset = content[written:], offset + written
+
+    def clear(self) -> None:
+        """As if the guest had never touched it."""
+        os.ftruncate(self.fd, 0)
+        os.ftruncate(self.fd, self.bytes)
+
+    def touched(self) -> Iterator[tuple[int, int]]:
+        """The parts that the guest has touched: where each starts and ends."""
+        end = 0
+        while True:
+            try:
+                start = os.lseek(self.fd, end, os.SEEK_DATA)
+            except OSError:  # ENXIO: no more
+                return
+            end = os.lseek(self.fd, start, os.SEEK_HOLE)
+            yield start, end
 
     def read(self, offset: int, length: int) -> bytes:
         """The bytes there; fewer at the end. Memory that was never touched is zero, and stays untouched."""

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 _MARKS = re.compile(r"(__start_|__stop_|__per_cpu_start|__per_cpu_end|_s?text$|_[es]?data$|_end$|__bss_)")
@@ -40,8 +41,13 @@ class SymbolTable:
 
     @classmethod
     def read(cls, path: Path) -> "SymbolTable":
-        """The table in a file of /proc/kallsyms."""
-        return cls(path.read_text(encoding="ascii", errors="replace"))
+        """The table in a file of /proc/kallsyms; cells of one kernel share it."""
+        return cls.shared(path.read_bytes())
+
+    @classmethod
+    def shared(cls, content: bytes) -> "SymbolTable":
+        """The same from the file's content."""
+        return _table(content)
 
     def lookup(self, address: int) -> tuple[str, int]:
         r"""The symbol at or before an address and the offset from there; ("", 0) where there is none.
@@ -76,6 +82,11 @@ class SymbolTable:
             if at in self._per_cpu:
                 return (*self._variables.lookup(at), cpu)
         return None
+
+
+@lru_cache(4)
+def _table(content: bytes) -> SymbolTable:
+    return SymbolTable(content.decode("ascii", errors="replace"))
 
 
 class _Sorted:

@@ -12,6 +12,7 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 
 DEFAULT_CPUS = (8,)
 """Of a machine, where nobody says how many. Of a real one, all that it has."""
@@ -27,6 +28,7 @@ class Programs:
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    fresh_boot: bool = False  # whether no virtual machine is resumed from a template
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Job:
     repetition: int  # from 1
     agent_job: str = ""  # what the agent is to do (docs/protocol.md)
     programs: Programs | None = None  # of an engine that runs any
+    change: ShapeChange = AS_ASKED  # of a virtual machine's shape
 
 
 @dataclass(frozen=True)

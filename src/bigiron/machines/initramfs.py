@@ -36,14 +36,28 @@ def archive(entries: list[Entry]) -> bytes:
     return b"".join(records) + _record(Entry("TRAILER!!!", 0), 0)
 
 
-def initramfs(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -> bytes:
-    """What a virtual machine boots into: the agent as `/init`, the job as `/job`, a console, more files."""
+def initramfs(boot: bytes, room_mib: int, *, symbols: bool) -> bytes:
+    """What a virtual machine boots into (guest/boot/), and how much room it is to have for `handover()`.
+
+    With `symbols` it hands those of the kernel to the recorder.
+    """
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
     return archive(
         [
             *folders,
             Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
-            Entry("init", stat.S_IFREG | 0o755, agent),
+            Entry("init", stat.S_IFREG | 0o755, boot),
+            Entry("room", stat.S_IFREG | 0o644, f"{room_mib}\n".encode()),
+            *([Entry("symbols", stat.S_IFREG | 0o644)] if symbols else []),
+        ]
+    )
+
+
+def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -> bytes:
+    """What it is given there: the agent as `/agent`, the job as `/job`, more files."""
+    return archive(
+        [
+            Entry("agent", stat.S_IFREG | 0o755, agent),
             Entry("job", stat.S_IFREG | 0o644, job.encode()),
             *(Entry(name, stat.S_IFREG | 0o644, content) for name, content in (files or {}).items()),
         ]

@@ -23,6 +23,14 @@ class Message:
     content: dict[str, Any]
 
 
+class Room(msgspec.Struct, frozen=True):
+    """A virtual machine waits for its agent."""
+
+    protocol: int
+    page_bytes: int
+    runs: list[tuple[int, int]]
+
+
 class Hello(msgspec.Struct, frozen=True):
     """The agent has started."""
 
@@ -158,6 +166,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 _PAYLOADS: dict[str, type[msgspec.Struct]] = {
+    "room": Room,
     "hello": Hello,
     "stage": Stage,
     "error": Error,

@@ -29,10 +29,11 @@ class Outcome:
         failed.
         """
         check(message)
-        if not self._continues_a_file(message):
+        # A resumed machine has said where there is room before it was kept.
+        if message.type != "room" and not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds
-        if message.type == "hello":
+        if message.type in ("room", "hello"):
             self.seconds_to_agent = seconds
             if message.content.get("protocol") != PROTOCOL:
                 spoken = message.content.get("protocol")

@@ -1,9 +1,10 @@
 """How the CPUs of a machine lie: sockets, nodes, cores, threads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
 
+_NEAR = 12  # as firmware tells of the parts of one socket
 _KEYS = ("sockets", "nodes", "cores", "threads")
 
 
@@ -15,6 +16,7 @@ class Topology:
     nodes: int = 1
     cores: int = 1
     threads: int = 1
+    distances: tuple[tuple[int, ...], ...] = ()  # between nodes; (): the emulator's own
 
     @property
     def cpus(self) -> int:
@@ -34,6 +36,36 @@ class Topology:
         """
         return sum((number - 1).bit_length() for number in (self.sockets, self.cores, self.threads))
 
+    def with_nodes(self, times: int) -> "Topology":
+        """The same CPUs on so many times the nodes: each is divided, and its parts are near each other.
+
+        >>> Topology(cores=4, nodes=2, distances=((10, 21), (21, 10))).with_nodes(2).distances[0]
+        (10, 12, 21, 21)
+        """
+        nodes = self.nodes * times
+        if self.cpus % nodes:
+            raise UserError(
+                f"{self.cpus} CPUs do not divide into {nodes} nodes, {times} times as many as asked: "
+                f"use a multiple of {nodes}"
+            )
+        distances = tuple(
+            tuple(
+                _NEAR if a != b and a // times == b // times else self.distances[a // times][b // times]
+                for b in range(nodes)
+            )
+            for a in range(nodes)
+            if self.distances
+        )
+        return replace(self, nodes=nodes, distances=distances)
+
+    def check(self, most_threads: int) -> None:
+        """UserError if QEMU's machines have fewer threads a core."""
+        if self.threads > most_threads:
+            raise UserError(
+                f"{self.threads} threads a core: the emulator's machines have {most_threads} there; "
+                f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most_threads}"
+            )
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -48,7 +80,7 @@ class Shape:
         """The topology of this shape with so many CPUs.
 
         >>> Shape(sockets=2).at(8)
-        Topology(sockets=2, nodes=1, cores=4, threads=1)
+        Topology(sockets=2, nodes=1, cores=4, threads=1, distances=())
         >>> Shape(sockets=2, cores=4).at(6)
         Traceback (most recent call last):
         bigiron.errors.UserError: topology sockets=2,cores=4 has 8 CPUs, not 6

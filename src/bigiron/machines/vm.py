@@ -1,44 +1,43 @@
 """The virtual machine: a real kernel under QEMU with the guest agent as PID 1.
 
-One call boots it, listens until the agent has said its last word, and ends it. It has a deadline, and dies
-with this process however that ends.
+One call boots it, or resumes one that was booted, listens until the agent has said its last word, and ends
+it. It has a deadline, and dies with this process however that ends.
 """
 
 import functools
+import hashlib
 import os
-import selectors
-import socket
-import subprocess
+import platform
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import IO
 
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines import topology as topologies
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
-from bigiron.machines.initramfs import initramfs
-from bigiron.machines.messages import Decoder
-from bigiron.machines.outcome import Outcome, StoppedError
-from bigiron.machines.qemu import require_qemu
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines import guest, template
+from bigiron.machines.guest import Channels, Guest, Parts, Wishes
+from bigiron.machines.initramfs import handover, initramfs
+from bigiron.machines.messages import Message
+from bigiron.machines.monitor import RefusedError
+from bigiron.machines.outcome import Outcome
+from bigiron.machines.qemu import find_qemu
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
+from bigiron.machines.template import DamagedError, Emulator, Machine, Stopped, Template
 from bigiron.machines.topology import Topology
-from bigiron.parent_death import dying_with
-from bigiron.sanitize import sanitize
 
-_CONSOLE_KEPT = 64 << 10  # bytes
-_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
-_LOOK_S = 0.25  # how soon a stop is noticed
 _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
 _LEAST_MIB = 4096  # so that most of it is no DMA32 zone
 _MOST_MIB = 960 << 10
+_SYMBOLS = "kallsyms"  # the recorder's file of them
+_ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,19 @@ class VirtualMachine:
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
+    release: str = ""  # of the kernel, for who reads it
+    from_template: bool = False  # whether it is resumed from one that was booted and kept
 
     @property
     def turn(self) -> str:
         """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
 
-        `none` where they run at once.
+        Where its turns are changed, `10 operations` or `random`. `none` where they run at once.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
-        return "operation" if self.turns else "time"
+        return self.change.turn if self.turns else "time"
 
     @property
     def boot_line(self) -> str:
@@ -104,108 +106,6 @@ class VirtualMachine:
         return "tcg,thread=multi" if enough and not self.plugin else _ONE_THREAD
 
 
-@dataclass(frozen=True)
-class VmEngine(Engine):
-    """Virtual machines: one for each cell, booted for it alone."""
-
-    time = "VM time"
-    emulated = True
-    files_at = "/"
-
-    target: str  # its architecture's name
-    shape: str  # its topology, as the user says it
-    memory: int = 0  # MiB; 0: by its CPUs
-    deadline: int = 0  # seconds; 0: by its CPUs
-
-    def cpus(self, asked: list[int]) -> list[int]:
-        """As many as anybody asks for, as far as the topology allows."""
-        shape = topologies.parse(self.shape)
-        for cpus in asked:
-            shape.at(cpus)
-        return asked
-
-    def arch(self, asked: str) -> str:
-        """What the study says."""
-        return asked
-
-    def kernel(self, name: str, boot: str) -> BootedKernel:
-        """One that is in the cache, or can be fetched into it."""
-        kernel = kernels.find(name, self.target)
-        return BootedKernel(kernel.name, kernel.sha256)
-
-    def prepare(self, cpus: list[int]) -> None:
-        """A QEMU that bigiron can use, and room for the machines."""
-        require_qemu(architecture(self.target).qemu)
-        for number in cpus:
-            check_memory(self.memory_mib(number), number)
-
-    def side_by_side(self, cpus: int) -> int:
-        """One a core, as far as what they touch fits into half the memory."""
-        fit = host_mib() // 2 // touched_mib(self.memory_mib(cpus), cpus)
-        return max(1, min(len(os.sched_getaffinity(0)), fit))
-
-    def deadline_s(self, cpus: int) -> int:
-        """What the study says, else by the CPUs."""
-        return self.deadline or deadline_s(cpus)
-
-    def memory_mib(self, cpus: int) -> int:
-        """How much memory a machine has."""
-        return self.memory or memory_mib(cpus)
-
-    def environment(self, job: Job) -> dict[str, object]:
-        """The machine and the kernel that booted in it."""
-        machine, kernel = self._machine(job), kernels.find(job.kernel, self.target)
-        return {
-            "kernel": kernel.name,
-            "kernel_release": kernel.release,
-            "kernel_version": kernel.version,
-            "boot": machine.boot_line,
-            "sockets": machine.topology.sockets,
-            "nodes": machine.topology.nodes,
-            "cores": machine.topology.cores,
-            "threads": machine.topology.threads,
-            "memory_mib": machine.memory_mib,
-            "qemu": require_qemu(machine.architecture.qemu),
-            "accelerator": machine.accelerator,
-            "turn": machine.turn,
-        }
-
-    def run(
-        self,
-        job: Job,
-        collect: Callable[[Outcome], Collected],
-        stop: threading.Event,
-        on_stage: Callable[[str], None],
-    ) -> Collected:
-        """Boot a machine for the cell. Its memory outlives it where something was recorded in it."""
-        machine = self._machine(job)
-        with (
-            tempfile.TemporaryDirectory(prefix="bigiron-") as results,
-            GuestRam(machine.memory_mib) if machine.plugin else nullcontext() as ram,
-        ):
-            outcome = run(replace(machine, results=Path(results), ram=ram), stop, on_stage)
-            outcome.results, outcome.ram = Path(results), ram
-            return collect(outcome)
-
-    def _machine(self, job: Job) -> VirtualMachine:
-        assert job.programs
-        return VirtualMachine(
-            architecture=architecture(self.target),
-            kernel=kernels.find(job.kernel, self.target).image,
-            agent=job.programs.agent,
-            job=job.agent_job,
-            topology=topologies.parse(self.shape).at(job.cpus),
-            memory_mib=self.memory_mib(job.cpus),
-            deadline_s=self.deadline_s(job.cpus),
-            boot=job.boot,
-            plugin=job.programs.recorder,
-            files=job.programs.bpf,
-            # The recorder needs QEMU's own emulation.
-            kvm=job.programs.recorder is None and kvm_works()[0],
-            turns=job.programs.turns,
-        )
-
-
 def memory_mib(cpus: int) -> int:
     """How much memory a machine has by default: as much a CPU as a server, of which little is ever touched.
 
@@ -236,130 +136,186 @@ def check_memory(mib: int, cpus: int) -> None:
 
 
 def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
-    """Boot the machine and listen until the agent's last word.
+    """Boot the machine, or resume one that was booted, and listen until the agent's last word.
 
     Raises UserError where what it was given cannot run (the workload crashed, a setting does not exist),
     MachineError with the console's tail where the machine failed, StoppedError where `stop` was set.
     """
-    with tempfile.TemporaryDirectory(prefix="bigiron-") as folder, tempfile.TemporaryFile() as stderr:
-        initrd = Path(folder) / "initramfs"
-        job = vm.job + ("turns\n" if vm.turn == "operation" else "")
-        initrd.write_bytes(initramfs(vm.agent.read_bytes(), job, _contents(vm.files)))
-        console, their_console = socket.socketpair()
-        agent, their_agent = socket.socketpair()
-        with console, agent:
-            with their_console, their_agent:
-                fds = [their_console.fileno(), their_agent.fileno()]
-                process = subprocess.Popen(
-                    [*dying_with(os.getpid()), *_command(vm, initrd, *fds)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=stderr,
-                    stderr=stderr,
-                    pass_fds=[*fds, vm.ram.fd] if vm.ram else fds,
-                    start_new_session=True,  # a Ctrl-C is for us, not for it
-                )
-            log = bytearray()
+    with ExitStack() as stack:
+        ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
+        cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
+        return cell.from_template() if vm.from_template else cell.booted()
+
+
+def _content(vm: VirtualMachine) -> bytes:
+    turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
+    job = vm.job + "".join(f"{line}\n" for line in turns)
+    return handover(vm.agent.read_bytes(), job, {file.name: file.read_bytes() for file in vm.files})
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A machine and what it is given."""
+
+    vm: VirtualMachine
+    content: bytes
+    folder: Path
+    ram: GuestRam
+    wishes: Wishes
+
+    @property
+    def room_mib(self) -> int:
+        """How much room it has for what it is given: the same for most, so that they share a template."""
+        return max(_ROOM_MIB, 1 << ((len(self.content) >> 20).bit_length()))
+
+    @cached_property
+    def initrd(self) -> Path:
+        """What it boots into."""
+        boot = compile.boot(self.vm.architecture.compiler).read_bytes()
+        symbols = self.vm.from_template or bool(self.vm.plugin)
+        file = self.folder / "initramfs"
+        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))
+        return file
+
+    def booted(self) -> Outcome:
+        """It boots for this alone."""
+        with self._started() as guest:
+            room = self._room(guest.boot())
+            self._check_symbols()
+            return guest.run(self.content, room)
+
+    def from_template(self) -> Outcome:
+        """It is resumed from a template, which is made where there is none; where none can be, it boots."""
+        found = template.find(self._machine, self._emulator) or self._make()
+        if not found:
+            return self.booted()
+        try:
+            return self._resumed(found)
+        except DamagedError as error:
+            template.discard(found.folder, str(error))
+            self.ram.clear()
+        found = self._make()
+        return self._resumed(found) if found else self.booted()
+
+    def _make(self) -> Template | None:
+        """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
+        with template.making(self._machine, self.wishes.stop, self._wait):
+            found = template.find(self._machine, self._emulator)  # another may have made it meanwhile
+            if found or template.was_refused(self._machine):
+                return found
+            results = self.folder / "making"
+            results.mkdir()
+            vm = replace(self.vm, plugin=compile.recorder(), results=results)
+            with GuestRam(vm.memory_mib) as ram:
+                booting = replace(self, vm=vm, ram=ram)
+                with booting._started() as guest:
+                    room = booting._room(guest.boot())
+                    self.wishes.on_stage("keeping a template")
+                    try:
+                        stopped = Stopped(guest.save(), booting._symbols(), room)
+                    except RefusedError as error:
+                        template.refuse(self._machine, str(error))
+                        return None
+                    kept = template.keep(self._machine, self._emulator, stopped, ram)
+            return template.find(self._machine, self._emulator) if kept else None
+
+    def _resumed(self, found: Template) -> Outcome:
+        if self.vm.results:
+            (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
+        self._check_symbols()
+        # Read while the machine runs: whoever makes tables of what is recorded finds the table there.
+        reading = threading.Thread(target=SymbolTable.shared, args=(found.symbols,))
+        if self.vm.plugin:
+            reading.start()
+        with self._started(resumes=True) as guest:
             try:
-                return _listen(vm, console, agent, log, stop, on_stage)
-            except _QemuEndedError as ended:
-                process.wait()
-                reason = _why_it_ended(vm, ended.stage, bytes(log), stderr, process.returncode)
-                raise MachineError(reason, _tail(bytes(log))) from None
-            except MachineError as error:
-                raise MachineError(error.reason, _tail(bytes(log))) from None
-            finally:
-                process.kill()
-                process.wait()
+                guest.load(found.state, found.fill)
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            outcome = guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
+        if self.vm.plugin:
+            reading.join()
+        return outcome
+
+    def _symbols(self) -> bytes:
+        """Those of the kernel, as the recorder heard them."""
+        file = (self.vm.results or self.folder) / _SYMBOLS
+        return file.read_bytes() if file.exists() else b""
+
+    def _check_symbols(self) -> None:
+        if self.vm.plugin and not self._symbols():
+            raise MachineError("the kernel does not tell its symbols (CONFIG_KALLSYMS?)")
+
+    def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
+        return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
+
+    def _command(self, channels: Channels) -> list[str]:
+        return _command(self.vm, self.ram, self.initrd, channels)
+
+    def _wait(self) -> None:
+        self.wishes.on_stage("waiting for another that boots the same machine")
+
+    def _room(self, message: Message) -> Parts:
+        """Where the machine's word says that there is room for what it is given."""
+        size, parts = message.content["page_bytes"], []
+        for frame, pages in message.content["runs"]:
+            start, length = frame * size, pages * size
+            offset = self.vm.architecture.ram_offset(start, self.ram.bytes)
+            last = self.vm.architecture.ram_offset(start + length - 1, self.ram.bytes)
+            if not frame or pages < 1 or offset is None or last != offset + length - 1:
+                raise MachineError(f"the machine has room at page {frame}, it says, where it has no memory")
+            parts.append((offset, length))
+        if sum(length for _, length in parts) != self.room_mib << 20:
+            raise MachineError("the machine does not have the room that it was asked for")
+        return parts
+
+    @cached_property
+    def _machine(self) -> Machine:
+        vm = self.vm
+        return Machine(
+            arch=vm.architecture.name,
+            kernel=vm.release,
+            kernel_sha256=_sha256(vm.kernel),
+            boot=vm.boot_line,
+            sockets=vm.topology.sockets,
+            nodes=vm.topology.nodes,
+            cores=vm.topology.cores,
+            threads=vm.topology.threads,
+            distances=vm.topology.distances,
+            memory_mib=vm.memory_mib,
+            options=[*vm.architecture.machine, *vm.remapping],
+            initramfs_sha256=_sha256(self.initrd),
+        )
+
+    @property
+    def _emulator(self) -> Emulator:
+        qemu = find_qemu(self.vm.architecture.qemu)
+        assert qemu
+        return Emulator(str(qemu.path), qemu.version, qemu.path.stat().st_mtime_ns, platform.machine())
 
 
-def _contents(files: Iterable[Path]) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in files}
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _QemuEndedError(Exception):
-    def __init__(self, stage: str) -> None:
-        self.stage = stage
-
-
-def _listen(
-    vm: VirtualMachine,
-    console: socket.socket,
-    agent: socket.socket,
-    log: bytearray,
-    stop: threading.Event,
-    on_stage: Callable[[str], None],
-) -> Outcome:
-    """Until the last word. What the console shows is kept in `log`, as far as it matters."""
-    started = time.monotonic()
-    outcome, decoder = Outcome(stage="booting"), Decoder()
-    with selectors.DefaultSelector() as selector:
-        for channel in (console, agent):
-            selector.register(channel, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select(_LOOK_S):
-                data = _receive(key.fileobj)  # type: ignore[arg-type]
-                if not data:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is console:
-                    log += data
-                    del log[:-_CONSOLE_KEPT]
-                else:
-                    for message in decoder.feed(data):
-                        outcome.damaged = decoder.damaged
-                        outcome.receive(message, time.monotonic() - started)
-                        on_stage(outcome.stage)
-                        if outcome.ended:
-                            return outcome
-            if stop.is_set():
-                raise StoppedError
-            if not selector.get_map():
-                raise _QemuEndedError(outcome.stage)
-            if time.monotonic() - started > vm.deadline_s:
-                deadline = f"its deadline of {vm.deadline_s:.0f} s"
-                raise MachineError(f"the machine was still {outcome.stage} after {deadline}")
-
-
-def _receive(channel: socket.socket) -> bytes:
-    try:
-        return channel.recv(1 << 16)
-    except ConnectionResetError:
-        return b""
-
-
-def _why_it_ended(vm: VirtualMachine, stage: str, log: bytes, stderr: IO[bytes], status: int) -> str:
-    for line in _shown(log).splitlines():
-        # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
-        if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
-            return f"the kernel crashed {stage}: {line.split('] ', 1)[-1].strip()}"
-    stderr.seek(0)
-    complaint = stderr.read().decode(errors="replace").strip().splitlines()
-    if status or complaint:
-        said = complaint[-1] if complaint else "it said nothing"
-        return f"{vm.architecture.qemu} ended with status {status} while {stage}: {said}"
-    return f"the machine stopped while {stage} and gave no reason"
-
-
-def _tail(console: bytes) -> str:
-    return "\n".join(_shown(console).splitlines()[-_CONSOLE_TAIL:])
-
-
-def _shown(console: bytes) -> str:
-    return sanitize(console.decode(errors="replace").replace("\r", ""))
-
-
-def _command(vm: VirtualMachine, initrd: Path, console_fd: int, agent_fd: int) -> list[str]:
+def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels) -> list[str]:
     topology = vm.topology
     machine = list(vm.architecture.machine)
     if vm.kvm:
         machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
     command = [vm.architecture.qemu, *machine]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
-    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm)]
+    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm, ram)]
     command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
                 f"threads={topology.threads}"]  # fmt: skip
     command += vm.remapping
-    for name, fd in (("console", console_fd), ("agent", agent_fd)):
+    for name, fd in (("console", channels.console), ("agent", channels.agent)):
         command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
+    command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
+    if channels.resumes:
+        command += ["-incoming", "defer"]
     if vm.plugin:
         command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
     return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", vm.boot_line]
@@ -370,10 +326,10 @@ def _escaped(path: Path | None) -> str:
     return str(path).replace(",", ",,")
 
 
-def _memory(vm: VirtualMachine) -> list[str]:
+def _memory(vm: VirtualMachine, ram: GuestRam) -> list[str]:
     nodes = vm.topology.nodes
     if nodes == 1:
-        return [*_backend(vm, "ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"]
+        return [*ram.backend("ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"]
     cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
     options = []
     start = 0
@@ -381,17 +337,14 @@ def _memory(vm: VirtualMachine) -> list[str]:
         size = memory if node else vm.memory_mib - memory * (nodes - 1)
         last = (node + 1) * cpus - 1
         name = f"node{node}"
-        options += _backend(vm, name, start, size)
+        options += ram.backend(name, start, size)
         options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
         start += size
+    for a, row in enumerate(vm.topology.distances):
+        options += [
+            word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
+        ]
     return options
-
-
-def _backend(vm: VirtualMachine, name: str, offset_mib: int, mib: int) -> list[str]:
-    """Memory of which the host gives what is touched, and reserves none: much less than all will be."""
-    if vm.ram:
-        return vm.ram.backend(name, offset_mib, mib)
-    return ["-object", f"memory-backend-ram,id={name},size={mib}M,reserve=off"]
 
 
 @functools.cache

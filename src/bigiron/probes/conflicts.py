@@ -53,7 +53,7 @@ class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
 
 def _job(request: CellRequest) -> list[str]:
     user = ["record user", f"read {_MAPS}"] if request.options[ConflictsOptions].scope == "user" else []
-    return ["symbols", "stay", f"operations {request.operations}", "record conflicts", *user]
+    return ["stay", f"operations {request.operations}", "record conflicts", *user]
 
 
 def _collect(raw: RawOutput) -> Table:
@@ -88,7 +88,9 @@ def _collect(raw: RawOutput) -> Table:
     )
     private = pl.col("object") == _PRIVATE
     facts = _facts(recording) | {
-        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum())
+        "line_bytes": raw.architecture.line_bytes,
+        "pair_bytes": conflicts.PAIR_BYTES,
+        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
     }
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 

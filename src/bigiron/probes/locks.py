@@ -28,7 +28,7 @@ _LOCKS = {"_raw_spin": "spinlock_t", "_raw_": "rwlock_t", "mutex_": "mutex", "do
 
 
 def _job(request: CellRequest) -> list[str]:
-    return ["symbols", "stay", f"operations {request.operations}", "record locks"]
+    return ["stay", f"operations {request.operations}", "record locks"]
 
 
 def _collect(raw: RawOutput) -> Table:

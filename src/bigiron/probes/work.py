@@ -20,7 +20,7 @@ SCHEMA = {
 
 
 def _job(request: CellRequest) -> list[str]:
-    return ["symbols", f"operations {request.operations}", "record work"]
+    return [f"operations {request.operations}", "record work"]
 
 
 def _collect(raw: RawOutput) -> Table:

@@ -33,13 +33,14 @@ class CompareOptions:
     by: By | None = None  # of what was recorded with stacks
     tolerance: float | None = None  # of throughput; None for the study's
     metric: str | None = None  # of throughput; None for all
+    pairs: bool = False  # of conflicts: lines that are shared only as a pair
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[str]]:
     """The variants of a study side by side, and what is missing in them where that is no place to say it."""
     if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
-    options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric)
+    options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs)
     found = comparison_of(study, probe, options, how.by)
     return FORMATS[how.format](found), losses(found) if how.format == "csv" else []
 

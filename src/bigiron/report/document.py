@@ -36,7 +36,7 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
-_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256")
+_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     options = Options(base, contexts)
     lines = None
     if "conflicts" in measured:
-        lines = shared_lines.line_up(measurements.read(study, "conflicts"), options)
-    incomplete = losses(study.records())
+        lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
+    incomplete = losses(study.all_records())
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     if incomplete:
         parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
@@ -184,7 +184,7 @@ def _answer(
     answered, said = "", []
     if lines:
         point = lines.points[-1]
-        found = findings(point.rows, point.base, point.variants)
+        found = findings(point.rows, point.base, point.variants, point.pairs)
         answered = explanation.heading(lines, point, found)
         said += [
             Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))

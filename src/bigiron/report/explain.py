@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -16,7 +16,7 @@ _LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 def text(lines: SharedLines) -> str:
     """The findings at the largest number of CPUs."""
     point = lines.points[-1]
-    found = findings(point.rows, point.base, point.variants)
+    found = findings(point.rows, point.base, point.variants, point.pairs)
     said = textwrap.wrap(heading(lines, point, found), _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
         said += ["", *_finding(number, finding, point)]
@@ -40,6 +40,11 @@ def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
             f"{where}, {point.base}: nothing shared limits it: no cache line that several CPUs touch has "
             f"{LEAST} accesses per operation or more."
         )
+    if all(finding.depends for finding in found):
+        return (
+            f"{where}, {point.base}: nothing limits it whatever the machine's shape; what follows depends on "
+            "that. Counts, not times."
+        )
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 
 
@@ -62,8 +67,13 @@ def sentence(finding: Finding, point: LinesAt) -> str:
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
         f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
-        f"{_counted(finding, point)}, from {who} CPUs.{because}"
+        f"{_counted(finding, point)}, from {who} CPUs.{because}{_depends(finding)}"
     )
+
+
+def _depends(finding: Finding) -> str:
+    """That another machine's shape changes it."""
+    return "".join(f" It {mark}." for mark in finding.depends)
 
 
 def _counted(finding: Finding, point: LinesAt) -> str:
@@ -94,6 +104,8 @@ def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
     if finding.rows[0].offsets:
         known.append(("bytes", bytes_by_cpu(finding.rows[0])))
+    if finding.rows[0].halves:
+        known.append(("pair", halves(finding.rows[0])))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         known.append((name, f"{figures} (accesses per operation)"))
@@ -131,7 +143,9 @@ def as_csv(lines: SharedLines) -> str:
             variant,
             *_counts(finding, variant).values(),
         )
-        for number, finding in enumerate(findings(point.rows, point.base, point.variants), start=1)
+        for number, finding in enumerate(
+            findings(point.rows, point.base, point.variants, point.pairs), start=1
+        )
         for variant in point.variants
     ]
     return Listing(columns, rows).as_csv()
@@ -156,13 +170,14 @@ def as_document(lines: SharedLines) -> str:
                 "source": finding.rule.source if finding.rule else None,
                 "objects": _objects(finding),
                 "functions": finding.functions,
+                "depends": list(finding.depends),
                 "ways": [
                     {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
                     for way, counts in finding.ways.items()
                 ],
                 "cells": {variant: _counts(finding, variant) for variant in point.variants},
             }
-            for finding in findings(point.rows, point.base, point.variants)
+            for finding in findings(point.rows, point.base, point.variants, point.pairs)
         ],
     }
     return as_json(document)

@@ -127,6 +127,8 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
     """The records of each point's repetitions; UserError unless all are there and whole."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():
+        if cell.change:
+            continue
         record = study.record(cell)
         if not record or record.failure:
             state = "failed" if record else "is not measured yet"

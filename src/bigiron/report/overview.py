@@ -30,7 +30,7 @@ def text(study: Study) -> str:
         f"study       {study.folder}",
         *(_simulated(spec) if spec.engine.is_model else _question(spec)),
     ]
-    lost = "\n".join(losses(study.records()))
+    lost = "\n".join(losses(study.all_records()))
     return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
 
 
@@ -116,6 +116,21 @@ def _cells(study: Study) -> Listing:
             )
         )
     return Listing(_COLUMNS, rows)
+
+
+def times(study: Study) -> Listing:
+    """Of each cell that was tried, the seconds that its stages took on the machine that measured it."""
+    records = study.records()
+    stages = list(dict.fromkeys(stage for record in records for stage in record.times))
+    rows = [
+        (
+            record.id,
+            *(f"{record.times[stage]:.2f}" if stage in record.times else "" for stage in stages),
+            f"{sum(record.times.values()):.2f}",
+        )
+        for record in records
+    ]
+    return Listing(("cell", *(sanitize(stage) for stage in stages), "all, s"), rows)
 
 
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:

@@ -160,7 +160,7 @@ def _mark(point: Point, row: Row | None) -> str:
 
 def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
     """What must be read with a row, and the call paths asked for, folded where they are too long."""
-    for caption in row.caption:
+    for caption in (*row.depends, *row.caption):
         yield from _wrapped(caption, " " * 6)
     for way in row.ways[: comparison.paths]:
         figures = " ".join(f"{way.mean(variant):7.3f}" for variant in point.variants)

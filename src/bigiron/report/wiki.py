@@ -61,6 +61,7 @@ def _beside(point: Point, rows: Sequence[Row]) -> str:
         change = [change_of(point, row)] if changes else []
         mark = ["\\*" if row.differs else ""] if marks else []
         name = code(row.name) if point.by_symbol and row is not point.total else plain(row.name)
+        name = ", ".join([name, *map(plain, row.depends)])
         lines.append(
             [*mark, name, *labels[: len(first)], *map(plain, [*figures, *change]), *labels[len(first) :]]
         )

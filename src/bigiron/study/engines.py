@@ -7,8 +7,9 @@ from bigiron.errors import UserError
 from bigiron.machines.engine import Engine
 from bigiron.machines.imported import ImportedEngine
 from bigiron.machines.real import RealEngine
+from bigiron.machines.shape_change import AS_ASKED, CHANGES
 from bigiron.machines.simulated import SimulatedEngine
-from bigiron.machines.vm import VmEngine
+from bigiron.machines.vm_engine import VmEngine
 
 if TYPE_CHECKING:
     from bigiron.study.spec import Spec
@@ -24,7 +25,8 @@ def engine(spec: "Spec") -> Engine:
 
 
 def _vm(spec: "Spec") -> Engine:
-    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s)
+    changes = (AS_ASKED, *(CHANGES if spec.check_shape else ()))
+    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s, spec.like, changes)
 
 
 def _real(spec: "Spec") -> Engine:

@@ -1,4 +1,4 @@
-"""Asking a study more than so far: CPUs, numbers of tasks, repetitions and variants can be added.
+"""Asking a study more than so far: CPUs, numbers of tasks, repetitions, variants and shapes can be added.
 
 Whatever else is asked otherwise contradicts it: the cells that there are would answer another question.
 """
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec, document
 
-_ADDS = ("cpus", "tasks", "repetitions", "variant")
+_ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape")
 
 _Item = TypeVar("_Item")
 
@@ -26,7 +26,10 @@ def wider(old: Spec, asked: Spec) -> Spec | None:
         *map(len, (asked.cpus, asked.tasks, asked.variant))
     ]:
         return None
-    added = {key: getattr(both, key) for key in ("cpus", "tasks", "variant", "look", "workload_file")}
+    added = {
+        key: getattr(both, key)
+        for key in ("cpus", "tasks", "variant", "look", "workload_file", "check_shape")
+    }
     return both if replace(asked, **added) == both else None
 
 
@@ -57,7 +60,7 @@ def _can_add(spec: Spec, key: str, value: Any) -> bool:
     if key == "variant":
         names = {variant.name: variant for variant in spec.variant}
         return all(names.get(one.name, one) == one for one in value)
-    return key == "cpus"
+    return key == "cpus" or (key == "check_shape" and value)
 
 
 def _union(spec: Spec, asked: Spec) -> Spec:
@@ -70,6 +73,7 @@ def _union(spec: Spec, asked: Spec) -> Spec:
         tasks=tasks,
         repetitions=max(spec.repetitions, asked.repetitions),
         variant=_added(spec.variant, asked.variant),
+        check_shape=spec.check_shape or asked.check_shape,
     )
 
 

@@ -1,9 +1,12 @@
 """What a study has measured, as the plain values that `bigiron.analysis` compares."""
 
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 from bigiron import probes
-from bigiron.analysis.comparison import Cell, Measurements
+from bigiron.analysis.comparison import Cell, ChangedShape, Measurements
+from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study import samples
 from bigiron.study.store import CellRecord, Study, losses
@@ -22,14 +25,39 @@ def read(study: Study, probe: str) -> Measurements:
         operations=study.operations(probe),
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
-        points={
-            point: {
-                variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()
-            }
-            for point, cells in measured.items()
-        },
+        points=_cells(study, measured, probe),
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
+        changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
     )
+
+
+_Measured = Mapping[tuple[int, int], Mapping[str, list[CellRecord]]]
+
+
+def _cells(study: Study, measured: _Measured, probe: str) -> dict[tuple[int, int], dict[str, list[Cell]]]:
+    return {
+        point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
+        for point, cells in measured.items()
+    }
+
+
+def _changed(study: Study, probe: str) -> Iterator[ChangedShape]:
+    """What was measured on machines of other shapes."""
+    for change in CHANGES:
+        if measured := study.measured_with(change.name, probe):
+            records = {point: next(chain.from_iterable(cells.values())) for point, cells in measured.items()}
+            phrases = {point: _phrase(change.of, record.environment) for point, record in records.items()}
+            yield ChangedShape(change.of, phrases, _cells(study, measured, probe))
+
+
+def _phrase(of: str, environment: Mapping[str, Any]) -> str:
+    """How that machine differs."""
+    if of == "memory":
+        return f"with {environment['memory_mib'] / 1024:g} GiB"
+    if of == "nodes":
+        return f"with {environment['nodes']} nodes"
+    turn = environment["turn"]
+    return "with turns at random" if turn == "random" else f"with turns of {turn}"
 
 
 def _with_noise(study: Study, probe: str) -> Measurements:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bigiron.machines.shape_change import CHANGES
 from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
 
 
@@ -13,11 +14,13 @@ class Cell:
     cpus: int
     tasks: int
     repetition: int  # from 1
+    change: str = ""  # of the machine's shape (bigiron.machines.shape_change); none: as asked
 
     @property
     def id(self) -> str:
-        """For instance `debian-6.1-8cpus-8tasks-r1`."""
-        return f"{slug(self.variant.name)}-{self.cpus}cpus-{self.tasks}tasks-r{self.repetition}"
+        """For instance `debian-6.1-8cpus-8tasks-r1`, and `debian-6.1-8cpus-8tasks-r1-4x-memory`."""
+        change = f"-{self.change}" if self.change else ""
+        return f"{slug(self.variant.name)}-{self.cpus}cpus-{self.tasks}tasks-r{self.repetition}{change}"
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -28,14 +31,20 @@ class Cell:
         plural = "s" if self.tasks > 1 else ""
         tasks = "" if self.tasks == self.cpus else f", {self.tasks} task{plural}"
         again = f", repetition {self.repetition}" if self.repetition > 1 else ""
-        return f"{self.variant.name}, {self.cpus} CPUs{tasks}{again}"
+        change = f", {self.change.replace('-', ' ')}" if self.change else ""
+        return f"{self.variant.name}, {self.cpus} CPUs{tasks}{again}{change}"
 
 
 def cells(spec: Spec) -> list[Cell]:
-    """All cells: whole rounds of repetitions, small machines first, variants side by side."""
+    """All cells: whole rounds of repetitions, small machines first, variants side by side.
+
+    Those on machines of another shape than asked come last.
+    """
     at = {point: repetitions_at(spec, *point) for point in points(spec)}
+    changes = ["", *(change.name for change in CHANGES if spec.check_shape)]
     return [
-        Cell(variant, *point, repetition)
+        Cell(variant, *point, repetition, change)
+        for change in changes
         for repetition in range(1, max(at.values(), default=0) + 1)
         for point, repetitions in at.items()
         if repetition <= repetitions

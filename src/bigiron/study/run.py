@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import monotonic
@@ -21,6 +20,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.shape_change import change
 from bigiron.sanitize import sanitize
 from bigiron.study import simulated, store
 from bigiron.study import spec as study_spec
@@ -75,8 +75,10 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
 
 
-def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
+def prepare(spec: Spec, workload: Workload | None, *, fresh_boot: bool = False) -> Programs | None:
     """Compile what the study needs, if its engine runs programs; UserError if it cannot run here."""
+    if fresh_boot and not spec.engine.emulated:
+        raise UserError("--fresh-boot is for virtual machines: no other is booted")
     spec.engine.prepare(spec.cpus)
     if spec.engine.is_model:
         return None
@@ -89,6 +91,7 @@ def prepare(spec: Spec, workload: Workload | None) -> Programs | None:
         compile.recorder() if probes.needs_recorder(spec.probes) else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
+        fresh_boot,
     )
 
 
@@ -145,12 +148,17 @@ def measure_cell(
     """Run one cell and write what came of it. Whatever happens to it is its failure, and not the study's."""
     spec, engine = study.spec, study.spec.engine
     record, collected = store.new_record(cell, spec.machine), Collected({})
-    collect = partial(_collect, spec, cell, programs)
+    times = _Stopwatch(on_stage)
+
+    def collect(outcome: Outcome) -> Collected:
+        times.stage("making tables")
+        return _collect(spec, cell, programs, outcome)
+
     try:
         job = _job(spec, cell, programs)
         record.environment |= _environment(spec, cell, job)
         _refuse_another_machine(study, record)
-        collected = engine.run(job, collect, stop, on_stage)
+        collected = engine.run(job, collect, stop, times.stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.lost = dict(collected.lost)
     except StoppedError:
@@ -161,8 +169,26 @@ def measure_cell(
         record.failure = Failure("machine", sanitize(error.reason), sanitize(error.console_tail))
     except Exception as error:
         record.failure = Failure("machine", _in_one_line(error))
+    times.stage("writing them")
+    record.times = times.seconds
     study.add(record, collected.tables, collected.files)
     return record
+
+
+class _Stopwatch:
+    """How long each stage takes, of those that are shown."""
+
+    def __init__(self, on_stage: Callable[[str], None]) -> None:
+        self.seconds: dict[str, float] = {}
+        self._on_stage = on_stage
+        self._stage, self._since = "preparing", monotonic()
+
+    def stage(self, name: str) -> None:
+        now = monotonic()
+        self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+        if name != self._stage:
+            self._on_stage(name)
+        self._stage, self._since = name, now
 
 
 def _in_one_line(error: Exception) -> str:
@@ -222,6 +248,7 @@ def _job(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
         repetition=cell.repetition,
         agent_job=agent_job(spec, cell) if programs else "",
         programs=programs,
+        change=change(cell.change),
     )
 
 
@@ -266,7 +293,8 @@ def _refuse_another_machine(study: Study, record: CellRecord) -> None:
     """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
     if not study.spec.engine.emulated:
         return
-    known = (study.record(cell) for cell in study.plan() if cell.cpus == record.cpus)
+    same = (cell for cell in study.plan() if (cell.cpus, cell.change) == (record.cpus, record.change))
+    known = map(study.record, same)
     other = next((cell for cell in known if cell and cell.measured), record)
     for what in ("turn", "memory_mib"):
         was, now = other.environment.get(what, "unknown"), record.environment[what]

@@ -1,5 +1,6 @@
 """What a study asks: study.toml, or the command line's options, as one typed value."""
 
+import hashlib
 import re
 import shlex
 from pathlib import Path
@@ -16,6 +17,7 @@ from bigiron.machines import limits, real, ssh
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.probes import Options, Probe
 from bigiron.probes.options import read_options, whole_number
+from bigiron.simulator import machine_files
 from bigiron.study import engines
 from bigiron.workloads import Workload
 
@@ -86,6 +88,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
+    like: str = ""
+    """Of virtual machines: the machine whose shape they have, by name or file, instead of `topology`."""
+    like_sha256: str = ""
+    """Of its file; filled in when the study is made."""
     repetitions: int = 1
     look: list[Look] = []
     """Repetitions that were added since, where something was undecided; each has more than the one before."""
@@ -104,6 +110,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
+    check_shape: bool = False
+    """Whether each cell is measured again on machines of other shapes (bigiron.machines.shape_change)."""
     deadline_s: int = 0
     """For a cell; 0: by its CPUs."""
     variant: list[Variant]
@@ -302,8 +310,18 @@ def _check_names(spec: Spec) -> None:
 def _on_engine(spec: Spec) -> Spec:
     """With the CPUs that the engine has, or can have, and its architecture."""
     engine = spec.engine
-    if not engine.emulated and (spec.topology or spec.memory_mib):
+    if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    if spec.check_shape and probes.DEFAULT not in spec.probes:
+        raise UserError(f"check_shape is of shared lines: record the probe {probes.DEFAULT} too")
+    if spec.check_shape and not engine.emulated:
+        raise UserError("check_shape is of virtual machines: a real one has the shape that it has")
+    if spec.like and spec.topology:
+        raise UserError(f"both like = {spec.like!r} and topology = {spec.topology!r}: give one of them")
+    if spec.like:
+        digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
+        like = str(Path(spec.like).resolve()) if spec.like.endswith(".toml") else spec.like
+        spec = msgspec.structs.replace(spec, like=like, like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
 
 

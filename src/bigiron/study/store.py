@@ -63,10 +63,12 @@ class CellRecord(msgspec.Struct, kw_only=True):
     cpus: int
     tasks: int
     repetition: int
+    change: str = ""  # of the machine's shape; none: as the study asks
     environment: dict[str, Any]
     started: str = ""  # UTC, ISO 8601
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
+    times: dict[str, float] = {}  # of its stages, in seconds
     facts: dict[str, Any] = {}  # of each probe
     lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
     tables: dict[str, TableFile] = {}
@@ -112,6 +114,7 @@ def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None =
         cpus=cell.cpus,
         tasks=cell.tasks,
         repetition=cell.repetition,
+        change=cell.change,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         environment={"bigiron": bigiron.__version__, **(environment or {})},
     )
@@ -167,16 +170,25 @@ class Study:
             raise _damaged(folder, f"cell.json is of cell {record.id}")
         return record
 
-    def records(self) -> list[CellRecord]:
-        """What is known of all cells that were tried, in the plan's order."""
+    def records(self, change: str = "") -> list[CellRecord]:
+        """What is known of all cells of that shape that were tried, in the plan's order."""
+        cells = (cell for cell in self.plan() if cell.change == change)
+        return [record for cell in cells if (record := self.record(cell))]
+
+    def all_records(self) -> list[CellRecord]:
+        """The same of all shapes."""
         return [record for cell in self.plan() if (record := self.record(cell))]
 
     def measured(self, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
         """The measured cells that have a probe: by CPUs and tasks, then by variant. UserError for none."""
-        measured = [record for record in self.records() if record.measured and probe in record.tables]
-        if not measured:
+        if not (found := self.measured_with("", probe)):
             why = "`bigiron show` tells why" if probe in self.spec.probes else f"run it with --probe {probe}"
             raise UserError(f"{self.folder} has no measured cell with the probe {probe}: {why}")
+        return found
+
+    def measured_with(self, change: str, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
+        """The same on machines whose shape was changed so; none where there is none."""
+        measured = [record for record in self.records(change) if record.measured and probe in record.tables]
         names = [variant.name for variant in self.spec.variant]
         points: dict[tuple[int, int], dict[str, list[CellRecord]]] = {}
         for record in sorted(measured, key=lambda r: (r.cpus, r.tasks, names.index(r.variant))):
@@ -356,8 +368,8 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
     (folder / "cells").mkdir(exist_ok=True)
     if workload:
         _write_whole(folder / "workload.c", workload.source.read_bytes())
-    if spec.engine.is_model:
-        _write_whole(folder / "machine.toml", machine_files.text(spec.simulation.machine).encode())
+    if machine := spec.simulation.machine if spec.engine.is_model else spec.like:
+        _write_whole(folder / "machine.toml", machine_files.text(machine).encode())
     _write_whole(folder / "study.toml", study_spec.to_toml(spec))
 
 

@@ -1,0 +1,126 @@
+"""Cells that are resumed from a template beside cells that boot: the same counts? and how much faster?
+
+    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--cpus 8] [--reps 1]
+
+For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
+resumed one. Rows are compared from 0.5 accesses an operation on; work is all instructions an operation.
+CPU time is that of bigiron and its machine, and less blurred on a busy machine than real time.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+BIGIRON = Path(sys.executable).with_name("bigiron")
+SMALLEST = 0.5  # accesses an operation
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell counted, and what it took."""
+
+    accesses: dict[str, float]  # an operation, by row
+    work: float  # instructions an operation
+    seconds: float
+    cpu_seconds: float
+
+
+def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) -> Cell:
+    """Run one cell."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    what = [workload, "--kernel", f"debian/{kernel}", "--cpus", str(cpus), "--probe", "conflicts,work"]
+    bigiron("run", *what, "--jobs", "1", "-o", folder, *options)
+    seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cell(accesses(folder), work(folder), seconds, cpu)
+
+
+def bigiron(*arguments: str | Path) -> str:
+    """What the command prints."""
+    command = [BIGIRON, *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def accesses(folder: Path) -> dict[str, float]:
+    """Of each row of the comparison."""
+    document = json.loads(bigiron("compare", folder, "--format", "json"))
+    found: dict[str, float] = {}
+    for row in document["rows"]:
+        (cell,) = row["cells"].values()
+        name = f"{row['object']} {' '.join(row['functions'])}"
+        found[name] = found.get(name, 0.0) + cell["accesses_per_op"]
+    return found
+
+
+def work(folder: Path) -> float:
+    """Instructions an operation, of the operations themselves."""
+    (cell,) = json.loads(bigiron("show", folder, "--format", "json"))["cells"]
+    facts: dict[str, Any] = cell["facts"]["work"]
+    return float(facts["instructions"]["operation"] / sum(facts["operations"]))
+
+
+def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
+    """How many rows are compared, the largest difference of one and which, and that of work."""
+    names = {name for cell in (booted, resumed) for name, one in cell.accesses.items() if one >= SMALLEST}
+    changes = {
+        name: change(booted.accesses.get(name, 0.0), resumed.accesses.get(name, 0.0)) for name in names
+    }
+    worst = max(changes, key=lambda name: abs(changes[name]), default="")
+    return len(names), changes.get(worst, 0.0), worst, change(booted.work, resumed.work)
+
+
+def change(before: float, after: float) -> float:
+    """As a share of the larger one, so that what is gone is 100 %."""
+    return (after - before) / max(before, after, 1e-9)
+
+
+def main() -> None:
+    """Print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kernels", default="6.1,6.12")
+    parser.add_argument("--workloads", default="open1,mmap1,unlink1,page_fault3")
+    parser.add_argument("--cpus", type=int, default=8)
+    parser.add_argument("--reps", type=int, default=1)
+    given = parser.parse_args()
+    table = Table("workload", "kernel", "rows", "largest change", "of", "work", "booted, s", "resumed, s",
+                  "ratio", "of CPU time")  # fmt: skip
+    for kernel in given.kernels.split(","):
+        for workload in given.workloads.split(","):
+            add_row(table, workload, kernel, given.cpus, given.reps)
+    Console(width=None if os.isatty(1) else 180).print(table)
+
+
+def add_row(table: Table, workload: str, kernel: str, cpus: int, reps: int) -> None:
+    """Measure in turn; the first resumed one only makes the template, and the compiled programs."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        measure(folder / "first", workload, kernel, cpus)
+        booted, resumed = [], []
+        for number in range(reps):
+            booted.append(measure(folder / f"booted{number}", workload, kernel, cpus, "--fresh-boot"))
+            resumed.append(measure(folder / f"resumed{number}", workload, kernel, cpus))
+    found = [differences(one, other) for one, other in zip(booted, resumed, strict=True)]
+    number, largest, row, _ = max(found, key=lambda one: abs(one[1]))
+    of_work = max((one[3] for one in found), key=abs)
+    real = [median(cell.seconds for cell in cells) for cells in (booted, resumed)]
+    cpu = [median(cell.cpu_seconds for cell in cells) for cells in (booted, resumed)]
+    table.add_row(
+        workload, kernel, str(number), f"{largest:+.2%}", row, f"{of_work:+.3%}", f"{real[0]:.1f}",
+        f"{real[1]:.1f}", f"{real[0] / real[1]:.1f}", f"{cpu[0] / cpu[1]:.1f}",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

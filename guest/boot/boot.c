@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * PID 1 of a virtual machine until its agent is there, the same whatever is to be measured: so that the machine can
+ * be stopped and kept here, and each cell goes on from a copy.
+ *
+ * It says where in the machine's memory there is room, and waits for a line. Meanwhile the controller writes into
+ * that room, from outside, what the cell is: the agent linked with its workload, the job, BPF programs. It takes no
+ * device and no driver.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../init.h"
+#include "../recorder.h"
+#include "../report.h"
+#include "archive.h"
+#include "handover.h"
+
+static const struct {
+	const char *type, *path;
+} file_systems[] = {
+	{ "proc", "/proc" },
+	{ "sysfs", "/sys" },
+	{ "devtmpfs", "/dev" },
+	{ "tmpfs", "/tmp" },
+	{ "tmpfs", "/dev/shm" },
+	{ "debugfs", "/sys/kernel/debug" },
+	{ "tracefs", "/sys/kernel/tracing" },
+};
+
+static void mount_all(void)
+{
+	for (size_t i = 0; i < sizeof(file_systems) / sizeof(*file_systems); i++) {
+		mkdir(file_systems[i].path, 0755);
+		/* A kernel built without one of them still runs every workload that does not need it. */
+		if (mount(file_systems[i].type, file_systems[i].path, file_systems[i].type, 0, NULL))
+			printf("agent: no %s: %m\n", file_systems[i].type);
+	}
+}
+
+int main(void)
+{
+	struct room room;
+	size_t length;
+
+	mount_all();
+	report_open(SECOND_SERIAL_LINE);
+	if (!access("/symbols", F_OK))
+		record_symbols();
+	if (room_make(&room) || handover_wait(&room, &length) || archive_unpack(AT_FDCWD, room.bytes, length)) {
+		report_end(1);
+		halt_machine();
+	}
+	if (chdir("/tmp"))
+		perror("agent: /tmp");
+	execl("/agent", "/agent", NULL);
+	report_error("machine", "cannot start the agent: %m");
+	report_end(1);
+	halt_machine();
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "handover.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/random.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../init.h"
+#include "../report.h"
+
+#define MOST_MIB 1024
+#define SEED_BYTES 32
+
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define PAGE_PRESENT (1ull << 63)
+#define PAGE_FRAME ((1ull << 55) - 1)
+
+int room_make(struct room *room)
+{
+	FILE *file = fopen("/room", "re");
+	unsigned long mib = 0;
+
+	if (!file || fscanf(file, "%lu", &mib) != 1 || !mib || mib > MOST_MIB)
+		return report_error("machine", "/room does not say how many MiB it shall have");
+	fclose(file);
+	room->size = mib << 20;
+	room->bytes = mmap(NULL, room->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room->bytes == MAP_FAILED)
+		return report_error("machine", "no room of %lu MiB: %m", mib);
+	/* As huge pages they might be moved together later; what is locked stays in memory. */
+	madvise(room->bytes, room->size, MADV_NOHUGEPAGE);
+	if (mlock(room->bytes, room->size))
+		return report_error("machine", "no room of %lu MiB: %m", mib);
+	memset(room->bytes, 0, room->size);
+	return 0;
+}
+
+/* The page frames of all its pages; NULL after reporting why they are not known. */
+static uint64_t *page_frames(const struct room *room, size_t pages)
+{
+	uint64_t *frames = calloc(pages, sizeof(*frames));
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	off_t first = (uintptr_t)room->bytes / getpagesize();
+	ssize_t wanted = pages * sizeof(*frames);
+
+	if (!frames || fd < 0 || pread(fd, frames, wanted, first * sizeof(*frames)) != wanted) {
+		report_error("machine", "cannot read where memory lies: %m (CONFIG_PROC_PAGE_MONITOR?)");
+		free(frames);
+		frames = NULL;
+	}
+	if (fd >= 0)
+		close(fd);
+	for (size_t i = 0; frames && i < pages; i++)
+		frames[i] = frames[i] & PAGE_PRESENT ? frames[i] & PAGE_FRAME : 0;
+	return frames;
+}
+
+static int say_where(const struct room *room)
+{
+	size_t pages = room->size / getpagesize();
+	uint64_t *frames = page_frames(room, pages);
+
+	if (!frames)
+		return 1;
+	report_room(frames, pages);
+	free(frames);
+	return 0;
+}
+
+static uint32_t crc32(const char *bytes, size_t length)
+{
+	static uint32_t table[256];
+	uint32_t crc = ~0u;
+
+	for (uint32_t i = 0; i < 256; i++) {
+		table[i] = i;
+		for (int bit = 0; bit < 8; bit++)
+			table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+	}
+	while (length--)
+		crc = crc >> 8 ^ table[(crc ^ (unsigned char)*bytes++) & 0xff];
+	return ~crc;
+}
+
+/*
+ * All copies of a machine have the same random numbers to come. Each gets a seed of its own, which is used at once: the
+ * kernel would else do so in five minutes.
+ */
+static void reseed(const char *hex)
+{
+	unsigned char seed[SEED_BYTES];
+	int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+
+	for (int i = 0; i < SEED_BYTES && sscanf(hex + 2 * i, "%2hhx", &seed[i]) == 1; i++)
+		;
+	if (fd < 0 || write(fd, seed, sizeof(seed)) != sizeof(seed))
+		printf("agent: no new random numbers: %m\n");
+	if (fd >= 0) {
+		ioctl(fd, RNDRESEEDCRNG);
+		close(fd);
+	}
+}
+
+int handover_wait(const struct room *room, size_t *length)
+{
+	int fd = open(SECOND_SERIAL_LINE, O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	FILE *line = fd < 0 ? NULL : fdopen(fd, "r");
+	char seed[2 * SEED_BYTES + 1], words[256];
+	uint32_t crc;
+
+	if (!line)
+		return report_error("machine", "cannot listen on " SECOND_SERIAL_LINE ": %m");
+	if (say_where(room))
+		return 1;
+	if (!fgets(words, sizeof(words), line) || sscanf(words, "go %zu %" SCNx32 " %64s", length, &crc, seed) != 3)
+		return report_error("machine", "does not understand what is said on " SECOND_SERIAL_LINE);
+	fclose(line);
+	if (*length > room->size || crc32(room->bytes, *length) != crc)
+		return report_error("machine", "what was handed over came damaged");
+	reseed(seed);
+	return 0;
+}

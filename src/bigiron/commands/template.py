@@ -1,0 +1,57 @@
+"""`bigiron template`: the booted machines that are kept."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from bigiron.commands.options import ListFormat
+from bigiron.commands.output import print_list
+from bigiron.errors import UserError
+from bigiron.machines import template
+from bigiron.report.listing import Listing
+
+_COLUMNS = ("template", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
+
+app = typer.Typer(help="Booted machines that cells are resumed from: list, drop.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
+    """List the templates that are kept, the one used last first."""
+    print_list(Listing(_COLUMNS, [_row(kept) for kept in template.everything()]), format)
+
+
+@app.command("drop")
+def drop(
+    name: Annotated[str | None, typer.Argument(help="a template, or the start of its name")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="drop all of them")] = False,
+) -> None:
+    """Drop a template: the next cell of its machine boots, and makes it again.
+
+    Example: `bigiron template drop --all`
+    """
+    if (name is None) != all_:
+        raise UserError("which template? give its name (`bigiron template list`), or --all")
+    dropped = template.drop(name)
+    print("\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there was none")
+
+
+def _row(kept: template.Kept) -> tuple[str, ...]:
+    machine = kept.machine
+    if machine is None:
+        return kept.name, "damaged", "", "", "", "", f"{kept.size >> 20}", _time(kept.used)
+    return (
+        kept.name,
+        f"{machine.kernel} {machine.arch}",
+        str(machine.sockets * machine.cores * machine.threads),
+        str(machine.nodes),
+        str(machine.memory_mib),
+        machine.boot,
+        str(kept.size >> 20),
+        _time(kept.used),
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"

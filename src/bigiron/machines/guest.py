@@ -1,0 +1,216 @@
+"""One QEMU: started, listened to until the agent's last word, and ended. It dies with this process."""
+
+import os
+import selectors
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from bigiron.errors import MachineError
+from bigiron.introspect.memory import GuestRam
+from bigiron.machines import monitor
+from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.monitor import Monitor, MonitorEndedError, RefusedError
+from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.parent_death import dying_with
+from bigiron.sanitize import sanitize
+
+_CONSOLE_KEPT = 64 << 10  # bytes
+_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
+_LOOK_S = 0.25  # how soon a stop is noticed
+_SEED_BYTES = 32
+
+Parts = Sequence[tuple[int, int]]
+"""Pieces of a machine's memory: where each starts, and how long it is."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """QEMU's ends of its lines to here: file descriptors."""
+
+    console: int
+    agent: int
+    monitor: int
+    resumes: bool  # whether the machine takes on another's state
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What all of a machine's stages have in common: how long it may take, and who watches."""
+
+    deadline_s: float
+    stop: threading.Event
+    on_stage: Callable[[str], None]
+
+
+class Guest:
+    """A running machine."""
+
+    def __init__(
+        self, console: socket.socket, agent: socket.socket, monitor: socket.socket, state: int,
+        ram: GuestRam, wishes: Wishes,
+    ) -> None:  # fmt: skip
+        self.log = bytearray()
+        self.outcome = Outcome(stage="booting")
+        self._console, self._agent, self._connection = console, agent, monitor
+        self._state = state
+        self._ram = ram
+        self._wishes = wishes
+        self._decoder = Decoder()
+        self._started = time.monotonic()
+
+    def boot(self) -> Message:
+        """Until it waits for its agent, and says where there is room for that."""
+        self._wishes.on_stage(self.outcome.stage)
+        return self._listen("room")
+
+    def save(self) -> bytes:
+        """Its state; it stays stopped until it is given its agent."""
+        control = self._monitor()
+        control.stop()
+        control.save(self._state)
+        return os.pread(self._state, os.fstat(self._state).st_size, 0)
+
+    def load(self, state: bytes, fill: Callable[[GuestRam], None]) -> None:
+        """Take on another's state and memory."""
+        self.outcome.stage = "resuming"
+        self._wishes.on_stage(self.outcome.stage)
+        os.pwrite(self._state, state, 0)
+        control = self._monitor()
+        fill(self._ram)  # only now: a machine writes into its memory when it is made
+        control.load(self._state)
+
+    def run(self, content: bytes, room: Parts) -> Outcome:
+        """Give it its agent and listen until that one's last word."""
+        left = memoryview(content)
+        for offset, length in room:
+            self._ram.write(offset, left[:length])
+            left = left[length:]
+        self._monitor().go_on()
+        seed = os.urandom(_SEED_BYTES).hex()
+        self._agent.sendall(f"go {len(content)} {zlib.crc32(content):08x} {seed}\n".encode())
+        self._listen("end")
+        return self.outcome
+
+    def _monitor(self) -> Monitor:
+        if not hasattr(self, "_control"):
+            deadline = self._started + self._wishes.deadline_s
+            self._control = Monitor(self._connection, deadline, self._wishes.stop)
+        return self._control
+
+    def _listen(self, until: str) -> Message:
+        """Until a message of that type. What the console shows is kept in `log`, as far as it matters."""
+        with selectors.DefaultSelector() as selector:
+            for channel in (self._console, self._agent):
+                selector.register(channel, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(_LOOK_S):
+                    data = _receive(key.fileobj)  # type: ignore[arg-type]
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.fileobj is self._console:
+                        self.log += data
+                        del self.log[:-_CONSOLE_KEPT]
+                    elif last := self._take_in(data, until):
+                        return last
+                if self._wishes.stop.is_set():
+                    raise StoppedError
+                if not selector.get_map():
+                    raise MonitorEndedError
+                if time.monotonic() - self._started > self._wishes.deadline_s:
+                    deadline = f"its deadline of {self._wishes.deadline_s:.0f} s"
+                    raise MachineError(f"the machine was still {self.outcome.stage} after {deadline}")
+
+    def _take_in(self, data: bytes, until: str) -> Message | None:
+        for message in self._decoder.feed(data):
+            self.outcome.damaged = self._decoder.damaged
+            self.outcome.receive(message, time.monotonic() - self._started)
+            self._wishes.on_stage(self.outcome.stage)
+            if message.type == until:
+                return message
+        return None
+
+
+@contextmanager
+def started(
+    command: Callable[[Channels], Sequence[str]], ram: GuestRam, wishes: Wishes, *, resumes: bool = False
+) -> Iterator[Guest]:
+    """Start QEMU; `command` gets what it inherits.
+
+    What goes wrong with it is a MachineError with the console's tail.
+    """
+    with ExitStack() as stack:
+        stderr = stack.enter_context(tempfile.TemporaryFile())
+        state = os.fdopen(monitor.state_file(), "rb")
+        stack.enter_context(state)
+        console, agent, control = (_pair(stack) for _ in range(3))
+        with console.theirs, agent.theirs, control.theirs:
+            fds = [end.theirs.fileno() for end in (console, agent, control)]
+            words = command(Channels(fds[0], fds[1], fds[2], resumes))
+            process = subprocess.Popen(
+                [*dying_with(os.getpid()), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                pass_fds=[*fds, ram.fd, state.fileno()],
+                start_new_session=True,  # a Ctrl-C is for us, not for it
+            )
+        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes)
+        try:
+            yield guest
+        except MonitorEndedError:
+            process.wait()
+            log, stage = bytes(guest.log), guest.outcome.stage
+            reason = _why_it_ended(words[0], stage, log, stderr, process.returncode)
+            raise MachineError(reason, _tail(log)) from None
+        except (MachineError, RefusedError) as error:
+            raise MachineError(str(error), _tail(bytes(guest.log))) from None
+        finally:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True)
+class _Pair:
+    ours: socket.socket
+    theirs: socket.socket
+
+
+def _pair(stack: ExitStack) -> _Pair:
+    ours, theirs = socket.socketpair()
+    return _Pair(stack.enter_context(ours), stack.enter_context(theirs))
+
+
+def _receive(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
+def _why_it_ended(qemu: str, stage: str, log: bytes, stderr: IO[bytes], status: int) -> str:
+    for line in _shown(log).splitlines():
+        # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
+        if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
+            return f"the kernel crashed {stage}: {line.split('] ', 1)[-1].strip()}"
+    stderr.seek(0)
+    complaint = stderr.read().decode(errors="replace").strip().splitlines()
+    if status or complaint:
+        said = complaint[-1] if complaint else "it said nothing"
+        return f"{qemu} ended with status {status} while {stage}: {said}"
+    return f"the machine stopped while {stage} and gave no reason"
+
+
+def _tail(console: bytes) -> str:
+    return "\n".join(_shown(console).splitlines()[-_CONSOLE_TAIL:])
+
+
+def _shown(console: bytes) -> str:
+    return sanitize(console.decode(errors="replace").replace("\r", ""))

@@ -1,0 +1,151 @@
+"""The engine of virtual machines: one for each cell."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bigiron import compile, kernels
+from bigiron.architectures import architecture
+from bigiron.introspect.memory import GuestRam
+from bigiron.machines import topology as topologies
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.outcome import Outcome
+from bigiron.machines.qemu import require_qemu
+from bigiron.machines.server import server
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
+from bigiron.machines.topology import Topology
+from bigiron.machines.vm import (
+    VirtualMachine,
+    check_memory,
+    host_mib,
+    kvm_works,
+    memory_mib,
+    run,
+    touched_mib,
+)
+
+
+@dataclass(frozen=True)
+class VmEngine(Engine):
+    """Virtual machines: one for each cell, booted for it alone."""
+
+    time = "VM time"
+    emulated = True
+    files_at = "/"
+
+    target: str  # its architecture's name
+    shape: str  # its topology, as the user says it
+    memory: int = 0  # MiB; 0: by its CPUs
+    deadline: int = 0  # seconds; 0: by its CPUs
+    like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
+    changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
+
+    def cpus(self, asked: list[int]) -> list[int]:
+        """As many as anybody asks for, as far as the topology allows."""
+        for cpus in asked:
+            shape = self.topology(cpus)
+            shape.check(architecture(self.target).most_threads)
+            for change in self.changes:
+                shape.with_nodes(change.times_nodes)
+        return asked
+
+    def topology(self, cpus: int) -> Topology:
+        """How so many CPUs lie."""
+        return server(self.like).part(cpus) if self.like else topologies.parse(self.shape).at(cpus)
+
+    def arch(self, asked: str) -> str:
+        """What the study says."""
+        return asked
+
+    def kernel(self, name: str, boot: str) -> BootedKernel:
+        """One that is in the cache, or can be fetched into it."""
+        kernel = kernels.find(name, self.target)
+        return BootedKernel(kernel.name, kernel.sha256)
+
+    def prepare(self, cpus: list[int]) -> None:
+        """A QEMU that bigiron can use, and room for the machines."""
+        target = architecture(self.target)
+        require_qemu(target.qemu)
+        compile.boot(target.compiler)
+        for number in cpus:
+            check_memory(self._most_mib(number), number)
+
+    def side_by_side(self, cpus: int) -> int:
+        """One a core, as far as what they touch fits into half the memory."""
+        fit = host_mib() // 2 // touched_mib(self._most_mib(cpus), cpus)
+        return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+    def deadline_s(self, cpus: int) -> int:
+        """What the study says, else by the CPUs."""
+        return self.deadline or deadline_s(cpus)
+
+    def memory_mib(self, cpus: int) -> int:
+        """How much memory a machine has."""
+        by_cpus = server(self.like).mib_of if self.like else memory_mib
+        return self.memory or by_cpus(cpus)
+
+    def _most_mib(self, cpus: int) -> int:
+        return self.memory_mib(cpus) * max(change.times_memory for change in self.changes)
+
+    def environment(self, job: Job) -> dict[str, object]:
+        """The machine and the kernel that booted in it."""
+        machine, kernel = self._machine(job), kernels.find(job.kernel, self.target)
+        return {
+            "kernel": kernel.name,
+            "kernel_release": kernel.release,
+            "kernel_version": kernel.version,
+            "boot": machine.boot_line,
+            "sockets": machine.topology.sockets,
+            "nodes": machine.topology.nodes,
+            "cores": machine.topology.cores,
+            "threads": machine.topology.threads,
+            **({"like": self.like, "distances": machine.topology.distances} if self.like else {}),
+            "memory_mib": machine.memory_mib,
+            "qemu": require_qemu(machine.architecture.qemu),
+            "accelerator": machine.accelerator,
+            "turn": machine.turn,
+            "from_template": machine.from_template,
+        }
+
+    def run(
+        self,
+        job: Job,
+        collect: Callable[[Outcome], Collected],
+        stop: threading.Event,
+        on_stage: Callable[[str], None],
+    ) -> Collected:
+        """Boot a machine for the cell, or resume one. Its memory outlives it, for what was recorded in it."""
+        machine = self._machine(job)
+        with (
+            tempfile.TemporaryDirectory(prefix="bigiron-") as results,
+            GuestRam(machine.memory_mib) as ram,
+        ):
+            outcome = run(replace(machine, results=Path(results), ram=ram), stop, on_stage)
+            outcome.results, outcome.ram = Path(results), ram
+            return collect(outcome)
+
+    def _machine(self, job: Job) -> VirtualMachine:
+        assert job.programs
+        kernel = kernels.find(job.kernel, self.target)
+        # The recorder needs QEMU's own emulation.
+        kvm = job.programs.recorder is None and kvm_works()[0]
+        return VirtualMachine(
+            architecture=architecture(self.target),
+            kernel=kernel.image,
+            release=kernel.release,
+            agent=job.programs.agent,
+            job=job.agent_job,
+            topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
+            memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
+            deadline_s=self.deadline_s(job.cpus),
+            boot=job.boot,
+            plugin=job.programs.recorder,
+            files=job.programs.bpf,
+            kvm=kvm,
+            turns=job.programs.turns,
+            change=job.change,
+            from_template=not (job.programs.fresh_boot or kvm),
+        )

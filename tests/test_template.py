@@ -1,0 +1,368 @@
+"""Templates: a cell that is resumed counts what a booted one does; what is kept is whole, or made anew."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, measured, wait_until
+
+from bigiron import compile
+from bigiron.cache_dir import cache_folder
+from bigiron.introspect.memory import GuestRam
+from bigiron.machines import template
+from bigiron.machines.initramfs import Entry, archive, handover
+from bigiron.machines.outcome import StoppedError
+from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
+
+KERNEL = "debian/6.12"
+OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--jobs", "1")
+QEMU = Emulator("/usr/bin/qemu", "10.0.2", 7, "x86_64")
+STOPPED = Stopped(b"state", b"0 T _text\n", [(0, 8 << 20)])
+MIB = 1 << 20
+SHARED = ("kernels", "compiled")
+
+
+def machine(boot: str = "quiet", memory_mib: int = 64) -> Machine:
+    return Machine(
+        arch="x86_64",
+        kernel="6.12",
+        kernel_sha256="0",
+        boot=boot,
+        sockets=1,
+        nodes=1,
+        cores=2,
+        threads=1,
+        memory_mib=memory_mib,
+        options=[],
+        initramfs_sha256="0",
+    )
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, but for the kernels and what was compiled."""
+    here, old = tmp_path / "cache", cache_folder("templates").parent
+    here.mkdir()
+    for room in SHARED:
+        (here / room).symlink_to(old / room)
+    monkeypatch.setenv("BIGIRON_CACHE", str(here))
+    return here
+
+
+@pytest.fixture
+def ram() -> Iterator[GuestRam]:
+    with GuestRam(64) as ram:
+        ram.write(5 * MIB + 12345, b"something")
+        ram.write(40 * MIB, os.urandom(3 * MIB))
+        ram.write(50 * MIB, bytes(MIB))
+        yield ram
+
+
+def keep(ram: GuestRam, boot: str = "quiet") -> Path:
+    assert template.keep(machine(boot), QEMU, STOPPED, ram)
+    return cache_folder("templates") / machine(boot).name
+
+
+# What is kept
+
+
+def test_what_is_kept_is_what_was_there(cache: Path, ram: GuestRam) -> None:
+    folder = keep(ram)
+    assert (folder / "memory").stat().st_size < 4 * MIB, "zeros are not kept"
+    found = template.find(machine(), QEMU)
+    assert found and (found.state, found.symbols) == (STOPPED.state, STOPPED.symbols)
+    with GuestRam(64) as other:
+        found.fill(other)
+        assert other.read(0, 64 * MIB) == ram.read(0, 64 * MIB)
+    assert template.find(machine("another boot line"), QEMU) is None
+
+
+@pytest.mark.parametrize("file", ["state", "symbols", "memory", "template.json"])
+@pytest.mark.parametrize("harm", ["garbled", "cut off", "gone"])
+def test_one_that_is_damaged_is_none(
+    file: str, harm: str, cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = keep(ram) / file
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    match harm:
+        case "garbled":
+            damaged.write_bytes(content)
+        case "cut off":
+            damaged.write_bytes(content[:-3])
+        case _:
+            damaged.unlink()
+    found = template.find(machine(), QEMU)
+    if found:
+        with GuestRam(64) as other, pytest.raises(DamagedError):
+            found.fill(other)
+        template.discard(found.folder, "it is damaged")
+    assert f"template {machine().name} is made anew: it" in caplog.text
+    assert template.everything() == []
+
+
+def test_one_of_another_qemu_is_made_anew(
+    cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep(ram)
+    assert template.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
+    assert "made anew: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
+
+
+def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "8")
+    first, second = keep(ram, "first"), keep(ram, "second")
+    for age, folder in enumerate((second, first)):
+        os.utime(folder, (age, age))
+    assert template.find(machine("second"), QEMU)
+    third = keep(ram, "third")
+    assert {kept.name for kept in template.everything()} == {second.name, third.name}
+
+
+def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
+    keep(ram)
+    found = template.find(machine(), QEMU)
+    assert found
+    template.drop(None)
+    with GuestRam(64) as other:
+        found.fill(other)
+
+
+def test_no_room(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "1")
+    assert not template.keep(machine("large"), QEMU, STOPPED, ram)
+    assert template.was_refused(machine("large"))
+    assert "it takes 4 MiB, and BIGIRON_TEMPLATES_MIB allows 1; each machine boots" in caplog.text
+    assert template.everything() == []
+
+
+def test_what_a_killed_process_left_goes(cache: Path, ram: GuestRam) -> None:
+    left = cache_folder("templates") / ".new-abc"
+    left.mkdir()
+    keep(ram)
+    assert not left.exists()
+
+
+def test_one_makes_it_and_others_wait(cache: Path) -> None:
+    waits, made = threading.Event(), []
+
+    def second() -> None:
+        with template.making(machine(), threading.Event(), waits.set):
+            made.append("second")
+
+    with template.making(machine(), threading.Event(), lambda: None):
+        other = threading.Thread(target=second)
+        other.start()
+        assert waits.wait(SAFETY_NET_S)
+        with template.making(machine("another"), threading.Event(), lambda: None):
+            made.append("first")
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(StoppedError), template.making(machine(), stop, lambda: None):
+            pass
+    other.join(SAFETY_NET_S)
+    assert made == ["first", "second"]
+
+
+# The commands
+
+
+def test_list_and_drop(cache: Path, ram: GuestRam) -> None:
+    first, second = keep(ram, "first"), keep(ram, "second")
+    (second / "template.json").write_text("{")
+    listed = json.loads(bigiron("template", "list", "--format", "json").out)
+    assert {(one["template"], one["kernel"], one["boot line"]) for one in listed} == {
+        (first.name, "6.12 x86_64", "first"),
+        (second.name, "damaged", ""),
+    }
+    answer = bigiron("template", "drop", first.name[:6])
+    assert (answer.status, answer.out) == (0, f"dropped {first.name}: 3 MiB\n")
+    assert not first.exists() and second.exists()
+    assert bigiron("template", "drop", "--all").status == 0
+    assert bigiron("template", "drop", "--all").out == "there was none\n"
+    assert not second.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["template", "drop"], "which template? give its name (`bigiron template list`), or --all"),
+        (["template", "drop", "abc", "--all"], "which template? give its name"),
+        (
+            ["template", "drop", "../kernels"],
+            "there is no template '../kernels': see `bigiron",
+        ),
+        (["template", "drop", ""], "there is no template ''"),
+        (
+            ["run", "open1", "--machine", "host", "--fresh-boot", "--tasks", "1", "-o", "s"],
+            "--fresh-boot is for",
+        ),
+    ],
+)
+def test_bad_input(arguments: list[str], complaint: str, cache: Path) -> None:
+    answer = bigiron(*arguments)
+    assert answer.status == 2
+    assert answer.complaint.startswith(complaint)
+
+
+def test_a_limit_that_is_no_number(cache: Path, tmp_path: Path) -> None:
+    answer = bigiron("run", *OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="much")
+    assert answer.status == 2
+    assert "BIGIRON_TEMPLATES_MIB is 'much': give a whole number of MiB" in answer.err
+
+
+# What is handed over
+
+UNPACK = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "boot/archive.h"
+int main(void)
+{
+	static char bytes[1 << 20];
+	size_t length = fread(bytes, 1, sizeof(bytes), stdin);
+	char *exact = malloc(length ? length : 1);
+
+	int failed;
+
+	for (size_t i = 0; i < length; i++)
+		exact[i] = bytes[i];
+	failed = archive_unpack(AT_FDCWD, exact, length);
+	free(exact);
+	return failed;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def unpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program that unpacks, into the folder where it runs, under sanitizers."""
+    folder = tmp_path_factory.mktemp("unpack")
+    guest = Path(compile.__file__).parent / "guest"
+    (folder / "main.c").write_text(UNPACK)
+    sources = [folder / "main.c", guest / "boot" / "archive.c", guest / "report.c"]
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover", "-iquote", guest]
+    subprocess.run(["gcc", "-g", *flags, *sources, "-o", folder / "unpack"], check=True)
+    return folder / "unpack"
+
+
+GOOD = handover(b"agent", "job\n", {})
+HARMED = {
+    "empty": b"",
+    "cut off in a header": GOOD[:50],
+    "cut off in a file": GOOD[:124],
+    "without its end": GOOD[: GOOD.index(b"070701", 10)],
+    "a magic of another": b"070702" + GOOD[6:],
+    "a size that is no number": GOOD[:54] + b"xxxxxxxx" + GOOD[62:],
+    "a file longer than all": GOOD[:54] + b"ffffffff" + GOOD[62:],
+    "a name longer than all": GOOD[:94] + b"ffffffff" + GOOD[102:],
+    "an empty name": archive([Entry("", 0o100644, b"x")]),
+    "a name in another folder": archive([Entry("../tmp/bigiron-escaped", 0o100644, b"x")]),
+    "a folder": archive([Entry("bigiron-folder", 0o040755)]),
+    "a link": archive([Entry("bigiron-link", 0o120777, b"/etc/passwd")]),
+}
+
+
+def unpacked(unpack: Path, data: bytes, to: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [unpack], input=data, cwd=to, capture_output=True, timeout=SAFETY_NET_S, check=False
+    )
+
+
+@pytest.mark.parametrize("harm", HARMED)
+def test_what_is_no_archive_is_refused(harm: str, unpack: Path, tmp_path: Path) -> None:
+    done = unpacked(unpack, HARMED[harm], tmp_path)
+    assert done.returncode == 1, done.stderr.decode()
+    assert b"what was handed over is no archive of files" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} <= {"agent"}
+
+
+def test_an_archive_is_unpacked(unpack: Path, tmp_path: Path) -> None:
+    done = unpacked(unpack, handover(b"agent" * 1000, "job\n", {"x.bpf.o": b"\0"}), tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    content = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert content == {"agent": b"agent" * 1000, "job": b"job\n", "x.bpf.o": b"\0"}
+    assert os.access(tmp_path / "agent", os.X_OK)
+
+
+# With a real machine
+
+
+def rows(study: Path) -> dict[str, float]:
+    """Accesses an operation, by object."""
+    return {row["object"]: row["cells"][KERNEL]["accesses_per_op"] for row in compared(study)["rows"]}
+
+
+def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: Path) -> None:
+    booted, first, second = (tmp_path / name for name in ("booted", "first", "second"))
+    measured(*OPEN1, "--fresh-boot", "-o", booted)
+    assert not json.loads(bigiron("template", "list", "--format", "json").out)
+    measured(*OPEN1, "-o", first)
+    (kept,) = json.loads(bigiron("template", "list", "--format", "json").out)
+    assert (kept["CPUs"], kept["nodes"]) == ("2", "1")
+    measured(*OPEN1, "--reps", "2", "-o", second)
+    assert len(template.everything()) == 1
+    expected = rows(booted)
+    assert expected
+    for study in (first, second):
+        assert rows(study) == pytest.approx(expected, rel=0.01, abs=0.5)
+    times = json.loads(bigiron("show", "--times", second, "--format", "json").out)
+    assert {"resuming", "making tables"} <= set(times[0]) and "booting" not in times[0]
+
+
+def test_one_that_cannot_be_used_is_made_anew(cache: Path, tmp_path: Path) -> None:
+    measured(*OPEN1, "-o", tmp_path / "s")
+    (folder,) = [path for path in (cache / "templates").iterdir() if path.is_dir()]
+    os.truncate(folder / "memory", 100 << 10)
+    answer = measured(*OPEN1, "-o", tmp_path / "cut")
+    assert f"bigiron: template {folder.name} is made anew: its memory is cut off" in answer.err
+    (folder / "state").write_bytes(b"no state")
+    answer = measured(*OPEN1, "-o", tmp_path / "garbled")
+    assert f"bigiron: template {folder.name} is made anew: its state or symbols" in answer.err
+
+
+def test_a_state_that_qemu_refuses_is_made_anew(cache: Path, tmp_path: Path) -> None:
+    measured(*OPEN1, "-o", tmp_path / "s")
+    (folder,) = [path for path in (cache / "templates").iterdir() if path.is_dir()]
+    record = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record)
+    state = b"QEVM, and no state"
+    record.state_crc, record.crc = zlib.crc32(state), 0
+    record.crc = zlib.crc32(msgspec.json.encode(record))
+    (folder / "state").write_bytes(state)
+    (folder / "template.json").write_bytes(msgspec.json.encode(record))
+    answer = measured(*OPEN1, "-o", tmp_path / "refused")
+    assert f"bigiron: template {folder.name} is made anew: " in answer.err
+
+
+def test_without_room_it_boots(cache: Path, tmp_path: Path) -> None:
+    answer = measured(*OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="1")
+    assert "BIGIRON_TEMPLATES_MIB allows 1; each machine boots" in answer.err
+    assert rows(tmp_path / "s")
+
+
+def test_stopped_while_it_is_made(cache: Path, tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    command = [BIGIRON, "run", *OPEN1, "-o", tmp_path / "s"]
+    with subprocess.Popen(
+        command, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE
+    ) as run:
+        wait_until(lambda: machines_of(temporary))
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=SAFETY_NET_S)
+    assert run.returncode == 130 and b"stopped; run it again" in said
+    assert not machines_of(temporary)
+    assert template.everything() == []
+    assert not list((cache / "templates").glob(".new-*"))
+    shutil.rmtree(temporary)
