@@ -60,7 +60,7 @@ def test_of_many_nodes_a_few_are_taken_from_everywhere() -> None:
 
 
 def test_real_servers_tell_their_memory() -> None:
-    xeon = server("xeon-5418y")
+    xeon = server("xeon-5418y-x2")
     assert (xeon.cpus, xeon.nodes, xeon.mib, xeon.distances) == (48, 2, 128 << 10, FAR)
     assert server("epyc").part(256) == Topology(2, 2, 64, 2, ((10, 32), (32, 10)))
 

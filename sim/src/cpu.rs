@@ -53,6 +53,12 @@ impl Cpu {
         self.state.borrow().machine.node_of(self.id())
     }
 
+    /// Nanoseconds that this CPU takes to write so many bytes to memory, and that its node is busy with them.
+    pub(crate) fn ns_of_bytes(&self, bytes: f64) -> (f64, f64) {
+        let state = self.state.borrow();
+        state.machine.processor().map_or((0.0, 0.0), |processor| processor.ns_of_bytes(bytes))
+    }
+
     /// What time it is.
     pub fn now(&self) -> Time {
         self.state.borrow().now
@@ -127,6 +133,21 @@ impl Cpu {
     #[inline]
     pub fn read(&self, word: Word) -> Access<'_> {
         self.access(word, Action::Read, [0, 0])
+    }
+
+    /// Asks for a word's line, to read it later, and goes on: what a CPU that executes out of order does with a load
+    /// whose value nothing waits for. Gives when the line will have come; to this CPU it is there at once.
+    pub fn prefetch(&self, word: Word) -> Time {
+        self.state.borrow_mut().prefetch(self.id(), word.0)
+    }
+
+    /// Reads a word early, only to have its line: who keeps lines (`Simulation::keep_lines`) goes on meanwhile.
+    pub(crate) async fn glance(&self, word: Word) {
+        if self.state.borrow().kept > Time::ZERO {
+            self.prefetch(word);
+        } else {
+            self.read(word).await;
+        }
     }
 
     /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes

@@ -16,7 +16,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 
 use crate::cpu::{Counter, Cpu};
 use crate::failure::Failure;
-use crate::line::{Line, NOBODY, Traffic};
+use crate::line::{Line, NOBODY, Served, Traffic};
 use crate::locks::QueueNodes;
 use crate::machine::Machine;
 use crate::queue::Queue;
@@ -173,6 +173,17 @@ struct Store {
 /// As many stores can be on their way from one CPU; with more it waits, as processors of today do.
 const STORE_BUFFER: usize = 56;
 
+/// A line that a CPU got, when it had come, and whether to write it.
+#[derive(Clone, Copy, Default)]
+struct Got {
+    line: u32,
+    done: Time,
+    written: bool,
+}
+
+/// How many lines a CPU keeps.
+const GOT: usize = 4;
+
 /// The interrupts of a CPU.
 #[derive(Default)]
 pub(crate) struct Interrupts {
@@ -222,6 +233,10 @@ pub(crate) struct State {
     pub names: Vec<String>,
     pub counters: Vec<(String, u64)>,
     links: Vec<Time>,
+    /// For how long a CPU keeps a line that it has got, whoever has asked for it since.
+    pub kept: Time,
+    /// The lines that each CPU got last, while they are kept.
+    got: Vec<[Got; GOT]>,
     random: Random,
     pub failure: Option<Failure>,
     arrivals: u64,
@@ -256,6 +271,8 @@ impl State {
             names: Vec::new(),
             counters: Vec::new(),
             links: vec![Time::ZERO; machine.nodes()],
+            kept: Time::ZERO,
+            got: vec![[Got::default(); GOT]; cpus],
             machine,
             random: Random::new(seed, 1),
             failure: None,
@@ -321,12 +338,42 @@ impl State {
     fn bring(&mut self, id: ContextId, word: u32, action: Action) {
         let writes = action != Action::Read;
         let since = if writes { self.drained(id.cpu()) } else { self.now };
-        let line = &mut self.lines[self.words[word as usize].line as usize];
-        let served = line.access(&self.machine, &mut self.links, id.cpu(), writes, since);
+        let served = self.serve(id.cpu(), word, writes, since);
         let asking = self.context(id);
         asking.doing = Doing::Access(action);
         asking.begin = served.begin;
         asking.done = served.done;
+    }
+
+    /// When a word's line has come. A line that the CPU got just before is still there: what a core does with a line in
+    /// quick succession, it does before it gives it away.
+    #[inline]
+    fn serve(&mut self, cpu: usize, word: u32, writes: bool, since: Time) -> Served {
+        let number = self.words[word as usize].line;
+        let hit = self.machine.hit;
+        if self.kept == Time::ZERO {
+            return self.lines[number as usize].access(&self.machine, &mut self.links, cpu, writes, since);
+        }
+        let kept = self.kept;
+        let is_kept = |got: &Got| {
+            got.line == number && got.done <= since && since <= got.done + kept && (got.written || !writes)
+        };
+        if self.got[cpu].iter().any(is_kept) {
+            return Served { begin: since, done: since + hit };
+        }
+        let served = self.lines[number as usize].access(&self.machine, &mut self.links, cpu, writes, since);
+        if served.done > since + hit {
+            let recent = &mut self.got[cpu];
+            recent.rotate_right(1);
+            recent[0] = Got { line: number, done: served.done, written: writes };
+        }
+        served
+    }
+
+    /// Brings a line to read without waiting for it; when it will have come.
+    pub fn prefetch(&mut self, cpu: usize, word: u32) -> Time {
+        let now = self.now;
+        self.serve(cpu, word, false, now).done
     }
 
     /// When the CPU's stores that are on their way have arrived: an atomic access waits for them.
@@ -342,8 +389,7 @@ impl State {
     pub fn store(&mut self, id: ContextId, word: u32, value: u64, mask: u64) {
         let (now, cpu, hit) = (self.now, id.cpu(), self.machine.hit);
         let before = self.drained(cpu);
-        let line = &mut self.lines[self.words[word as usize].line as usize];
-        let served = line.access(&self.machine, &mut self.links, cpu, true, now);
+        let served = self.serve(cpu, word, true, now);
         let is_hit = served.done == now + hit;
         let stalls = self.stores[cpu].len() >= STORE_BUFFER;
         let asking = self.begin(id);
@@ -785,6 +831,11 @@ impl Simulation {
         }
     }
 
+    /// A CPU keeps a line that it has got for so long, whoever else wants it; unless this is asked for, no time.
+    pub fn keep_lines(&mut self, time: Time) {
+        self.state.borrow_mut().kept = time;
+    }
+
     /// Ends a run with `Failure::Stopped` soon after this is set, be it by another thread.
     pub fn stopped_by(&mut self, stop: &Arc<AtomicBool>) {
         self.stop = Arc::clone(stop);
@@ -895,6 +946,40 @@ impl Simulation {
         let elapsed = state.now - warm;
         let trace = state.trace.take();
         Ok(Report::new(&state, elapsed, self.events - before, trace))
+    }
+
+    /// Lets time pass in steps until `is_warm`, from then on until `is_done`; both are told how many events there were,
+    /// since the start and since `on_warm`. How long that was, and how many events it had.
+    pub(crate) fn run_in_steps(
+        &mut self,
+        step: Time,
+        most_steps: u64,
+        is_warm: impl Fn(u64) -> bool,
+        on_warm: impl Fn(),
+        is_done: impl Fn(u64) -> bool,
+    ) -> Result<(Time, u64), Failure> {
+        let shared = Rc::clone(&self.state);
+        let mut state = shared.borrow_mut();
+        for cpu in 0..self.cpus() {
+            state = self.go_on(cpu, &shared, state);
+        }
+        drop(state);
+        let (mut now, mut warm) = (Time::ZERO, None);
+        for _ in 0..most_steps {
+            now += step;
+            self.advance(now, u64::MAX)?;
+            match warm {
+                None if is_warm(self.events) => {
+                    on_warm();
+                    warm = Some((now, self.events));
+                }
+                Some((since, before)) if is_done(self.events - before) => {
+                    return Ok((now - since, self.events - before));
+                }
+                _ => {}
+            }
+        }
+        Err(Failure::livelock(&self.state.borrow(), self.events))
     }
 
     fn advance(&mut self, end: Time, event_budget: u64) -> Result<(), Failure> {

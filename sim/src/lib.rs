@@ -42,10 +42,13 @@ pub mod locks;
 mod machine;
 #[cfg(feature = "python")]
 mod measure;
+mod processor;
 #[cfg(feature = "python")]
 mod python;
 mod queue;
 mod random;
+mod ranges;
+pub mod replay;
 mod report;
 mod time;
 mod trace;
@@ -55,6 +58,8 @@ pub use engine::{Interrupt, LineId, LockId, Run, Simulation, Word};
 pub use failure::Failure;
 pub use locks::{Lock, ReadLock};
 pub use machine::{BUILT_IN, Machine, MachineError};
+pub use processor::Processor;
+pub use ranges::Range;
 pub use report::{LineReport, LockReport, Report, Spent};
 pub use time::{Time, ms, ns, us};
 pub use trace::Trace;

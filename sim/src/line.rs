@@ -30,6 +30,8 @@ pub(crate) struct Line {
     all: u32,
     any: u32,
     busy_until: Time,
+    /// Of the transfers between nodes that were waited for, how much of one has yet to be paid for.
+    crossings: f64,
     /// The first of those who wait for a write; a list through the contexts.
     pub watchers: u32,
     pub name: u32,
@@ -54,6 +56,7 @@ impl Line {
             all: u32::MAX,
             any: 0,
             busy_until: Time::ZERO,
+            crossings: 0.0,
             watchers: NOBODY,
             name,
             traffic: Traffic::default(),
@@ -79,8 +82,11 @@ impl Line {
             return Served { begin: now, done: now + machine.hit };
         }
         let place = machine.place(cpu);
-        let latency = self.latency(machine, place, writes);
+        let mut latency = self.latency(machine, place, writes);
         let mut begin = now.max(self.busy_until);
+        if begin > now && machine.crossing < 1.0 {
+            latency = self.near_first(machine, place, latency);
+        }
         if let Some(link) = machine.link {
             begin = self.over_links(machine, links, cpu, begin, link);
         }
@@ -105,6 +111,20 @@ impl Line {
         self.traffic.waiting += begin - now;
         self.traffic.transferring += latency;
         Served { begin, done: begin + latency }
+    }
+
+    /// Where several CPUs wait, processors serve those of the line's node first: in the long run all get their turn,
+    /// and only some of the transfers cross between nodes. Here each CPU keeps its turn, and pays accordingly.
+    fn near_first(&mut self, machine: &Machine, place: Place, latency: Time) -> Time {
+        if self.last == NOBODY || machine.same_node(machine.place(self.last as usize), place) {
+            return latency;
+        }
+        self.crossings += machine.crossing;
+        if self.crossings >= 1.0 {
+            self.crossings -= 1.0;
+            return latency;
+        }
+        latency.min(machine.inside_node())
     }
 
     fn share(&mut self, cpu: usize, machine: &Machine) {

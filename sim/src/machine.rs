@@ -5,9 +5,12 @@
 //! different ones. CPUs are numbered in the order of the tree: the threads of a core are neighbours.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::processor::{Processor, ProcessorFile};
+use crate::ranges::{self, Range};
 use crate::time::{Time, ns};
 
 /// What is wrong with a machine file or a request for CPUs, in one line.
@@ -22,27 +25,40 @@ impl fmt::Display for MachineError {
 
 impl std::error::Error for MachineError {}
 
-fn error<T>(message: impl Into<String>) -> Result<T, MachineError> {
+pub(crate) fn error<T>(message: impl Into<String>) -> Result<T, MachineError> {
     Err(MachineError(message.into()))
 }
 
 /// The machines that come with the simulator: name and file.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("x86-2s", include_str!("../machines/x86-2s.toml")),
-    ("xeon-5418y", include_str!("../machines/xeon-5418y.toml")),
     ("x86-8s", include_str!("../machines/x86-8s.toml")),
     ("epyc", include_str!("../machines/epyc.toml")),
     ("altix-512", include_str!("../machines/altix-512.toml")),
     ("altix-512-by-8", include_str!("../machines/altix-512-by-8.toml")),
     ("power10-1920", include_str!("../machines/power10-1920.toml")),
     ("xeon-phi-288", include_str!("../machines/xeon-phi-288.toml")),
+    ("xeon-5418y-x2", include_str!("../machines/xeon-5418y-x2.toml")),
+    ("xeon-e7-8895v3-x4", include_str!("../machines/xeon-e7-8895v3-x4.toml")),
+    ("xeon-e5-2650v4-x2", include_str!("../machines/xeon-e5-2650v4-x2.toml")),
+    ("xeon-e5-2680v4-x2", include_str!("../machines/xeon-e5-2680v4-x2.toml")),
+    ("xeon-e5-2690v4-x2", include_str!("../machines/xeon-e5-2690v4-x2.toml")),
+    ("ivybridge-ex-x8", include_str!("../machines/ivybridge-ex-x8.toml")),
+    ("skylake-20c-x2", include_str!("../machines/skylake-20c-x2.toml")),
+    ("cascade-lake-20c-x2", include_str!("../machines/cascade-lake-20c-x2.toml")),
+    ("ice-lake-32c-x2", include_str!("../machines/ice-lake-32c-x2.toml")),
+    ("epyc-7742-x2", include_str!("../machines/epyc-7742-x2.toml")),
+    ("epyc-9654-x2", include_str!("../machines/epyc-9654-x2.toml")),
+    ("epyc-9754-x2", include_str!("../machines/epyc-9754-x2.toml")),
+    ("graviton3", include_str!("../machines/graviton3.toml")),
+    ("i7-4770", include_str!("../machines/i7-4770.toml")),
     ("uniform", include_str!("../machines/uniform.toml")),
 ];
 
 /// A machine file. Every latency can say where it comes from; those of the machines that come with the simulator do.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     name: String,
     description: String,
     /// Which of the levels has memory of its own.
@@ -59,13 +75,17 @@ struct File {
     shared_read_source: Option<String>,
     link_ns: Option<f64>,
     link_source: Option<String>,
+    pub(crate) processor: Option<ProcessorFile>,
+    /// How far each figure may be off.
+    #[serde(default)]
+    pub(crate) range: Vec<Range>,
     /// How much memory there is, as much on each node.
     memory_gib: Option<f64>,
     memory_gib_source: Option<String>,
     level: Vec<LevelFile>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LevelFile {
     name: String,
@@ -82,18 +102,58 @@ struct LevelFile {
     distance_source: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Counts {
     Same(i64),
     Each(Vec<i64>),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Latencies {
     One(f64),
     ByHops(Vec<f64>),
+}
+
+impl File {
+    /// The figure of that name, as `sources` names it; of several values, the first, and all grow alike.
+    pub(crate) fn figure(&mut self, of: &str) -> Option<Vec<&mut f64>> {
+        let found = match of {
+            "hit" => vec![&mut self.hit_ns],
+            "memory" => vec![&mut self.memory_ns],
+            "wakeup" => vec![&mut self.wakeup_ns],
+            "ipi" => vec![&mut self.ipi_ns],
+            "shared read" => vec![self.shared_read_ns.as_mut()?],
+            "link" => vec![self.link_ns.as_mut()?],
+            _ => return self.figure_of_level(of),
+        };
+        Some(found)
+    }
+
+    fn stretch(&mut self, factor: f64) {
+        for latencies in self.level.iter_mut().filter_map(|level| level.transfer_ns.as_mut()) {
+            match latencies {
+                Latencies::One(value) => *value *= factor,
+                Latencies::ByHops(values) => values.iter_mut().for_each(|value| *value *= factor),
+            }
+        }
+    }
+
+    fn figure_of_level(&mut self, of: &str) -> Option<Vec<&mut f64>> {
+        for level in &mut self.level {
+            let latencies = match of.strip_prefix(level.name.as_str()) {
+                Some(" transfer") => level.transfer_ns.as_mut()?,
+                Some(" memory") => level.memory_ns.as_mut()?,
+                _ => continue,
+            };
+            return Some(match latencies {
+                Latencies::One(value) => vec![value],
+                Latencies::ByHops(values) => values.iter_mut().collect(),
+            });
+        }
+        self.processor.as_mut()?.figure(of)
+    }
 }
 
 impl Latencies {
@@ -163,6 +223,11 @@ pub struct Machine {
     /// How long one line occupies a node's link to the others; none: bandwidth is no limit.
     pub(crate) link: Option<Time>,
     local_memory: Time,
+    /// Of the transfers between nodes for which several CPUs wait, the share that crosses them: the others are
+    /// served by who is near.
+    pub(crate) crossing: f64,
+    processor: Option<Processor>,
+    file: Arc<File>,
     memory_gib: Option<f64>,
     sources: Vec<(String, String, String)>,
     levels: Vec<Level>,
@@ -203,7 +268,29 @@ impl Machine {
                 return error(format!("line {line}: {}", wrong.message().replace('\n', " ")));
             }
         };
+        ranges::check(&file)?;
         build(file)
+    }
+
+    /// Its figures that are not known exactly, as ranges.
+    pub fn unknowns(&self) -> Vec<Range> {
+        self.file.range.clone()
+    }
+
+    /// The same machine, each unknown at a place of its range: 0 is the low end, 0.5 the figure itself, 1 the high
+    /// end. All transfers take `longer` times what that gives.
+    pub fn at(&self, places: &[f64], longer: f64) -> Result<Machine, MachineError> {
+        let mut file = (*self.file).clone();
+        ranges::apply(&mut file, places)?;
+        file.stretch(longer);
+        let mut machine = build(file)?;
+        machine.crossing = self.crossing;
+        machine.with_cpus(self.cpus())
+    }
+
+    /// What its processors are; None if its file does not say.
+    pub fn processor(&self) -> Option<&Processor> {
+        self.processor.as_ref()
     }
 
     /// A machine of `cpus` CPUs that are all equally far apart, as closed formulas want them.
@@ -235,6 +322,8 @@ impl Machine {
             shared_read_source: None,
             link_ns: None,
             link_source: None,
+            processor: None,
+            range: Vec::new(),
             memory_gib: None,
             memory_gib_source: None,
             level: vec![level("node", 1), level("cpu", cpus)],
@@ -376,6 +465,31 @@ impl Machine {
         }
     }
 
+    /// Between the CPUs of one node that are farthest apart.
+    pub(crate) fn inside_node(&self) -> Time {
+        let node = self.level_of_node();
+        let inside = self.levels[node + 1..].iter().find_map(|level| level.transfer.first());
+        inside.copied().unwrap_or(self.hit)
+    }
+
+    fn level_of_node(&self) -> usize {
+        self.levels.iter().position(|level| level.shift == self.node_shift).expect("checked when read")
+    }
+
+    /// The CPU's unit at a level; None where there is no level of that name.
+    pub(crate) fn unit(&self, level: &str, cpu: usize) -> Option<u32> {
+        self.levels.iter().find(|known| known.name == level).map(|level| self.places[cpu].0 >> level.shift)
+    }
+
+    /// The CPU's unit at the level of cores: that around threads, or the innermost.
+    pub(crate) fn core_of(&self, cpu: usize) -> u32 {
+        let innermost = self.levels.last().expect("a machine has levels");
+        match self.levels.iter().rev().find(|level| level.name == "core") {
+            Some(core) => self.places[cpu].0 >> core.shift,
+            None => self.places[cpu].0 >> innermost.shift,
+        }
+    }
+
     /// How long a clean line is busy with a reader that takes `transfer`.
     #[inline]
     pub(crate) fn busy_with_reader(&self, transfer: Time) -> Time {
@@ -495,10 +609,13 @@ fn build(file: File) -> Result<Machine, MachineError> {
         shared_read: file.shared_read_ns.map_or(Ok(Time::NEVER), |value| latency("shared_read_ns", value))?,
         link: file.link_ns.map(|value| latency("link_ns", value)).transpose()?,
         local_memory: latency("memory_ns", file.memory_ns)?,
+        crossing: 1.0,
+        processor: file.processor.as_ref().map(Processor::new).transpose()?,
         memory_gib: file.memory_gib.map(|gib| size("memory_gib", gib)).transpose()?,
         sources,
-        name: file.name,
-        description: file.description,
+        name: file.name.clone(),
+        description: file.description.clone(),
+        file: Arc::new(file),
         levels,
         level_of_bit,
         transfer_of_bit,
@@ -530,6 +647,9 @@ fn sources(file: &File) -> Vec<(String, String, String)> {
         row(format!("{} transfer", level.name), values(&level.transfer_ns), &level.transfer_source);
         row(format!("{} memory", level.name), values(&level.memory_ns), &level.memory_source);
         row(format!("{} distance", level.name), values(&level.distance), &level.distance_source);
+    }
+    if let Some(processor) = &file.processor {
+        rows.extend(processor.sources());
     }
     rows
 }

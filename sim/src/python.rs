@@ -13,6 +13,9 @@ use pyo3::types::{PyDict, PyList};
 use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep_until};
 use crate::machine::{BUILT_IN, Machine, MachineError};
 use crate::measure;
+use crate::replay::{
+    Curve, Curved, Event, Kind, LineOf, LockOf, Program, Scope, Setting, SpinKind, Touch, curves,
+};
 use crate::report::{Report, Spent};
 use crate::time::Time;
 use crate::{Run, ns};
@@ -83,6 +86,27 @@ impl PyMachine {
     #[getter]
     fn sources(&self) -> Vec<(String, String, String)> {
         self.0.sources().to_vec()
+    }
+
+    /// What is not known exactly: each figure's name, low end, high end, and where the range comes from.
+    #[getter]
+    fn unknowns(&self) -> Vec<(String, f64, f64, String)> {
+        let ranges = self.0.unknowns();
+        ranges.into_iter().map(|range| (range.of, range.low, range.high, range.source)).collect()
+    }
+
+    /// Whether its file says what its processors are.
+    #[getter]
+    fn has_processor(&self) -> bool {
+        self.0.processor().is_some()
+    }
+
+    /// The same machine, each unknown at a place of its range, 0 to 1; and of the transfers between nodes for which
+    /// several CPUs wait, the share that crosses them; and what all transfers take longer than the file says.
+    fn at(&self, places: Vec<f64>, crossing: f64, longer: f64) -> PyResult<PyMachine> {
+        let mut machine = self.0.at(&places, longer).map_err(wrong_machine)?;
+        machine.crossing = crossing;
+        Ok(PyMachine(machine))
     }
 
     /// Nanoseconds that a line takes from one CPU's cache to another's.
@@ -297,6 +321,152 @@ fn fill(dict: &Bound<'_, PyDict>, report: &Report, figures: &[Figure]) -> PyResu
     Ok(())
 }
 
+/// What a task does in an operation: lines, locks, and for each operation its events, each a kind, an amount, the
+/// number of a line or lock, and a word that says how. Wrong values are a ValueError.
+#[pyclass(name = "Program", frozen)]
+struct PyProgram(Program);
+
+#[pymethods]
+impl PyProgram {
+    #[new]
+    fn new(
+        lines: Vec<(String, String)>,
+        locks: Vec<(String, String, usize)>,
+        operations: Vec<Vec<(String, f64, usize, String)>>,
+    ) -> PyResult<PyProgram> {
+        let lines = lines.into_iter().map(|(name, scope)| Ok(LineOf { name, scope: scope_of(&scope)? }));
+        let locks =
+            locks.into_iter().map(|(name, kind, line)| Ok(LockOf { name, kind: kind_of(&kind)?, line }));
+        let program = Program {
+            lines: lines.collect::<PyResult<_>>()?,
+            locks: locks.collect::<PyResult<_>>()?,
+            operations: operations
+                .iter()
+                .map(|events| events.iter().map(event_of).collect::<PyResult<_>>())
+                .collect::<PyResult<_>>()?,
+        };
+        program.check().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(PyProgram(program))
+    }
+}
+
+fn unknown<T>(what: &str, word: &str) -> PyResult<T> {
+    Err(PyValueError::new_err(format!("{word:?} is no {what}")))
+}
+
+fn scope_of(word: &str) -> PyResult<Scope> {
+    Ok(match word {
+        "shared" => Scope::Shared,
+        "node" => Scope::Node,
+        "task" => Scope::Task,
+        _ => return unknown("scope of a line", word),
+    })
+}
+
+fn kind_of(word: &str) -> PyResult<Kind> {
+    Ok(match word {
+        "spinlock" => Kind::Spinlock,
+        "rwlock" => Kind::RwLock,
+        "mutex" => Kind::Mutex,
+        "rwsem" => Kind::RwSem,
+        "seqlock" => Kind::SeqLock,
+        _ => return unknown("kind of lock", word),
+    })
+}
+
+fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyResult<Event> {
+    let (line, lock, shared) = (*object, *object, how == "read");
+    Ok(match kind.as_str() {
+        "work" => Event::Work(*amount),
+        "system call" => Event::SystemCall(*amount),
+        "fill" => Event::Fill(*amount),
+        "lock" => Event::Lock { lock, shared },
+        "unlock" => Event::Unlock { lock, shared },
+        "interrupt" => Event::Interrupt,
+        "access" | "visit" => {
+            let touch = match how.as_str() {
+                "read" => Touch::Read,
+                "write" => Touch::Write,
+                "atomic" => Touch::Atomic,
+                "exchange" => Touch::Exchange,
+                _ => return unknown("access", how),
+            };
+            Event::Access { line, touch, others: kind == "visit" }
+        }
+        _ => return unknown("event", kind),
+    })
+}
+
+/// One draw of a prediction. Wrong values are a ValueError.
+#[pyclass(name = "Curve", frozen)]
+struct PyCurve(Curve);
+
+#[pymethods]
+impl PyCurve {
+    #[new]
+    #[pyo3(signature = (machine, program, tasks, *, seed, cna=false, spread=false, slower=1.0, kept_ns=0.0, overlapped_ns=0.0, under_locks=1.0, known=None))]
+    #[allow(clippy::too_many_arguments)] // they have names in Python
+    fn new(
+        machine: &PyMachine,
+        program: &PyProgram,
+        tasks: Vec<usize>,
+        seed: u64,
+        cna: bool,
+        spread: bool,
+        slower: f64,
+        kept_ns: f64,
+        overlapped_ns: f64,
+        under_locks: f64,
+        known: Option<(usize, f64)>,
+    ) -> PyResult<PyCurve> {
+        let cpus = machine.0.cpus();
+        let asked = tasks.iter().chain(known.iter().map(|(tasks, _)| tasks));
+        if let Some(wrong) = asked.into_iter().find(|&&tasks| tasks == 0 || tasks > cpus) {
+            return Err(PyValueError::new_err(format!(
+                "{wrong} tasks: {} has 1 to {cpus} CPUs",
+                machine.0.name
+            )));
+        }
+        let spinlocks = if cna { SpinKind::Cna } else { SpinKind::Qspinlock };
+        let (kept, overlapped) = (time("kept_ns", kept_ns)?, time("overlapped_ns", overlapped_ns)?);
+        let setting = Setting { tasks: 1, seed, spinlocks, spread, slower, kept, overlapped, under_locks };
+        Ok(PyCurve(Curve { machine: machine.0.clone(), program: program.0.clone(), tasks, setting, known }))
+    }
+}
+
+/// Replays curves on all cores, and gives for each a dict, in their order. It ends early as `simulate` does.
+#[pyfunction]
+#[pyo3(signature = (asked, stopped=None))]
+fn replay<'py>(
+    py: Python<'py>,
+    asked: Vec<PyRef<'py, PyCurve>>,
+    stopped: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let asked: Vec<Curve> = asked.iter().map(|curve| curve.0.clone()).collect();
+    let replayed = unless_stopped(py, stopped, move |stop| curves(&asked, stop))?;
+    let dicts = PyList::empty(py);
+    for curved in replayed {
+        dicts.append(dict_of_curve(py, curved)?)?;
+    }
+    Ok(dicts)
+}
+
+fn dict_of_curve(py: Python<'_>, curved: Curved) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    match curved {
+        Ok((slower, points)) => {
+            dict.set_item("slower", slower)?;
+            let throughput: Vec<f64> = points.iter().map(|point| point.throughput).collect();
+            let shares: Vec<Vec<f64>> = points.iter().map(|point| point.shares.clone()).collect();
+            dict.set_item("throughput", throughput)?;
+            dict.set_item("shares", shares)?;
+            dict.set_item("events", points.iter().map(|point| point.events).sum::<u64>())?;
+        }
+        Err(failure) => dict.set_item("error", failure.to_string())?,
+    }
+    Ok(dict)
+}
+
 /// Nanoseconds of a load that hits the CPU's own cache, measured here.
 #[pyfunction]
 fn hit_ns(py: Python<'_>, cpu: usize) -> PyResult<f64> {
@@ -326,6 +496,9 @@ fn wakeup_ns(py: Python<'_>, from_cpu: usize, to_cpu: usize) -> PyResult<f64> {
 fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyMachine>()?;
     module.add_class::<PyPoint>()?;
+    module.add_class::<PyProgram>()?;
+    module.add_class::<PyCurve>()?;
+    module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(machines, module)?)?;
     module.add_function(wrap_pyfunction!(designs, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;

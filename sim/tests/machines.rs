@@ -6,7 +6,7 @@ use bigiron_sim::{BUILT_IN, Machine, ns};
 fn every_machine_has_its_cpus_and_every_latency_its_source() {
     let cpus = |name| Machine::named(name).expect("it is built in").cpus();
     assert_eq!(cpus("x86-2s"), 128);
-    assert_eq!(cpus("xeon-5418y"), 48);
+    assert_eq!(cpus("xeon-5418y-x2"), 48);
     assert_eq!(cpus("x86-8s"), 448);
     assert_eq!(cpus("epyc"), 256);
     assert_eq!(cpus("altix-512"), 512);

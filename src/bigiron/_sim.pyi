@@ -28,6 +28,11 @@ class Machine:
     def levels(self) -> list[tuple[str, int]]: ...
     @property
     def sources(self) -> list[tuple[str, str, str]]: ...
+    @property
+    def unknowns(self) -> list[tuple[str, float, float, str]]: ...
+    @property
+    def has_processor(self) -> bool: ...
+    def at(self, places: Sequence[float], crossing: float, longer: float) -> Machine: ...
     def transfer_ns(self, from_cpu: int, to_cpu: int) -> float: ...
 
 @final
@@ -46,6 +51,40 @@ class Point:
         event_budget: int,
         timeline_ns: tuple[float, float] | None = None,
     ) -> Point: ...
+
+@final
+class Program:
+    """What a task does in an operation; a ValueError says in one line what is wrong."""
+
+    def __new__(
+        cls,
+        lines: Sequence[tuple[str, str]],
+        locks: Sequence[tuple[str, str, int]],
+        operations: Sequence[Sequence[tuple[str, float, int, str]]],
+    ) -> Program: ...
+
+@final
+class Curve:
+    """A program at several numbers of tasks; a ValueError says in one line which value is wrong."""
+
+    def __new__(
+        cls,
+        machine: Machine,
+        program: Program,
+        tasks: Sequence[int],
+        *,
+        seed: int,
+        cna: bool = False,
+        spread: bool = False,
+        slower: float = 1.0,
+        kept_ns: float = 0.0,
+        overlapped_ns: float = 0.0,
+        under_locks: float = 1.0,
+        known: tuple[int, float] | None = None,
+    ) -> Curve: ...
+
+def replay(asked: Sequence[Curve], stopped: Callable[[], bool] | None = None) -> list[dict[str, Any]]:
+    """Each curve's throughput and shares of the tasks' time, by tasks; or what went wrong."""
 
 def machines() -> list[tuple[str, str]]: ...
 def designs() -> list[tuple[str, str, list[tuple[str, str, str]]]]: ...

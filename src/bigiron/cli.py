@@ -23,6 +23,7 @@ from bigiron.commands import (
     kernel,
     knee,
     machine,
+    predict,
     report,
     run,
     show,
@@ -54,6 +55,7 @@ app.command("explain")(explain.explain)
 app.command("check")(check.check)
 app.command("growth")(growth.growth)
 app.command("knee")(knee.knee)
+app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("show")(show.show)

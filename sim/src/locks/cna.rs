@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation};
+use crate::engine::{LineId, LockId, Simulation};
 use crate::locks::Lock;
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
@@ -27,7 +27,13 @@ fn second_queue(tail: Node) -> u64 {
 impl Cna {
     /// A free lock in a node's memory.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Cna {
-        Cna { lock: QSpinlock::new(sim, name, node), second_since: Cell::new(None) }
+        let line = sim.line(name, node);
+        Cna::on(sim, name, line)
+    }
+
+    /// A free lock on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Cna {
+        Cna { lock: QSpinlock::on(sim, name, line), second_since: Cell::new(None) }
     }
 
     /// Moves the next waiter to the second queue if it is of another node and not the last. True if the next one
@@ -119,7 +125,7 @@ impl Lock for Cna {
         if ahead != 0 {
             cpu.write(nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.read(node.next).await; // brings the line while there is time
+            cpu.glance(node.next).await; // brings the line while there is time
         }
         let flush = self.second_since.get().is_some_and(|since| cpu.now() > since + ms(1));
         if !flush {

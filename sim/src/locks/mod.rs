@@ -8,6 +8,7 @@ mod percpu_rwsem;
 mod qspinlock;
 mod queue_nodes;
 mod rwlock;
+mod rwsem;
 mod seqlock;
 mod test_and_set;
 mod ticket;
@@ -22,6 +23,7 @@ pub use percpu_rwsem::PercpuRwSem;
 pub use qspinlock::QSpinlock;
 pub use queue_nodes::QueueNodes;
 pub use rwlock::RwLock;
+pub use rwsem::RwSem;
 pub use seqlock::SeqLock;
 pub use test_and_set::TestAndSet;
 pub use ticket::Ticket;
@@ -91,5 +93,6 @@ any_lock! {
     "rwlock" RwLock "the kernel's queueing rwlock, taken to write",
     "seqlock" SeqLock "a sequence number and a qspinlock, taken to write",
     "mutex" Mutex "the kernel's: spins while the owner runs, sleeps when it sleeps",
+    "rwsem" RwSem "the kernel's sleeping reader-writer lock, taken to write",
     "percpu-rwsem" PercpuRwSem "readers count per CPU; taken to write, after a grace period",
 }

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::queue_nodes::{Node, QueueNodes};
 use crate::locks::{Lock, QSpinlock};
 use crate::time::ns;
@@ -34,14 +34,17 @@ const OWNER_SHIFT: u32 = 3;
 impl Mutex {
     /// A free mutex in a node's memory: owner, queues and wait_lock are on one line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Mutex {
-        let mut wait_lock = QSpinlock::new(sim, name, node);
         let line = sim.line(name, node);
-        wait_lock.word = sim.word_on(line);
+        Mutex::on(sim, name, line)
+    }
+
+    /// A free mutex on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Mutex {
         Mutex {
             id: sim.lock_id(name),
             owner: sim.word_on(line),
             osq: sim.word_on(line),
-            wait_lock,
+            wait_lock: QSpinlock::on(sim, name, line),
             nodes: sim.queue_nodes(),
             waiters: RefCell::default(),
         }

@@ -1,7 +1,7 @@
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::Lock;
 use crate::locks::queue_nodes::QueueNodes;
 
@@ -23,7 +23,13 @@ pub(super) const TAIL: u64 = u64::MAX << TAIL_SHIFT;
 impl QSpinlock {
     /// A free lock in a node's memory.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> QSpinlock {
-        QSpinlock { id: sim.lock_id(name), word: sim.word(name, node), nodes: sim.queue_nodes() }
+        let line = sim.line(name, node);
+        QSpinlock::on(sim, name, line)
+    }
+
+    /// A free lock on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> QSpinlock {
+        QSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: sim.queue_nodes() }
     }
 
     /// The part before the queue: takes the lock if it is free, or waits as the one that is pending. False if
@@ -80,7 +86,7 @@ impl Lock for QSpinlock {
         if ahead != 0 {
             cpu.write(self.nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.read(node.next).await; // brings the line while there is time
+            cpu.glance(node.next).await; // brings the line while there is time
         }
         let value = cpu.spin_while(self.word, |value| value & (LOCKED | PENDING) != 0).await;
         let alone = value & TAIL == tail && cpu.compare_exchange(self.word, value, LOCKED).await == value;

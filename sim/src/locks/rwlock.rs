@@ -1,5 +1,5 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::{Lock, QSpinlock, ReadLock};
 
 /// Many readers or one writer, in the order in which they came: who must wait does so in a queue.
@@ -19,9 +19,13 @@ const READER: u64 = 1 << 9;
 impl RwLock {
     /// A free lock in a node's memory; the counts and the queue's word are on one line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> RwLock {
-        let mut wait_lock = QSpinlock::new(sim, name, node);
         let line = sim.line(name, node);
-        wait_lock.word = sim.word_on(line);
+        RwLock::on(sim, name, line)
+    }
+
+    /// A free lock on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> RwLock {
+        let wait_lock = QSpinlock::on(sim, name, line);
         RwLock { id: sim.lock_id(name), counts: sim.word_on(line), wait_lock }
     }
 }

@@ -1,5 +1,5 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::{Lock, QSpinlock};
 
 /// Readers write nothing: they read a sequence number before and after, and start again if it has changed.
@@ -27,9 +27,13 @@ pub struct SeqLock {
 impl SeqLock {
     /// A free lock in a node's memory; sequence and spinlock are on one line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> SeqLock {
-        let mut writers = QSpinlock::new(sim, name, node);
         let line = sim.line(name, node);
-        writers.word = sim.word_on(line);
+        SeqLock::on(sim, name, line)
+    }
+
+    /// A free lock on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> SeqLock {
+        let writers = QSpinlock::on(sim, name, line);
         SeqLock { sequence: sim.word_on(line), writers }
     }
 

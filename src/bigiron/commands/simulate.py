@@ -28,6 +28,12 @@ def simulate(
         typer.Option("--set", help="NAME=VALUE of a parameter, or NAME=VALUE,VALUE: a variant each; repeat"),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="runs of every cell, by chance apart")] = 1,
+    ranges: Annotated[
+        bool,
+        typer.Option(
+            "--ranges", help="a machine drawn from the ranges of its file for every seed but the first"
+        ),
+    ] = False,
     warmup: Annotated[float, typer.Option(help="virtual ms before anything is counted")] = 100,
     duration: Annotated[
         float, typer.Option(help="virtual ms that are counted; 0: to the design's own end")
@@ -65,6 +71,7 @@ def simulate(
         warmup_ms=warmup,
         duration_ms=duration,
         timeline_us=timeline,
+        ranges=ranges,
     )
     with pools(fleet, certificates, jobs) as where:
         measure_study(spec, output, jobs, fleet=where)

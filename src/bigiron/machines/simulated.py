@@ -35,6 +35,7 @@ class SimulatedEngine(Engine):
     duration_ms: float  # 0: to the design's own end
     timeline_us: float
     numbers_tasks: bool  # else the design has as many as it has CPUs
+    ranges: bool = False  # whether repetitions have machines drawn from the ranges of the file
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as the machine has, or fewer."""
@@ -73,6 +74,7 @@ class SimulatedEngine(Engine):
             "machine_sha256": self.machine_sha256,
             "warmup_ms": self.warmup_ms,
             "duration_ms": self.duration_ms,
+            **({"ranges": True} if self.ranges else {}),
         }
 
     def values(self, job: Job) -> list[tuple[str, str]]:
@@ -98,12 +100,22 @@ class SimulatedEngine(Engine):
             raise MachineError(report["error"])
         return collect(Outcome([Message(REPORT, report)], seconds=monotonic() - start))
 
+    def _drawn(self, repetition: int) -> _sim.Machine:
+        """The machine of a repetition: the first has the figures of the file themselves."""
+        machine = machine_files.load(self.machine)
+        if not self.ranges or repetition == 1:
+            return machine
+        if not machine.unknowns:
+            raise UserError(f"{self.machine} has no ranges to draw from: leave out --ranges")
+        places = machine_files.drawn_places(len(machine.unknowns), repetition - 1)[-1]
+        return machine.at([float(place) for place in places], 1.0, 1.0)
+
     def _simulate(self, job: Job, stop: Event) -> dict[str, Any]:
         warmup_ns = self.warmup_ms * 1e6 if self.duration_ms else 0.0
         try:
             point = _sim.Point(
                 self.design,
-                _with_cpus(machine_files.load(self.machine), job.cpus),
+                _with_cpus(self._drawn(job.repetition), job.cpus),
                 self.values(job),
                 seed=job.repetition,
                 warmup_ns=warmup_ns,

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import qmc
+
 from bigiron import _sim
 from bigiron.errors import UserError
 
@@ -39,3 +43,13 @@ def load(name: str) -> _sim.Machine:
         return _sim.Machine.from_toml(text(name))
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
+
+
+def drawn_places(unknowns: int, draws: int, seed: int = 1) -> NDArray[np.float64]:
+    """A place in the range of each unknown, for each draw: they fill the space, as chance alone does not.
+
+    The first draws of many are those of few.
+    """
+    power = max(1, (draws - 1).bit_length())
+    found = qmc.Sobol(unknowns, rng=np.random.default_rng(seed)).random_base2(power)
+    return np.asarray(found[:draws], np.float64)

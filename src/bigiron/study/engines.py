@@ -43,6 +43,7 @@ def _simulated(spec: "Spec") -> Engine:
         duration_ms=asked.duration_ms,
         timeline_us=asked.timeline_us,
         numbers_tasks=spec.tasks != "all",
+        ranges=asked.ranges,
     )
 
 

@@ -64,6 +64,7 @@ def asking(
     warmup_ms: float = 100,
     duration_ms: float = 100,
     timeline_us: float = 0,
+    ranges: bool = False,
 ) -> Spec:
     """A study's question; all the machine's CPUs unless some numbers of them are given."""
     return Spec(
@@ -73,7 +74,11 @@ def asking(
         tasks=tasks,
         repetitions=seeds,
         simulation=Simulation(
-            machine=machine, warmup_ms=warmup_ms, duration_ms=duration_ms, timeline_us=timeline_us
+            machine=machine,
+            warmup_ms=warmup_ms,
+            duration_ms=duration_ms,
+            timeline_us=timeline_us,
+            ranges=ranges,
         ),
         variant=variants(settings or []),
     )

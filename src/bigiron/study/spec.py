@@ -56,6 +56,8 @@ class Simulation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     """Virtual time that is counted; 0: until the design has come to its end."""
     timeline_us: float = 0
     """For how long after the warmup a timeline is kept."""
+    ranges: bool = False
+    """Whether each repetition but the first has another machine, drawn from all ranges of its file."""
 
     @property
     def to_the_end(self) -> bool:

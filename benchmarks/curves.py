@@ -1,0 +1,253 @@
+"""Published curves of throughput by tasks beside `bigiron predict`: the table in docs/predict.md.
+
+For each curve of `benchmarks/curves/` that a kernel here can run: its workload is recorded with 8 CPUs on the
+nearest of Debian's kernels, and predicted for the curve's machine. Of the published points only the first is
+used, as the rate that sets how fast instructions are. Compared is throughput relative to the first point: the
+median error, the share of points inside the 90 % interval, and the interval's width. Beside it are no
+contention at all (every core as fast as the first), and the universal scalability law fitted to the points
+up to a quarter of the range.
+
+    benchmarks/curves.py STUDIES [ID...]
+
+STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each.
+"""
+
+import csv
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from scipy.optimize import curve_fit
+
+from bigiron.errors import UserError
+from bigiron.simulator import machine_files
+from bigiron.study import prediction, store
+
+HERE = Path(__file__).parent
+OURS = HERE / "workloads"
+DRAWS = 64
+PAGES = 64  # faults an operation of the page_fault workloads
+
+# name: workload, kernel, mode, kernel parameters
+RECORDINGS = {
+    "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
+    "signal1": ("signal1", "5.10", "process", "apparmor=0"),
+    "brk1": ("brk1", "5.10", "process", ""),
+    "malloc1": (str(OURS / "malloc1.c"), "5.10", "process", ""),
+    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", ""),
+    "pf1": ("page_fault1", "5.10", "process", ""),
+    "pf1-6.1": ("page_fault1", "6.1", "process", ""),
+    "pf1-7.2": ("page_fault1", "7.2", "process", ""),
+    "pf3": ("page_fault3", "5.10", "process", ""),
+    "pf1-thr": (str(OURS / "page_fault1_apart.c"), "5.10", "thread", ""),
+    "pf1-thr-6.1": (str(OURS / "page_fault1_apart.c"), "6.1", "thread", ""),
+    "pf1-thr-6.12": (str(OURS / "page_fault1_apart.c"), "6.12", "thread", ""),
+    "pf3-thr": (str(OURS / "page_fault3_apart.c"), "5.10", "thread", ""),
+    "getppid1-7.2": ("getppid1", "7.2", "process", ""),
+    "open1-7.2": ("open1", "7.2", "process", ""),
+    "mutex1-thr": (str(OURS / "pthread_mutex1.c"), "5.10", "thread", "user"),
+}
+
+# curve: recording, machine, lock, its operations in one of ours, its unit in operations a second
+X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
+CURVES = {
+    "cna14-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
+    "cna14-open1-cna": ("open1-thr", X5_4, "cna", 1, 1),
+    "cna3-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
+    "cna3-open1-cna": ("open1-thr", X5_4, "cna", 1, 1),
+    "cna3-open1-i7": ("open1-thr", "i7-4770", "qspinlock", 1, 1),
+    "mt2-signal1-proc": ("signal1", X5_4, "qspinlock", 1, 1),
+    "mt1-signal1-proc": ("signal1", X5_4, "qspinlock", 1, 1),
+    "mt2-brk1-proc": ("brk1", X5_4, "qspinlock", 1, 1),
+    "mt1-brk1-proc": ("brk1", X5_4, "qspinlock", 1, 1),
+    "mt2-malloc1-proc": ("malloc1", X5_4, "qspinlock", 1, 1),
+    "mt1-malloc1-proc": ("malloc1", X5_4, "qspinlock", 1, 1),
+    "mt2-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
+    "mt1-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
+    "mt2-page_fault1-thr": ("pf1-thr", X5_4, "qspinlock", PAGES, 1),
+    "mt2-page_fault3-thr": ("pf3-thr", X5_4, "qspinlock", PAGES, 1),
+    "mt2-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
+    "mt1-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
+    "clx-pf1-proc": ("pf1-6.1", "cascade-lake-20c-x2", "qspinlock", PAGES, 1),
+    "clx-pf1-proc-new": ("pf1-6.1", "cascade-lake-20c-x2", "qspinlock", PAGES, 1),
+    "pft-bdw-vmarw": ("pf1-thr-6.12", "xeon-e5-2690v4-x2", "qspinlock", PAGES, 1),
+    "pft-icx-base": ("pf1-thr-6.1", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
+    "pft-icx-pvl2": ("pf1-thr-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
+    "pft-icx-pvl2opt": ("pf1-thr-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
+    "r630-pf1-thr": ("pf1-thr", BROADWELL, "qspinlock", PAGES, 1),
+    "r630-pf3-thr": ("pf3-thr", BROADWELL, "qspinlock", PAGES, 1),
+    "r630-pf1-proc": ("pf1", BROADWELL, "qspinlock", PAGES, 1),
+    "r630-pf3-proc": ("pf3", BROADWELL, "qspinlock", PAGES, 1),
+    "mk-getppid1": ("getppid1-7.2", "xeon-5418y-x2", "qspinlock", 1, 15.15e6),
+    "mk-page_fault1": ("pf1-7.2", "xeon-5418y-x2", "qspinlock", PAGES, 0.69e6),
+    "mk-open1": ("open1-7.2", "xeon-5418y-x2", "qspinlock", 1, 2.0e6),
+}
+
+
+@dataclass(frozen=True)
+class Score:
+    """How near a prediction comes to a curve, relative to its first point."""
+
+    curve: str
+    machine: str
+    error: float  # median, of the points after the first
+    inside: int
+    points: int
+    width: float  # median of high to low
+    knee: str
+    no_contention: float
+    universal: float | None
+    contends: bool
+    beyond: int  # points with more tasks than CPUs: nothing is predicted there
+    rows: tuple[tuple[int, float, float, float, float], ...]
+
+
+def published() -> dict[str, list[tuple[int, float]]]:
+    """Tasks and throughput of every curve."""
+    curves = defaultdict(list)
+    for path in sorted((HERE / "curves").glob("*.csv")):
+        with path.open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                curves[row["curve_id"]].append((int(row["tasks"]), float(row["throughput"])))
+    return {name: sorted(points) for name, points in curves.items()}
+
+
+def recorded(folder: Path, name: str) -> store.Study:
+    """The recording of that name, made if it is not there."""
+    workload, kernel, mode, more = RECORDINGS[name]
+    study = folder / name
+    if not (study / "study.toml").exists():
+        what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
+        extra = ["--scope", "user"] if more == "user" else ["--boot", more] if more else []
+        command = [
+            *("bigiron", "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
+            *("--probe", "conflicts,locks,work", *extra, "-o", str(study)),
+        ]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    return store.open_study(study)
+
+
+def score(curve: str, points: list[tuple[int, float]], folder: Path, draws: int = DRAWS) -> Score:
+    """Predict a curve, and compare."""
+    name, machine, lock, per_op, unit = CURVES[curve]
+    cpus = machine_files.load(machine).cpus
+    beyond = sum(tasks > cpus for tasks, _ in points)
+    points = [point for point in points if point[0] <= cpus]
+    (first, rate), *later = points
+    tasks = [number for number, _ in points]
+    found = prediction.predict(
+        recorded(folder, name), machine, tasks, known=(first, rate * unit / per_op), lock=lock, draws=draws
+    )
+    predicted = {point.tasks: point.throughput for point in found.curves[0].points}
+    base = rate * unit / per_op
+    rows = []
+    for number, value in later:
+        at, truth = predicted[number], value / rate
+        rows.append((number, truth, at.value / base, at.low / base, at.high / base))
+    errors = [abs(value / truth - 1) for _, truth, value, _, _ in rows]
+    inside = sum(low <= truth <= high for _, truth, _, low, high in rows)
+    relative = [(number, truth) for number, truth, *_ in rows]
+    linear = [abs(number / first / truth - 1) for number, truth in relative]
+    return Score(
+        curve,
+        machine,
+        median(errors),
+        inside,
+        len(rows),
+        median(high / low for *_, low, high in rows),
+        _knees(points, rows),
+        median(linear),
+        _universal(points),
+        relative[-1][1] < 0.7 * relative[-1][0] / first,
+        beyond,
+        tuple(rows),
+    )
+
+
+def _knees(points: list[tuple[int, float]], rows: list[tuple[int, float, float, float, float]]) -> str:
+    """The knee as published and as predicted."""
+    tasks = [tasks for tasks, _ in points]
+    first = points[0][1] / points[0][0]
+    truth = prediction.prediction.knee(tasks, np.array([value / first for _, value in points]))
+    ours = prediction.prediction.knee(
+        tasks, np.array([points[0][0], *(points[0][0] * value for _, _, value, _, _ in rows)])
+    )
+    return f"{truth or '-'} / {ours or '-'}"
+
+
+def _universal(points: list[tuple[int, float]]) -> float | None:
+    """The median error of the universal scalability law, fitted to points up to a quarter of the range."""
+
+    def law(tasks: np.ndarray, one: float, contention: float, coherency: float) -> np.ndarray:
+        return one * tasks / (1 + contention * (tasks - 1) + coherency * tasks * (tasks - 1))
+
+    tasks, values = (np.array(column, np.float64) for column in zip(*points, strict=True))
+    known = tasks <= tasks[-1] / 4
+    if known.sum() < 3:
+        return None
+    start = (values[0] / tasks[0], 0.01, 1e-4)
+    try:
+        fitted, _ = curve_fit(law, tasks[known], values[known], start, bounds=(0, [np.inf, 1, 1]))
+    except RuntimeError:
+        return None
+    return float(np.median(np.abs(law(tasks[1:], *fitted) / values[1:] - 1)))
+
+
+def main() -> None:
+    """Print the table, and the scores over all."""
+    if len(sys.argv) < 2:
+        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py STUDIES")
+        return
+    folder, wanted = Path(sys.argv[1]), sys.argv[2:] or list(CURVES)
+    curves = published()
+    scores, refused = [], []
+    print("| curve | machine | error | inside | width | knee | no contention | USL |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    for curve in wanted:
+        try:
+            found = score(curve, curves[curve], folder)
+        except (UserError, subprocess.CalledProcessError) as error:
+            refused.append((curve, error))
+            continue
+        scores.append(found)
+        law = f"{found.universal:.0%}" if found.universal is not None else "-"
+        inside = f"{found.inside} of {found.points}"
+        if found.beyond:
+            inside += f" ({found.beyond} beyond the CPUs)"
+        print(
+            f"| {curve} | {found.machine} | {found.error:.0%} | {inside} | {found.width:.2f} | {found.knee} "
+            f"| {found.no_contention:.0%} | {law} |",
+            flush=True,
+        )
+        for tasks, truth, value, low, high in found.rows:
+            print(f"{curve} {tasks}: {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})", file=sys.stderr)
+    for curve, error in refused:
+        print(f"\nrefused: {curve}: {error}")
+    if scores:
+        summary(scores, len(refused))
+
+
+def summary(scores: list[Score], refused: int) -> None:
+    """Over all curves."""
+    points = sum(score.points for score in scores)
+    contending = [score for score in scores if score.contends]
+    closer = [
+        score
+        for score in contending
+        if score.error < score.no_contention and (score.universal is None or score.error < score.universal)
+    ]
+    print(
+        f"\n{len(scores)} curves on {len({score.machine for score in scores})} machines, {refused} refused: "
+        f"median error {median(score.error for score in scores):.0%}; "
+        f"{sum(score.inside for score in scores) / points:.0%} of {points} points inside the intervals, "
+        f"whose median width is a factor of {median(score.width for score in scores):.2f}; "
+        f"closer than both baselines for {len(closer)} of the {len(contending)} curves that contend"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,433 @@
+//! Replay: what an operation was recorded to do, done by many tasks on a machine that is described.
+//!
+//! The recording says what a task does to lines and locks that others touch too, and how many instructions lie
+//! between. Here each task does it on a CPU of the machine: its instructions take the processor's time, lines come
+//! from where they are, and locks are executed, so that waiting comes about by itself.
+
+mod curve;
+mod locks;
+mod program;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::cpu::Cpu;
+use crate::engine::{Interrupt, Simulation, Word};
+use crate::failure::Failure;
+use crate::machine::Machine;
+use crate::processor::{active, placement};
+use crate::time::{Time, ns, us};
+
+pub use curve::{Curve, Curved, curves};
+pub use locks::SpinKind;
+use locks::TaskLock;
+pub use program::{Event, Kind, LineOf, LockOf, Program, ProgramError, Scope, Touch};
+
+/// How to replay a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub tasks: usize,
+    pub seed: u64,
+    /// What spinlocks are.
+    pub spinlocks: SpinKind,
+    /// Tasks go to all nodes in turns, and not to one after the other.
+    pub spread: bool,
+    /// How much longer instructions take than the processor's figures say.
+    pub slower: f64,
+    /// For so long a core keeps a line that it has got, whoever else wants it.
+    pub kept: Time,
+    /// So much of a read's time a core does something else, as it executes out of order.
+    pub overlapped: Time,
+    /// What an instruction takes that a lock protects, of what the others take.
+    pub under_locks: f64,
+}
+
+/// What an operation's time went into, beside the program's lines and locks.
+pub const BESIDES: usize = 3;
+const WORK: usize = 0;
+const MEMORY: usize = 1;
+const INTERRUPTS: usize = 2;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Operations a second, of all tasks together.
+    pub throughput: f64,
+    /// Of the tasks' time, the shares of: work, memory bandwidth, interrupts, then each line, then each lock.
+    pub shares: Vec<f64>,
+    pub events: u64,
+}
+
+/// So much is simulated before anything counts, and then: operations a task, and events at most.
+const WARM: (f64, u64) = (2.0, 60_000);
+const COUNTED: (f64, u64) = (12.0, 150_000);
+const LEAST_OPERATIONS: f64 = 200.0;
+const EVENTS_A_TASK: u64 = 150;
+/// A queue that is sorted by nodes takes so much longer until it is.
+const SORTED: u64 = 12;
+const STEPS: u64 = 1_000_000;
+
+/// A handler of an IPI: entry, a function's call and its acknowledgement.
+const HANDLER_NS: f64 = 300.0;
+/// `lockref` gives up after so many tries; here it goes on, as taking the lock is as slow.
+const TRIES: u32 = 100;
+
+struct Shared {
+    lines: Vec<Vec<Word>>,
+    locks: Vec<Vec<TaskLock>>,
+    program: Rc<Program>,
+    /// When each node's memory has written what it was given.
+    memory: RefCell<Vec<Time>>,
+    spent: RefCell<Vec<Time>>,
+    progress: Cell<f64>,
+    answers: Vec<Word>,
+    cpus: Vec<usize>,
+}
+
+struct Task {
+    number: usize,
+    shared: Rc<Shared>,
+    ns_per_instruction: f64,
+    system_call: Time,
+    overlapped: Time,
+    under_locks: f64,
+}
+
+/// Replays a program. Failure: it came to a deadlock.
+pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<Replayed, Failure> {
+    let mut sim = Simulation::new(machine.clone(), setting.seed);
+    sim.keep_lines(setting.kept);
+    let cpus: Vec<usize> = placement(machine, setting.spread).into_iter().take(setting.tasks).collect();
+    let shared = Rc::new(shared(&mut sim, machine, program, &cpus, setting));
+    let speeds = active(machine, &cpus);
+    let mut step = us(1);
+    for (number, (&cpu, &(cores, threads))) in cpus.iter().zip(&speeds).enumerate() {
+        let task = task(machine, &shared, number, (cores, threads), setting);
+        step = step.max(ns(task.ns_per_instruction * 100.0));
+        sim.program(cpu, |cpu| task.run(cpu));
+        let shared = Rc::clone(&shared);
+        sim.handler(cpu, |cpu| answer(cpu, shared));
+    }
+    let tasks = setting.tasks as f64;
+    let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
+    let most = |events: u64| longer * events.max(EVENTS_A_TASK * setting.tasks as u64);
+    let enough = |operations: f64, least: f64, of: (f64, u64), events: u64| {
+        operations >= longer as f64 * (of.0 * tasks).max(least) || events >= most(of.1)
+    };
+    let warm = |events| enough(shared.progress.get(), 0.0, WARM, events);
+    let reset = || {
+        shared.progress.set(0.0);
+        shared.spent.borrow_mut().fill(Time::ZERO);
+    };
+    let done = |events| enough(shared.progress.get(), LEAST_OPERATIONS, COUNTED, events);
+    let (elapsed, events) = sim.run_in_steps(step, STEPS, warm, reset, done)?;
+    let whole = elapsed.as_ns() * tasks;
+    let shares = shared.spent.borrow().iter().map(|time| time.as_ns() / whole).collect();
+    Ok(Replayed { throughput: shared.progress.get() / elapsed.as_s(), shares, events })
+}
+
+fn shared(
+    sim: &mut Simulation,
+    machine: &Machine,
+    program: &Rc<Program>,
+    cpus: &[usize],
+    setting: Setting,
+) -> Shared {
+    let mut homes: Vec<Vec<(crate::LineId, usize)>> = Vec::new();
+    let mut lines = Vec::new();
+    for line in &program.lines {
+        let nodes: Vec<usize> = match line.scope {
+            Scope::Shared => vec![machine.node_of(cpus[0])],
+            Scope::Node => (0..machine.nodes()).collect(),
+            Scope::Task => cpus.iter().map(|&cpu| machine.node_of(cpu)).collect(),
+        };
+        let of: Vec<_> = nodes.into_iter().map(|node| (sim.line(&line.name, node), node)).collect();
+        lines.push(of.iter().map(|&(line, _)| sim.word_on(line)).collect());
+        homes.push(of);
+    }
+    let locks = program.locks.iter().map(|lock| {
+        let of = &homes[lock.line];
+        of.iter().map(|&(line, _)| TaskLock::new(sim, lock, line, setting.spinlocks)).collect()
+    });
+    let locks = locks.collect();
+    let answers = cpus.iter().map(|&cpu| sim.word("answers", machine.node_of(cpu))).collect();
+    let objects = BESIDES + program.lines.len() + program.locks.len();
+    Shared {
+        lines,
+        locks,
+        program: Rc::clone(program),
+        memory: RefCell::new(vec![Time::ZERO; machine.nodes()]),
+        spent: RefCell::new(vec![Time::ZERO; objects]),
+        progress: Cell::new(0.0),
+        answers,
+        cpus: cpus.to_vec(),
+    }
+}
+
+fn task(
+    machine: &Machine,
+    shared: &Rc<Shared>,
+    number: usize,
+    (cores, threads): (usize, usize),
+    setting: Setting,
+) -> Task {
+    let Setting { slower, overlapped, under_locks, .. } = setting;
+    let shared = Rc::clone(shared);
+    let Some(processor) = machine.processor() else {
+        let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
+        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks };
+    };
+    let alone = processor.ns_per_instruction(processor.ghz(1), 1);
+    let now = processor.ns_per_instruction(processor.ghz(cores), threads);
+    let system_call = ns(processor.system_call.as_ns() * slower * now / alone);
+    Task { number, shared, ns_per_instruction: now * slower, system_call, overlapped, under_locks }
+}
+
+/// Answers the other tasks' interrupts.
+async fn answer(cpu: Cpu, shared: Rc<Shared>) {
+    loop {
+        if let Interrupt::Ipi { message, .. } = cpu.interrupt().await {
+            cpu.work(ns(HANDLER_NS)).await;
+            cpu.fetch_add(shared.answers[message as usize], 1).await;
+        }
+    }
+}
+
+impl Task {
+    async fn run(self, cpu: Cpu) {
+        let program = Rc::clone(&self.shared.program);
+        let operations = &program.operations;
+        // Tasks do not begin at the same moment.
+        let first: f64 = operations[0].iter().map(|event| self.alone_ns(event)).sum();
+        cpu.user(ns(first * cpu.below(1 << 20) as f64 / f64::from(1 << 20))).await;
+        loop {
+            let operation = &operations[cpu.below(operations.len() as u64) as usize];
+            self.perform(&cpu, operation).await;
+            cpu.operation();
+        }
+    }
+
+    fn alone_ns(&self, event: &Event) -> f64 {
+        match *event {
+            Event::Work(instructions) => instructions * self.ns_per_instruction,
+            Event::SystemCall(times) => self.system_call.as_ns() * times,
+            _ => 0.0,
+        }
+    }
+
+    async fn perform(&self, cpu: &Cpu, operation: &[Event]) {
+        let share = 1.0 / operation.len() as f64;
+        let mut at = 0;
+        let (mut sequence, mut held) = (0, 0);
+        while at < operation.len() {
+            let before = cpu.now();
+            let (event, mut next) = (operation[at], at + 1);
+            let object = match event {
+                Event::Work(_) | Event::SystemCall(_) => {
+                    // No two times are quite the same: in step with each other, tasks would never meet, or always.
+                    let percent = 90.0 + cpu.below(2001) as f64 / 100.0;
+                    let slower = if held > 0 { self.under_locks } else { 1.0 };
+                    cpu.work(ns(self.alone_ns(&event) * slower * percent / 100.0)).await;
+                    WORK
+                }
+                Event::Fill(bytes) => {
+                    self.fill(cpu, bytes).await;
+                    MEMORY
+                }
+                Event::Access { line, touch, others } => {
+                    self.access(cpu, self.line(cpu, line, others), touch).await;
+                    BESIDES + line
+                }
+                Event::Lock { lock, shared } => {
+                    sequence = self.lock(cpu, lock).take(cpu, shared).await;
+                    held += 1;
+                    self.object_of_lock(lock)
+                }
+                Event::Unlock { lock, shared } => {
+                    held -= 1;
+                    if self.lock(cpu, lock).give(cpu, shared, sequence).await {
+                        next = self.again(operation, at, lock);
+                    }
+                    self.object_of_lock(lock)
+                }
+                Event::Interrupt => {
+                    self.interrupt_others(cpu).await;
+                    INTERRUPTS
+                }
+            };
+            self.shared.spent.borrow_mut()[object] += cpu.now() - before;
+            if next > at {
+                self.shared.progress.set(self.shared.progress.get() + share);
+            }
+            at = next;
+        }
+    }
+
+    fn object_of_lock(&self, lock: usize) -> usize {
+        BESIDES + self.shared.program.lines.len() + lock
+    }
+
+    /// Where a reader of a seqlock starts again.
+    fn again(&self, operation: &[Event], at: usize, lock: usize) -> usize {
+        let taken = |event: &Event| matches!(event, Event::Lock { lock: other, .. } if *other == lock);
+        operation[..at].iter().rposition(taken).expect("checked when read")
+    }
+
+    fn instance(&self, cpu: &Cpu, scope: Scope, others: bool) -> usize {
+        match scope {
+            Scope::Shared => 0,
+            Scope::Node => cpu.node(),
+            Scope::Task if others && self.shared.cpus.len() > 1 => {
+                let other = cpu.below(self.shared.cpus.len() as u64 - 1) as usize;
+                if other < self.number { other } else { other + 1 }
+            }
+            Scope::Task => self.number,
+        }
+    }
+
+    fn line(&self, cpu: &Cpu, line: usize, others: bool) -> Word {
+        let scope = self.shared.program.lines[line].scope;
+        self.shared.lines[line][self.instance(cpu, scope, others)]
+    }
+
+    fn lock(&self, cpu: &Cpu, lock: usize) -> &TaskLock {
+        let program = &self.shared.program;
+        let scope = program.lines[program.locks[lock].line].scope;
+        &self.shared.locks[lock][self.instance(cpu, scope, false)]
+    }
+
+    async fn access(&self, cpu: &Cpu, word: Word, touch: Touch) {
+        match touch {
+            Touch::Read => {
+                let stalls = cpu.prefetch(word).since(cpu.now() + self.overlapped);
+                if stalls > Time::ZERO {
+                    cpu.work(stalls).await;
+                }
+            }
+            Touch::Write => cpu.write(word, 1).await,
+            Touch::Atomic => {
+                cpu.fetch_add(word, 1).await;
+            }
+            Touch::Exchange => {
+                let mut value = cpu.read(word).await;
+                for _ in 0..TRIES {
+                    let before = cpu.compare_exchange(word, value, value.wrapping_add(1)).await;
+                    if before == value {
+                        break;
+                    }
+                    value = before;
+                }
+            }
+        }
+    }
+
+    async fn fill(&self, cpu: &Cpu, bytes: f64) {
+        let machine_ns = cpu.ns_of_bytes(bytes);
+        let (now, node) = (cpu.now(), cpu.node());
+        let written = {
+            let mut memory = self.shared.memory.borrow_mut();
+            memory[node] = memory[node].max(now) + ns(machine_ns.1);
+            memory[node]
+        };
+        cpu.work((now + ns(machine_ns.0)).max(written) - now).await;
+    }
+
+    async fn interrupt_others(&self, cpu: &Cpu) {
+        let cpus = &self.shared.cpus;
+        let mine = self.shared.answers[self.number];
+        let before = cpu.read(mine).await;
+        for &other in cpus.iter().filter(|&&other| other != cpu.id()) {
+            cpu.send_ipi(other, self.number as u64);
+        }
+        let all = before + cpus.len() as u64 - 1;
+        cpu.spin_while(mine, |answers| answers < all).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine::uniform(8, ns(1), ns(100))
+    }
+
+    fn setting(tasks: usize) -> Setting {
+        Setting {
+            tasks,
+            seed: 1,
+            spinlocks: SpinKind::Qspinlock,
+            spread: false,
+            slower: 1.0,
+            kept: Time::ZERO,
+        }
+    }
+
+    fn of(operation: Vec<Event>) -> Rc<Program> {
+        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let lock = |kind| LockOf { name: format!("{kind:?}"), kind, line: 0 };
+        let kinds = [Kind::Spinlock, Kind::RwLock, Kind::Mutex, Kind::RwSem, Kind::SeqLock];
+        let program =
+            Program { lines: vec![line], locks: kinds.map(lock).into(), operations: vec![operation] };
+        program.check().unwrap();
+        Rc::new(program)
+    }
+
+    #[test]
+    fn private_work_scales() {
+        let program = of(vec![Event::Work(2000.0)]);
+        let rates = [1, 8].map(|tasks| replay(&machine(), &program, setting(tasks)).unwrap().throughput);
+        assert!((rates[1] / rates[0] - 8.0).abs() < 0.2, "{rates:?}");
+    }
+
+    #[test]
+    fn a_shared_line_is_transferred_once_an_operation() {
+        let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
+        let program = of(vec![Event::Work(200.0), access]);
+        let replayed = replay(&machine(), &program, setting(8)).unwrap();
+        assert!((replayed.throughput / 1e7 - 1.0).abs() < 0.02, "{replayed:?}"); // one in 100 ns
+        assert!(replayed.shares[BESIDES] > 0.8, "{replayed:?}");
+    }
+
+    #[test]
+    fn every_kind_of_lock_is_exclusive() {
+        for lock in 0..5 {
+            let operation = vec![
+                Event::Work(400.0),
+                Event::Lock { lock, shared: false },
+                Event::Work(400.0),
+                Event::Unlock { lock, shared: false },
+            ];
+            let replayed = replay(&machine(), &of(operation), setting(8)).unwrap();
+            assert!(replayed.throughput < 5e6, "{lock}: {replayed:?}"); // 200 ns of work under the lock
+            assert!(replayed.throughput > 1e6, "{lock}: {replayed:?}");
+        }
+    }
+
+    #[test]
+    fn readers_share_a_semaphore() {
+        let operation = vec![
+            Event::Lock { lock: 3, shared: true },
+            Event::Work(8000.0),
+            Event::Unlock { lock: 3, shared: true },
+        ];
+        let rates = [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), setting(tasks)).unwrap());
+        assert!(rates[1].throughput > 6.0 * rates[0].throughput);
+    }
+
+    #[test]
+    fn interrupts_are_answered() {
+        let program = of(vec![Event::Work(10_000.0), Event::Interrupt]);
+        let replayed = replay(&machine(), &program, setting(8)).unwrap();
+        assert!(replayed.shares[INTERRUPTS] > 0.0 && replayed.throughput > 0.0);
+    }
+
+    #[test]
+    fn a_program_that_keeps_a_lock_is_refused() {
+        let lock = LockOf { name: "lock".into(), kind: Kind::Mutex, line: 0 };
+        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let operations = vec![vec![Event::Lock { lock: 0, shared: false }]];
+        let program = Program { lines: vec![line], locks: vec![lock], operations };
+        assert_eq!(program.check().unwrap_err().to_string(), "operation 0: keeps lock");
+    }
+}

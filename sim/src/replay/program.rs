@@ -1,0 +1,144 @@
+//! What a task does in an operation, as it was recorded: a program for the simulator.
+
+use std::fmt;
+
+/// Of which there is one in all, one a node, or one a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Shared,
+    Node,
+    Task,
+}
+
+/// A cache line, or as many as its scope says.
+#[derive(Clone, Debug)]
+pub struct LineOf {
+    pub name: String,
+    pub scope: Scope,
+}
+
+/// A lock, on one of the lines.
+#[derive(Clone, Debug)]
+pub struct LockOf {
+    pub name: String,
+    pub kind: Kind,
+    pub line: usize,
+}
+
+/// The kernel's kinds of locks, all of which are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Spinlock,
+    RwLock,
+    Mutex,
+    RwSem,
+    /// A seqlock: its readers do again what they did in between if a writer came.
+    SeqLock,
+}
+
+/// What an instruction does to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    Read,
+    Write,
+    Atomic,
+    /// A read, and a compare-and-exchange that is tried again until nobody came in between, as `lockref` does it.
+    Exchange,
+}
+
+/// One thing that a task does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// So many instructions that touch nothing shared.
+    Work(f64),
+    /// Entering the kernel and leaving it again, so many times.
+    SystemCall(f64),
+    /// Writes so many bytes of memory.
+    Fill(f64),
+    Access {
+        line: usize,
+        touch: Touch,
+        others: bool,
+    },
+    Lock {
+        lock: usize,
+        shared: bool,
+    },
+    Unlock {
+        lock: usize,
+        shared: bool,
+    },
+    /// Interrupts the CPUs of all other tasks, and waits until all have answered.
+    Interrupt,
+}
+
+/// What tasks do: each does one of the operations after the other, in an order that chance decides.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub lines: Vec<LineOf>,
+    pub locks: Vec<LockOf>,
+    pub operations: Vec<Vec<Event>>,
+}
+
+/// What is wrong with a program, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramError(pub String);
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+impl Program {
+    /// Everything it names exists, each operation does something, and gives back exactly what it took.
+    pub fn check(&self) -> Result<(), ProgramError> {
+        if let Some(lock) = self.locks.iter().find(|lock| lock.line >= self.lines.len()) {
+            return Err(ProgramError(format!("lock {} is on line {}, which is none", lock.name, lock.line)));
+        }
+        if self.operations.is_empty() {
+            return Err(ProgramError("no operation".into()));
+        }
+        for (number, operation) in self.operations.iter().enumerate() {
+            let wrong = |why: String| Err(ProgramError(format!("operation {number}: {why}")));
+            if operation.is_empty() {
+                return wrong("it does nothing".into());
+            }
+            let mut held = Vec::new();
+            for event in operation {
+                match *event {
+                    Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount)
+                        if !(amount.is_finite() && amount >= 0.0) =>
+                    {
+                        return wrong(format!("{event:?}: use zero or more"));
+                    }
+                    Event::Access { line, .. } if line >= self.lines.len() => {
+                        return wrong(format!("line {line} is none"));
+                    }
+                    Event::Lock { lock, shared } if lock < self.locks.len() => {
+                        if held.iter().any(|&(other, _)| other == lock) {
+                            return wrong(format!("takes {} twice", self.locks[lock].name));
+                        }
+                        held.push((lock, shared));
+                    }
+                    Event::Unlock { lock, shared } if lock < self.locks.len() => {
+                        let Some(at) = held.iter().position(|&taken| taken == (lock, shared)) else {
+                            return wrong(format!("gives {} back without having it", self.locks[lock].name));
+                        };
+                        held.remove(at);
+                    }
+                    Event::Lock { lock, .. } | Event::Unlock { lock, .. } => {
+                        return wrong(format!("lock {lock} is none"));
+                    }
+                    _ => {}
+                }
+            }
+            if let Some((lock, _)) = held.first() {
+                return wrong(format!("keeps {}", self.locks[*lock].name));
+            }
+        }
+        Ok(())
+    }
+}

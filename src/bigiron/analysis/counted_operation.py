@@ -1,0 +1,431 @@
+"""An operation made of counts: what it touches and how often is known, in which order is not, and is drawn.
+
+A trace has the order. Where there is none, accesses and acquisitions lie somewhere in the calls that made
+them: the call paths of the probes `conflicts`, `locks` and `work` nest, and what a call executes lies between
+its first instruction and its last. Within that, each draw puts them elsewhere.
+"""
+
+import heapq
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from bigiron.analysis import locks as lock_table
+from bigiron.analysis.match_lines import plain
+from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
+
+OPERATIONS = 8
+"""Of a program: what an operation does only now and then is in some of them."""
+
+_LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
+_SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
+_OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
+_MOST_READS = 4  # of one line in one call: without a write in between, only the first can miss
+
+_OF_NODES = re.compile(
+    r"^(\*?node_data|contig_page_data|struct (zone|pglist_data|kmem_cache_node|node_barn|lruvec"
+    r"|mem_cgroup_per_node|lru_gen_folio|per_cpu_nodestat)\b)"
+)
+"""What the kernel has for each node, of which a machine in QEMU has one."""
+
+_WAITS = re.compile(
+    r"(^|;)(native_queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
+    r"|rwsem_down_(read|write)_slowpath|rwsem_wake(\.\w+)*|rwsem_optimistic_spin|osq_(un)?lock"
+    r"|__mutex_lock(\.\w+)*|__mutex_unlock_slowpath(\.\w+)*|schedule|wake_up_q)(;|$)"
+)
+"""How the kernel waits for a lock. In a replay locks are executed, and waiting comes about by itself."""
+
+_FOR_LOCKS = (
+    r"(^|;)(rwsem_|__mutex_|mutex_|down_|up_|futex_|preempt_schedule|exit_to_user_mode|__cond_resched)"
+)
+"""Whoever sleeps below these does so for a lock, or is preempted."""
+
+_LOCKS = re.compile(
+    r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
+)
+_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
+_INTERRUPTS = re.compile(r"^(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)$")
+
+# Instructions of one call, in kernels 5.10 to 7.2 on x86_64: from these come the numbers of calls.
+_OF_ENTRY = {"entry_SYSCALL_64": 40.0, "asm_exc_page_fault": 8.5}
+_OF_CLEARED_PAGE = {"clear_page_erms": 4.0, "clear_page_rep": 6.0, "clear_page_orig": 700.0}
+_PAGE = 4096.0
+_HAIR = 1e-3  # of an instruction
+
+
+@dataclass
+class Site:
+    """Something that a call does, so many times an operation."""
+
+    path: tuple[str, ...]
+    per_op: float
+    line: int
+    how: str
+    visits: bool = False
+
+
+@dataclass
+class Section:
+    """A lock that a call takes: how often an operation does so, and for how many instructions it holds it."""
+
+    path: tuple[str, ...]
+    per_op: float
+    held: float
+    lock: int
+    shared: bool
+
+
+@dataclass
+class Call:
+    """Calls of one path, as one: what they execute themselves, and whom they call."""
+
+    own: float = 0.0
+    calls: dict[str, "Call"] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+
+    @property
+    def inclusive(self) -> float:
+        """Instructions, with those of all that it calls."""
+        return self.own + sum(call.inclusive for call in self.calls.values())
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything of interest lies in it."""
+        return bool(self.sites or self.sections) or any(call.is_needed for call in self.calls.values())
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A cell's counts, made ready to draw programs of."""
+
+    lines: list[Line]
+    locks: list[Lock]
+    root: Call
+    instructions: float
+    system_calls: float
+    bytes: float
+    interrupts: float
+
+    def program(self, chance: np.random.Generator) -> Program:
+        """One that has these counts, in an order by chance."""
+        return Program(self.lines, self.locks, [self._operation(chance) for _ in range(OPERATIONS)])
+
+    def _operation(self, chance: np.random.Generator) -> list[Event]:
+        found = _Layout(chance, self.locks)
+        found.place(self.root, 0.0)
+        length = max(self.instructions, 1.0)
+        for _ in range(_times(self.interrupts, chance)):
+            found.at(chance.uniform(0, length), Event("interrupt"))
+        pages = self.bytes / _PAGE
+        chunks = min(_times(pages, chance), 8) if pages else 0
+        for _ in range(chunks):
+            found.at(chance.uniform(0, length), Event("fill", self.bytes / chunks))
+        calls = max(1, _times(self.system_calls, chance))
+        return list(_with_work(found.events(), length, calls))
+
+
+def count(
+    conflicts: pl.DataFrame,
+    locks: pl.DataFrame,
+    work: pl.DataFrame,
+    operations: int,
+    tasks: int,
+    most_tasks: int,
+    threads: bool,
+) -> Counted:
+    """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay."""
+    work = _own(work.filter(pl.col("context") == "operation"))
+    root = _tree(work, operations)
+    touched = _own(conflicts.filter(pl.col("context") == "operation"))
+    kept, lines, of_line = _lines(touched, operations, tasks, most_tasks)
+    taken = locks.filter(pl.col("context") == "operation").with_columns(
+        line=pl.col("lock") - pl.col("lock") % 64
+    )
+    found, of_lock = _locks(taken, lines, of_line)
+    for site in _sites(kept, of_line, of_lock, lines, operations):
+        _call(root, site.path).sites.append(site)
+    for section in _sections(taken, of_lock, operations):
+        _call(root, section.path).sections.append(section)
+    own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
+    return Counted(
+        lines,
+        found,
+        root,
+        instructions=root.inclusive,
+        system_calls=sum(own.get(name, 0.0) / each for name, each in _OF_ENTRY.items()),
+        bytes=_PAGE * sum(own.get(name, 0.0) / each for name, each in _OF_CLEARED_PAGE.items()),
+        interrupts=_interrupts(work, operations, tasks) if threads else 0.0,
+    )
+
+
+def share_of_sleep(work: pl.DataFrame) -> float:
+    """What share of the operations' instructions puts tasks to sleep or wakes them, other than for locks."""
+    work = work.filter(pl.col("context") == "operation").with_columns(
+        whole=pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
+    )
+    sleeps = work.filter(pl.col("whole").str.contains(r"(^|;)(schedule|try_to_wake_up)(;|$)"))
+    locks = sleeps.filter(pl.col("whole").str.contains(_FOR_LOCKS))
+    whole, asleep, for_locks = (int(of["instructions"].sum()) for of in (work, sleeps, locks))
+    return (asleep - for_locks) / whole if whole else 0.0
+
+
+def _own(table: pl.DataFrame) -> pl.DataFrame:
+    """Without what is done to wait for locks."""
+    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
+    table = table.with_columns(whole=whole)
+    waits = pl.Series([bool(_WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)
+    return table.filter(~waits)
+
+
+def _tree(work: pl.DataFrame, operations: int) -> Call:
+    root = Call()
+    for path, instructions in work.group_by("whole").agg(pl.col("instructions").sum()).iter_rows():
+        _call(root, tuple(path.split(";"))).own += instructions / operations
+    return root
+
+
+def _call(root: Call, path: Iterable[str]) -> Call:
+    call = root
+    for function in path:
+        call = call.calls.setdefault(function, Call())
+    return call
+
+
+def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> float:
+    """How often an operation interrupts the other tasks' CPUs: from what it executes for each of them."""
+    sent = work.filter(pl.col("function").str.contains(_INTERRUPTS.pattern))
+    # The loop over the CPUs is some 40 instructions for each of them.
+    return float(sent["instructions"].sum()) / operations / (40.0 * max(1, tasks - 1))
+
+
+def _lines(
+    touched: pl.DataFrame, operations: int, tasks: int, most_tasks: int
+) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
+    """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
+    touched = touched.with_columns(accesses=pl.max_horizontal("reads", "writes"))
+    allocates = (pl.col("writes") > 0) & pl.col("function").str.contains(
+        r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
+    )
+    by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
+    shape = by_cpu.group_by("line").agg(
+        total=pl.col("accesses").sum(),
+        writes=pl.col("writes").sum(),
+        most=pl.col("accesses").max(),
+        cpus=pl.len(),
+    )
+    names = touched.group_by("line").agg(
+        object=pl.col("object").sort_by("accesses", "pc", descending=True).first(),
+        allocating=pl.col("cpu").filter(allocates).n_unique(),
+    )
+    lines: list[Line] = []
+    of_line: dict[int, tuple[int, float]] = {}
+    known: dict[tuple[str, Scope], int] = {}
+    rows = shape.join(names, on="line").sort("total", "line", descending=[True, False])
+    for line, total, writes, most, cpus, object, allocating in rows.iter_rows():
+        if cpus < 2 or not writes or allocating == cpus:
+            continue
+        others = total - most
+        misses = min(total, most_tasks * writes, 2 * others if most > _OWN * total else total)
+        if misses / operations < _LEAST:
+            continue
+        scope, visits = scope_of(object, most / total, cpus, tasks)
+        key = (plain(object) if scope == "task" else f"{object} {line}", scope)
+        if key not in known:
+            known[key] = len(lines)
+            lines.append(Line(object if scope != "task" else plain(object), scope))
+        of_line[line] = (known[key], visits)
+    return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
+
+
+def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
+    """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits."""
+    if owner >= _OWN or cpus < max(2.0, _SHARED * tasks):
+        return "task", 1 - owner
+    return ("node" if _OF_NODES.match(object) else "shared"), 0.0
+
+
+def _locks(
+    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, tuple[int, float]]
+) -> tuple[list[Lock], dict[tuple[int, str], int]]:
+    """The locks that are executed, on lines that all have; and the number of each by address and kind."""
+    rows = (
+        taken.with_columns(kind=pl.col("function").map_elements(_kind, pl.String))
+        .filter(pl.col("kind") != "")
+        .group_by("lock", "line", "kind")
+        .agg(pl.col("object").first(), pl.col("instructions").sum())
+        .sort("instructions", "lock", descending=[True, False])
+    )
+    found: list[Lock] = []
+    numbers: dict[tuple[int, str], int] = {}
+    for lock, line, kind, object, _instructions in rows.iter_rows():
+        number = of_line.get(line, (-1, 0.0))[0]
+        if number < 0 or lines[number].scope == "task":
+            continue
+        numbers[lock, kind] = len(found)
+        found.append(Lock(object, kind, number))
+    return found, numbers
+
+
+def _kind(function: str) -> str:
+    return LOCKS.get(lock_table.taken_by(function), "")
+
+
+def _sites(
+    touched: pl.DataFrame,
+    of_line: Mapping[int, tuple[int, float]],
+    of_lock: Mapping[tuple[int, str], int],
+    lines: list[Line],
+    operations: int,
+) -> Iterator[Site]:
+    """The accesses, without those that take a lock or give it back: they come with executing it."""
+    addresses = {lock for lock, _ in of_lock}
+    locked = {address - address % 64 for address in addresses}
+    rows = touched.group_by("line", "whole", "function", "pc").agg(
+        pl.col("address").min(), pl.col("reads").sum(), pl.col("writes").sum()
+    )
+    sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
+    for line, path, function, _pc, address, reads, writes in rows.sort("whole", "pc", "line").iter_rows():
+        if line in locked and (_LOCKS.match(function) or (address in addresses and not reads)):
+            continue
+        number, visits = of_line[line]
+        for how, times in _touches(function, reads, writes, lines[number].scope):
+            for visiting, share in ((False, 1 - visits), (True, visits)):
+                if share > 0:
+                    sums[path, number, how, visiting] += share * times / operations
+    for (path, number, how, visiting), per_op in sums.items():
+        if how == "read":
+            per_op = min(per_op, _MOST_READS)
+        yield Site(tuple(path.split(";")), per_op, number, how, visiting)
+
+
+def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple[str, int]]:
+    if not writes:
+        return [("read", reads)]
+    if not reads:
+        return [("write", writes)]
+    atomic = "exchange" if _EXCHANGES.match(function) and scope != "task" else "atomic"
+    return [(atomic, min(reads, writes)), ("read", max(0, reads - writes)), ("write", max(0, writes - reads))]
+
+
+def _sections(
+    taken: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
+) -> Iterator[Section]:
+    rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
+    for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
+        number = of_lock.get((lock, _kind(function)))
+        if number is None or not acquisitions or _WAITS.search(path):
+            continue
+        shared = lock_table.taken_by(function) in READERS
+        held = instructions / acquisitions
+        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared)
+
+
+def _times(per_op: float, chance: np.random.Generator) -> int:
+    return int(per_op + chance.uniform())
+
+
+@dataclass
+class _Held:
+    start: float
+    end: float
+    section: Section
+
+
+class _Layout:
+    """Where in an operation everything lies, in instructions from its start."""
+
+    def __init__(self, chance: np.random.Generator, locks: list[Lock]) -> None:
+        self._chance = chance
+        self._locks = locks
+        self._events: list[tuple[float, Event]] = []
+        self._held: list[_Held] = []
+
+    def at(self, place: float, event: Event) -> None:
+        """Something that is done there."""
+        self._events.append((place, event))
+
+    def place(self, call: Call, start: float) -> None:
+        """All that a call does, which begins there."""
+        whole = call.inclusive
+        held = [each for section in call.sections for each in self._sections(section, start, whole)]
+        needed = [child for child in call.calls.values() if child.is_needed]
+        gaps = self._chance.dirichlet(np.ones(len(needed) + 1))
+        rest = whole - sum(child.inclusive for child in needed)
+        at = start
+        for gap, number in zip(gaps, self._chance.permutation(len(needed)), strict=False):
+            child = needed[number]
+            at += float(gap) * rest
+            self.place(child, at)
+            at += child.inclusive
+        for site in call.sites:
+            self._sites(site, start, whole)
+        self._held += held
+
+    def _sections(self, section: Section, start: float, whole: float) -> list[_Held]:
+        times = _times(section.per_op, self._chance)
+        held = max(section.held, 4 * _HAIR)
+        between = np.sort(self._chance.uniform(0, max(0.0, whole - held * times), times))
+        begins = start + between + held * np.arange(times)
+        return [_Held(begin, begin + held, section) for begin in begins]
+
+    def _sites(self, site: Site, start: float, whole: float) -> None:
+        event = Event("visit" if site.visits else "access", 0.0, site.line, site.how)
+        for _ in range(_times(site.per_op, self._chance)):
+            self.at(start + self._chance.uniform(0, whole), event)
+
+    def events(self) -> list[tuple[float, Event]]:
+        """In order, with the locks: no task waits for one that it keeps from others who wait for it."""
+        placed = self._events + self._locked()
+        return sorted(placed, key=lambda event: event[0])
+
+    def _rank(self, held: _Held) -> tuple[int, int]:
+        """The order in which locks nest: who holds one may take those after it."""
+        lock = self._locks[held.section.lock]
+        return (lock.kind not in ("rwsem", "mutex"), held.section.lock)
+
+    def _locked(self) -> list[tuple[float, Event]]:
+        """Who would take a lock against the order takes it after it has given the others back."""
+        waiting = [(held.start, number, held) for number, held in enumerate(self._held)]
+        heapq.heapify(waiting)
+        placed: list[_Held] = []
+        while waiting:
+            start, number, held = heapq.heappop(waiting)
+            placed = [other for other in placed if other.end > start]
+            after = max((o.end for o in placed if self._rank(o) >= self._rank(held)), default=start)
+            if after > start:
+                held.start, held.end = after, after + (held.end - held.start)
+                heapq.heappush(waiting, (after, number, held))
+                continue
+            placed.append(held)
+        return [event for held in self._held for event in _taken(held)]
+
+
+def _taken(held: _Held) -> list[tuple[float, Event]]:
+    how = "read" if held.section.shared else "write"
+    lock = held.section.lock
+    # What ends at a place comes before what begins there.
+    return [(held.start, Event("lock", 0.0, lock, how)), (held.end - _HAIR, Event("unlock", 0.0, lock, how))]
+
+
+def _with_work(events: list[tuple[float, Event]], length: float, system_calls: int) -> Iterator[Event]:
+    """The events with the instructions between them, and entering the kernel."""
+    yield Event("system call", float(system_calls))
+    at, held = 0.0, 0
+    for place, event in events:
+        if event.kind in ("lock", "unlock") and event.how == "write":
+            held += 1 if event.kind == "lock" else -1
+        if held and event.how == "atomic":
+            # Who has a lock has no need of atomic operations: it is `count++`, and nothing waits for it.
+            event = event._replace(how="write")
+        if place - at >= 1:
+            yield Event("work", place - at)
+            at = place
+        yield event
+    if length > at or math.isclose(at, 0.0):
+        yield Event("work", max(length - at, 1.0))

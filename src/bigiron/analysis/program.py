@@ -1,0 +1,79 @@
+"""What a task does in an operation, for the simulator to replay: lines, locks, and events in order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Scope = Literal["shared", "node", "task"]
+"""Of which line there is one in all, one a node, or one a task."""
+
+LOCKS = {
+    "spin_lock": "spinlock",
+    "read_lock": "rwlock",
+    "write_lock": "rwlock",
+    "mutex_lock": "mutex",
+    "down_read": "rwsem",
+    "down_write": "rwsem",
+    "seqcount": "seqlock",
+}
+"""The simulator's kinds, by what `analysis.locks` calls the kernel's functions."""
+
+READERS = ("read_lock", "down_read")
+"""Those that others can have at the same time."""
+
+
+class Line(NamedTuple):
+    """A cache line that several tasks touch."""
+
+    name: str
+    scope: Scope
+
+
+class Lock(NamedTuple):
+    """A lock, on one of the lines."""
+
+    name: str
+    kind: str
+    line: int
+
+
+class Event(NamedTuple):
+    """One thing that a task does: `amount` instructions or bytes, or something to a line or lock."""
+
+    kind: str
+    amount: float = 0.0
+    object: int = 0
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Operations that tasks do again and again, one after the other, in an order that chance decides."""
+
+    lines: Sequence[Line]
+    locks: Sequence[Lock]
+    operations: Sequence[Sequence[Event]]
+
+    @property
+    def objects(self) -> list[tuple[str, str]]:
+        """Kind and name of all that a task's time can go into, in the simulator's order."""
+        return [
+            *(
+                ("work", "instructions"),
+                ("memory", "memory bandwidth"),
+                ("interrupts", "other CPUs' answers"),
+            ),
+            *(("line", line.name) for line in self.lines),
+            *(("lock", lock.name) for lock in self.locks),
+        ]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Where programs of one variant come from: one of a trace, or as many as wanted of counts."""
+
+    variant: str
+    recorded_at: tuple[int, int]  # CPUs and tasks
+    instructions: float  # an operation
+    is_trace: bool
+    notes: Sequence[str] = field(default=())

@@ -1,0 +1,193 @@
+"""A recorded trace as a program: what each sampled operation did, in order (docs/trace.md)."""
+
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from bigiron.analysis.counted_operation import scope_of
+from bigiron.analysis.match_lines import plain
+from bigiron.analysis.program import Event, Line, Lock, Program
+
+SCHEMA = {
+    "task": pl.UInt32,
+    "operation": pl.UInt32,  # of the task, from 0
+    "sequence": pl.UInt32,  # of the event in the operation, from 0
+    "kind": pl.String,
+    "instructions": pl.UInt64,  # of the task since its event before
+    "line": pl.UInt64,  # the same number for the same line in all of the cell
+    "offset": pl.UInt8,  # in the line, of the first byte
+    "bytes": pl.UInt64,
+    "access": pl.String,  # read, write or atomic
+    "lock": pl.String,  # spin_lock, read_lock, write_lock, mutex_lock, down_read, down_write or seqcount
+    "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
+    "object": pl.String,  # what lies there
+    "function": pl.String,  # that did it
+}
+
+KINDS = ("enter", "exit", "access", "lock", "unlock", "fill", "copy", "sleep", "wake", "ipi")
+
+_LOCKS = {
+    "spin_lock": ("spinlock", "write"),
+    "read_lock": ("rwlock", "read"),
+    "write_lock": ("rwlock", "write"),
+    "mutex_lock": ("mutex", "write"),
+    "down_read": ("rwsem", "read"),
+    "down_write": ("rwsem", "write"),
+    "seqcount": ("seqlock", "read"),
+}
+_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
+
+
+class CutTraceError(Exception):
+    """What is wrong with a trace, and where."""
+
+
+def program(table: pl.DataFrame) -> Program:
+    """The program of a trace. CutTraceError for one that is not whole.
+
+    >>> rows = {"task": [0, 1], "operation": [0, 0], "sequence": [0, 0], "kind": ["access", "access"]}
+    >>> rows |= {"instructions": [100, 90], "line": [7, 7], "access": ["atomic"] * 2, "object": ["count"] * 2}
+    >>> found = program(pl.DataFrame(rows))
+    >>> found.lines, [event[:2] for event in found.operations[1]]
+    ([Line(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
+    """
+    table = _whole(table)
+    tasks = table["task"].n_unique()
+    lines, of_line = _lines(table, tasks)
+    locks: dict[tuple[int, int, str], int] = {}
+    rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
+    for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
+        if lines[of_line[line]].scope != "task":
+            locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
+    found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
+    owners = _owners(table)
+    operations = [
+        list(_events(rows, of_line, lines, locks, owners))
+        for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
+    ]
+    return Program(lines, found, operations)
+
+
+def why_not(table: pl.DataFrame) -> str:
+    """Why a trace cannot be replayed; empty if it can."""
+    try:
+        kinds = set(_whole(table)["kind"])
+    except CutTraceError as error:
+        return str(error)
+    if "sleep" in kinds:
+        return "its tasks sleep for others than locks, which a replay does not follow yet"
+    return ""
+
+
+def _whole(table: pl.DataFrame) -> pl.DataFrame:
+    missing = [
+        name for name in ("task", "operation", "sequence", "kind", "instructions") if name not in table
+    ]
+    if missing or table.is_empty():
+        raise CutTraceError(f"the trace has no {' and '.join(missing) or 'rows'}")
+    absent = [pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items() if name not in table]
+    table = table.with_columns(absent).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    table = table.with_columns(
+        pl.col("offset").fill_null(0),
+        pl.col("bytes").fill_null(0),
+        pl.col("access", "lock", "object", "function").fill_null(""),
+    ).sort("task", "operation", "sequence")
+    unknown = set(table["kind"]) - set(KINDS)
+    if unknown:
+        raise CutTraceError(f"the trace has events of an unknown kind: {', '.join(sorted(unknown))}")
+    for (task, operation), rows in table.group_by("task", "operation", maintain_order=True):
+        where = f"operation {operation} of task {task}"
+        if rows["sequence"].to_list() != list(range(rows.height)):
+            raise CutTraceError(f"the trace was cut: {where} lacks events")
+        held: list[tuple[int, int]] = []
+        for kind, line, offset in rows.select("kind", "line", "offset").iter_rows():
+            if kind == "lock":
+                held.append((line, offset))
+            elif kind == "unlock" and (line, offset) not in held:
+                raise CutTraceError(f"the trace was cut: {where} gives a lock back that it has not taken")
+            elif kind == "unlock":
+                held.remove((line, offset))
+        if held:
+            raise CutTraceError(f"the trace was cut: {where} ends with a lock held")
+    return table
+
+
+def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]:
+    """The lines that several tasks touch and one writes, and the number of each address."""
+    touched = table.filter(pl.col("kind").is_in(["access", "lock"])).with_columns(
+        writes=(pl.col("access") != "read") | (pl.col("kind") == "lock")
+    )
+    by_task = touched.group_by("line", "task").agg(pl.len(), pl.col("writes").any())
+    shape = by_task.group_by("line").agg(
+        most=pl.col("len").max() / pl.col("len").sum(), tasks=pl.len(), writes=pl.col("writes").any()
+    )
+    names = touched.group_by("line").agg(pl.col("object").mode().sort().first())
+    lines: list[Line] = []
+    known: dict[str, int] = {}
+    of_line: dict[int, int] = {}
+    for line, most, touching, writes, object in shape.join(names, on="line").sort("line").iter_rows():
+        if touching < 2 or not writes:
+            continue
+        scope = scope_of(object, most, touching, tasks)[0]
+        key = f"task {plain(object)}" if scope == "task" else str(line)
+        if key not in known:
+            known[key] = len(lines)
+            lines.append(Line(object, scope))
+        of_line[line] = known[key]
+    return lines, of_line
+
+
+def _owners(table: pl.DataFrame) -> dict[int, int]:
+    """The task that touches each line most."""
+    touched = table.filter(pl.col("kind") == "access").group_by("line", "task").agg(pl.len())
+    most = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
+    return dict(most.select("line", "task").iter_rows())
+
+
+def _name(rows: pl.DataFrame, line: int) -> str:
+    return str(rows.filter(line=line)["object"][0])
+
+
+def _lock(lock: str) -> tuple[str, str]:
+    if lock not in _LOCKS:
+        raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
+    return _LOCKS[lock]
+
+
+def _events(
+    rows: pl.DataFrame,
+    of_line: dict[int, int],
+    lines: list[Line],
+    locks: dict[tuple[int, int, str], int],
+    owners: dict[int, int],
+) -> Iterator[Event]:
+    work = 0.0
+    columns = ("task", "kind", "instructions", "line", "offset", "bytes", "access", "lock", "function")
+    for task, kind, instructions, line, offset, bytes_, access, lock, function in rows.select(
+        columns
+    ).iter_rows():
+        work += instructions
+        event = None
+        if kind == "enter":
+            event = Event("system call", 1.0)
+        elif kind in ("fill", "copy"):
+            event = Event("fill", float(bytes_))
+        elif kind == "ipi":
+            event = Event("interrupt")
+        elif kind in ("lock", "unlock"):
+            of, how = _lock(lock)
+            if (line, offset, of) in locks:
+                event = Event(kind, 0.0, locks[line, offset, of], how)
+        elif kind == "access" and line in of_line:
+            number = of_line[line]
+            visits = lines[number].scope == "task" and owners.get(line) != task
+            how = "exchange" if access == "atomic" and _EXCHANGES.match(function) else access
+            event = Event("visit" if visits else "access", 0.0, number, how)
+        if event:
+            if work:
+                yield Event("work", work)
+            work = 0.0
+            yield event
+    if work:
+        yield Event("work", work)

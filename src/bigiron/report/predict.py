@@ -1,0 +1,259 @@
+"""What `bigiron predict` shows: throughput by tasks on another machine, and what limits it."""
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bigiron.analysis.prediction import Interval, Limit, PredictedCurve, PredictedPoint, PredictedRatio
+from bigiron.analysis.seed_range import number
+from bigiron.report import listing
+from bigiron.report.listing import Listing
+from bigiron.study.prediction import Prediction
+
+_WIDTH = 100
+_NAME = 46  # characters of an object's name
+_MOST = 3  # limits in a row
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Points that somebody measured on that machine."""
+
+    relative: bool  # to the first of them, and so are the predicted ones beside them
+    first: int  # tasks of the first
+    throughput: dict[int, float]
+
+
+def text(found: Prediction, measured: Measured | None = None) -> str:
+    """For a terminal or a mail."""
+    parts = [textwrap.fill(_heading(found), _WIDTH)]
+    for curve in found.curves:
+        rows = [_headings(found, measured), *(_row(curve, p, found, measured) for p in curve.points)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = "\n".join(
+            "  ".join(
+                f"{cell:<{width}}" if n == len(row) - 1 else f"{cell:>{width}}"
+                for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+        notes = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, measured))
+        parts.append(f"{_title(curve, found)}\n{table}\n{notes}")
+    parts += [textwrap.fill(_ratio(ratio), _WIDTH) for ratio in found.ratios]
+    parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
+    return "\n\n".join(parts) + "\n"
+
+
+def markdown(found: Prediction, measured: Measured | None = None) -> str:
+    """The same for a wiki."""
+    parts = [_heading(found)]
+    for curve in found.curves:
+        headings, rows = (
+            _headings(found, measured),
+            [_row(curve, p, found, measured) for p in curve.points],
+        )
+        table = listing.markdown(headings, rows, "r" * (len(headings) - 1) + "l")
+        parts += [f"**{_title(curve, found)}**", table.rstrip("\n"), *_notes(curve, found, measured)]
+    parts += [_ratio(ratio) for ratio in found.ratios]
+    parts += [f"refused: {one.variant}: {one.why}" for one in found.refused]
+    return "\n\n".join(parts) + "\n"
+
+
+def _heading(found: Prediction) -> str:
+    told = f"; one task is given as {rate(found.one_task)}" if found.one_task else ""
+    lock = "; spinlocks are NUMA-aware (CNA)" if found.lock == "cna" else ""
+    if all(one.is_trace for one in found.recordings):
+        from_ = "from traces"
+    else:
+        from_ = "from counts. Without a trace the order of what an operation does is not known, and is drawn"
+    return (
+        f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
+        f"{found.draws} draws over {found.unknowns} unknowns; in parentheses 90 % of them{told}{lock}"
+    )
+
+
+def _title(curve: PredictedCurve, found: Prediction) -> str:
+    (recording,) = (one for one in found.recordings if one.variant == curve.variant)
+    work = number(recording.instructions)
+    return f"{curve.variant}: {work} instructions an operation, recorded with {recording.cpus} CPUs"
+
+
+def _headings(found: Prediction, measured: Measured | None) -> list[str]:
+    columns = ["tasks", "predicted, of one task's"]
+    if found.one_task:
+        columns.append("predicted, operations/s")
+    if measured:
+        columns += ["measured", "off by"]
+    return [*columns, "limited by (share of the tasks' time)"]
+
+
+def _row(
+    curve: PredictedCurve, point: PredictedPoint, found: Prediction, measured: Measured | None
+) -> list[str]:
+    cells = [str(point.tasks), interval(point.relative)]
+    if found.one_task:
+        cells.append(interval(point.throughput, rate))
+    if measured:
+        cells += _beside(curve, point, measured)
+    return [*cells, limited_by(point.limited_by)]
+
+
+def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> list[str]:
+    """What was measured there, and how far the prediction is from it; `!` outside the interval."""
+    if point.tasks not in measured.throughput:
+        return ["", ""]
+    value = measured.throughput[point.tasks]
+    predicted = beside(curve, point, measured)
+    outside = "" if predicted.holds(value) else " !"
+    shown = number(value) if measured.relative else rate(value)
+    return [shown, f"{predicted.value / value - 1:+.0%}{outside}"]
+
+
+def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> Interval:
+    """The prediction in the unit of what was measured."""
+    if not measured.relative:
+        return point.throughput
+    first = next((p.relative.value for p in curve.points if p.tasks == measured.first), 1.0)
+    relative = point.relative
+    return Interval(relative.value / first, relative.low / first, relative.high / first)
+
+
+def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Iterable[str]:
+    if curve.knee:
+        knee = curve.knee
+        yield f"knee: predicted {knee.value:.0f} tasks ({knee.low:.0f} to {knee.high:.0f})"
+    else:
+        yield f"knee: none predicted up to {max(found.tasks)} tasks"
+    if curve.decided_by:
+        deciders = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.decided_by)
+        yield f"decided by, at {max(found.tasks)} tasks (rank correlation): {deciders}"
+    if measured:
+        yield "off by: the prediction from what was measured; !: that lies outside of the interval"
+
+
+def _ratio(ratio: PredictedRatio) -> str:
+    last = max(ratio.points)
+    if ratio.differs_from is None:
+        return (
+            f"{ratio.variant} beside {ratio.base}: predicted {interval(ratio.points[last])} times as much at "
+            f"{last} tasks; whether it differs is not known"
+        )
+    from_ = ratio.points[ratio.differs_from]
+    return (
+        f"{ratio.variant} beside {ratio.base}: differs from {ratio.differs_from} tasks on, predicted "
+        f"{interval(from_)} times as much, and {interval(ratio.points[last])} at {last}"
+    )
+
+
+def limited_by(limits: list[Limit]) -> str:
+    """The names with their shares; `nothing` where there are none."""
+    shown = [f"{limit.kind} {_short(limit.object)} {limit.share:.0%}" for limit in limits[:_MOST]]
+    if len(limits) > _MOST:
+        shown.append(f"{len(limits) - _MOST} more")
+    return ", ".join(shown) or "nothing"
+
+
+def _short(name: str) -> str:
+    name = name.removeprefix("struct ")
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
+
+
+def interval(found: Interval, shown: Callable[[float], str] = number) -> str:
+    """The value and its interval.
+
+    >>> interval(Interval(4.84, 4.41, 5.28))
+    '4.84 (4.41 to 5.28)'
+    """
+    return f"{shown(found.value)} ({shown(found.low)} to {shown(found.high)})"
+
+
+def rate(value: float) -> str:
+    """Operations a second.
+
+    >>> rate(9_677_000), rate(13_200)
+    ('9.68 M', '13.2 k')
+    """
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return number(value)
+
+
+def as_json(found: Prediction, measured: Measured | None = None) -> str:
+    """For programs (docs/predict.md)."""
+    document = {
+        "study": found.study,
+        "workload": found.workload,
+        "machine": found.machine,
+        "from": "trace" if all(one.is_trace for one in found.recordings) else "counts",
+        "draws": found.draws,
+        "lock": found.lock,
+        "one_task_per_s": found.one_task,
+        "points": [
+            {
+                "variant": curve.variant,
+                "tasks": point.tasks,
+                **_figures("relative", point.relative),
+                "throughput_per_s": point.throughput.value,
+                "throughput_low": point.throughput.low,
+                "throughput_high": point.throughput.high,
+                "measured": measured.throughput.get(point.tasks) if measured else None,
+                "limits": [
+                    {"kind": limit.kind, "object": limit.object, "share": round(limit.share, 4)}
+                    for limit in point.limits
+                ],
+            }
+            for curve in found.curves
+            for point in curve.points
+        ],
+        "knees": [
+            {"variant": curve.variant, **(_figures("tasks", curve.knee) if curve.knee else {"tasks": None})}
+            for curve in found.curves
+        ],
+        "decided_by": [
+            {"variant": curve.variant, "unknown": one.unknown, "correlation": round(one.correlation, 3)}
+            for curve in found.curves
+            for one in curve.decided_by
+        ],
+        "ratios": [
+            {
+                "variant": ratio.variant,
+                "base": ratio.base,
+                "differs_from": ratio.differs_from,
+                "points": [{"tasks": tasks, **_figures("ratio", of)} for tasks, of in ratio.points.items()],
+            }
+            for ratio in found.ratios
+        ],
+        "refused": [{"variant": one.variant, "why": one.why} for one in found.refused],
+    }
+    return listing.as_json(document)
+
+
+def _figures(name: str, found: Interval) -> dict[str, float]:
+    return {name: round(found.value, 6), "low": round(found.low, 6), "high": round(found.high, 6)}
+
+
+def as_csv(found: Prediction, measured: Measured | None = None) -> str:
+    """One line a variant and number of tasks."""
+    columns = ("variant", "tasks", "relative", "low", "high", "throughput_per_s", "measured", "limited_by")
+    rows = [
+        (
+            curve.variant,
+            point.tasks,
+            *_figures("relative", point.relative).values(),
+            point.throughput.value,
+            measured.throughput.get(point.tasks) if measured else None,
+            limited_by(point.limited_by),
+        )
+        for curve in found.curves
+        for point in curve.points
+    ]
+    return Listing(columns, rows).as_csv()
+
+
+FORMATS: dict[str, Callable[[Prediction, Measured | None], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "json": as_json,
+}

@@ -1,0 +1,115 @@
+"""Programs replayed on a machine whose figures are ranges: many draws, each of them a whole machine."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigiron import _sim
+from bigiron.analysis.program import Program
+from bigiron.errors import UserError
+from bigiron.simulator import fitted, machine_files
+
+CONSTANTS = {
+    "crossing of nodes": fitted.CROSSING,
+    "contended transfers": fitted.CONTENDED,
+    "keeping a line": fitted.KEPT_NS,
+    "reads overlapped": fitted.OVERLAPPED_NS,
+    "code under locks": fitted.UNDER_LOCKS,
+}
+
+Source = Callable[[np.random.Generator], Program]
+"""What gives a program for each draw: always the same from a trace, another order each time from counts."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to replay, and how often."""
+
+    machine: _sim.Machine
+    tasks: Sequence[int]
+    draws: int
+    seed: int = 1
+    known: tuple[int, float] | None = None  # tasks and operations a second of the first variant
+    lock: str = "qspinlock"
+    spread: bool = False
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What came of it: a row a draw, a column a number of tasks."""
+
+    throughput: NDArray[np.float64]  # operations a second
+    shares: list[
+        list[dict[tuple[str, str], float]]
+    ]  # of the tasks' time, by kind and name of what it went into
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """All variants on the same machines."""
+
+    tasks: list[int]
+    variants: Mapping[str, Draws]
+    unknowns: Mapping[str, NDArray[np.float64]]  # where in its range each was, 0 to 1, by draw
+    slower: NDArray[np.float64]  # what instructions took, of what the machine's file says
+
+
+def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
+    """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
+    names = [name for name, *_ in asked.machine.unknowns]
+    places = machine_files.drawn_places(len(names) + len(CONSTANTS), asked.draws, asked.seed)
+    drawn = [_drawn(asked.machine, place, len(names)) for place in places]
+    tasks = sorted({1, *asked.tasks})
+    found: dict[str, Draws] = {}
+    slower = np.ones(asked.draws)
+    for number, (variant, source) in enumerate(sources.items()):
+        programs = [source(np.random.default_rng([asked.seed, draw])) for draw in range(asked.draws)]
+        known = asked.known if number == 0 else None
+        curves = [
+            _sim.Curve(
+                machine,
+                _sim.Program(program.lines, program.locks, program.operations),
+                tasks,
+                seed=asked.seed * 1000 + draw,
+                cna=asked.lock == "cna",
+                spread=asked.spread,
+                slower=float(slower[draw]),
+                **core,
+                known=known,
+            )
+            for draw, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
+        ]
+        outcomes = _sim.replay(curves)
+        for outcome in outcomes:
+            if "error" in outcome:
+                raise UserError(f"{variant}: the replay failed: {outcome['error']}")
+        if known:
+            slower = np.array([outcome["slower"] for outcome in outcomes])
+        found[variant] = Draws(
+            np.array([outcome["throughput"] for outcome in outcomes]),
+            [
+                [_by_object(program, shares) for shares in outcome["shares"]]
+                for program, outcome in zip(programs, outcomes, strict=True)
+            ],
+        )
+    unknowns = dict(zip([*names, *CONSTANTS], places.T, strict=True))
+    return Replayed(tasks, found, unknowns, slower)
+
+
+def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str], float]:
+    by_object: dict[tuple[str, str], float] = {}
+    for object, share in zip(program.objects, shares, strict=True):
+        by_object[object] = by_object.get(object, 0.0) + share
+    return by_object
+
+
+def _drawn(
+    machine: _sim.Machine, places: NDArray[np.float64], figures: int
+) -> tuple[_sim.Machine, dict[str, float]]:
+    """A machine, and what its cores do beside what its file says."""
+    constants = zip(CONSTANTS.values(), places[figures:], strict=True)
+    crossing, longer, kept, overlapped, under_locks = (of.at(float(place)) for of, place in constants)
+    core = {"kept_ns": kept, "overlapped_ns": overlapped, "under_locks": under_locks}
+    return machine.at([float(place) for place in places[:figures]], crossing, longer), core

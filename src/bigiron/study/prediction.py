@@ -1,0 +1,203 @@
+"""What a study has recorded, replayed on a machine that is described (docs/predict.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from bigiron.analysis import counted_operation, prediction, trace
+from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
+from bigiron.analysis.program import Program
+from bigiron.errors import UserError
+from bigiron.simulator import machine_files
+from bigiron.simulator.replay import Asked, Replayed, Source, replay
+from bigiron.study.store import CellRecord, Study
+
+PROBES = ("conflicts", "locks", "work")
+"""Without a trace, these are what a prediction is made of."""
+
+_SAMPLED = 32  # operations of a trace in one draw
+
+_SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A variant of which nothing is predicted."""
+
+    variant: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a variant's programs come from."""
+
+    variant: str
+    cpus: int
+    instructions: float  # an operation
+    source: Source
+    is_trace: bool = False
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a study's variants would do on a machine."""
+
+    study: str
+    workload: str
+    machine: str
+    description: str
+    tasks: list[int]
+    one_task: float | None  # operations a second, where that was given
+    lock: str
+    draws: int
+    unknowns: int
+    recordings: list[Recording]
+    curves: list[PredictedCurve]
+    ratios: list[PredictedRatio]
+    refused: list[Refused]
+
+
+def predict(
+    study: Study,
+    machine: str,
+    tasks: Sequence[int],
+    *,
+    known: tuple[int, float] | None = None,
+    draws: int = 64,
+    seed: int = 1,
+    lock: str = "qspinlock",
+    spread: bool = False,
+) -> Prediction:
+    """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
+
+    `known`: so many tasks of the first variant do so many operations a second there.
+    """
+    model = machine_files.load(machine)
+    if not model.has_processor:
+        raise UserError(
+            f"{machine} does not say what its processors are: add the table [processor] (docs/predict.md)"
+        )
+    tasks = list(tasks) or _doublings(model.cpus)
+    if max(tasks) > model.cpus:
+        raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
+    recordings, refused = record(study, max(tasks))
+    if not recordings:
+        raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
+    asked = Asked(model, tasks, draws, seed, known, lock, spread)
+    found = replay({one.variant: one.source for one in recordings}, asked)
+    return Prediction(
+        study.name,
+        study.spec.workload,
+        model.name,
+        model.description,
+        tasks,
+        known[1] if known and known[0] == 1 else None,
+        lock,
+        draws,
+        len(found.unknowns),
+        recordings,
+        _curves(found, tasks),
+        _ratios(found),
+        refused,
+    )
+
+
+def _doublings(most: int) -> list[int]:
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
+
+
+def _curves(found: Replayed, asked: Sequence[int]) -> list[PredictedCurve]:
+    return [
+        prediction.curve(variant, found.tasks, draws.throughput, draws.shares, found.unknowns, asked)
+        for variant, draws in found.variants.items()
+    ]
+
+
+def _ratios(found: Replayed) -> list[PredictedRatio]:
+    (base, of_base), *others = found.variants.items()
+    return [
+        prediction.ratio(base, variant, found.tasks, of_base.throughput, draws.throughput)
+        for variant, draws in others
+    ]
+
+
+def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused]]:
+    """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
+    if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
+        raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
+    found: list[Recording] = []
+    refused: list[Refused] = []
+    for variant in study.spec.variant:
+        records = [one for one in study.records() if one.variant == variant.name and one.measured]
+        if not records:
+            refused.append(Refused(variant.name, "no cell of it was measured"))
+            continue
+        largest = max(records, key=lambda one: (one.tasks, one.cpus))
+        if "trace" in largest.tables:
+            of_trace = _traced(study, largest)
+            (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
+            continue
+        why = _why_not(largest)
+        if why:
+            refused.append(Refused(variant.name, why))
+            continue
+        recording = _counted(study, largest, most_tasks)
+        if isinstance(recording, Refused):
+            refused.append(recording)
+        else:
+            found.append(recording)
+    return found, refused
+
+
+def _why_not(record: CellRecord) -> str:
+    missing = [probe for probe in PROBES if probe not in record.tables]
+    if missing:
+        needs = f"record it with --probe {','.join(PROBES)}"
+        return f"it was not recorded with {' and '.join(missing)}: {needs}"
+    if record.tasks < 2:
+        return "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+    if lost := [what for what, count in record.lost.items() if count and "lacks a name" not in what]:
+        return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
+    return ""
+
+
+def _traced(study: Study, record: CellRecord) -> Recording | Refused:
+    table = study.table(record, "trace")
+    if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
+        return Refused(record.variant, f"its trace was cut: {lost[0]}")
+    try:
+        if why := trace.why_not(table):
+            return Refused(record.variant, why)
+        whole = trace.program(table)
+    except trace.CutTraceError as error:
+        return Refused(record.variant, str(error))
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+
+    def source(chance: np.random.Generator) -> Program:
+        chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
+        return Program(whole.lines, whole.locks, [whole.operations[number] for number in chosen])
+
+    instructions = int(table["instructions"].sum()) / operations
+    return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
+
+
+def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
+    conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
+    operations = sum(record.facts["work"]["operations"])
+    asleep = counted_operation.share_of_sleep(work)
+    if asleep > _SLEEPS:
+        why = (
+            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, other than for locks: "
+            "whom they wait for is in no count, and needs a trace"
+        )
+        return Refused(record.variant, why)
+    threads = study.spec.mode == "thread"
+    counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
+
+    def source(chance: np.random.Generator) -> Program:
+        return counted.program(chance)
+
+    return Recording(record.variant, record.cpus, counted.instructions, source)

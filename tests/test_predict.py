@@ -1,0 +1,281 @@
+"""`bigiron predict`: what was recorded, replayed on machines that are ranges."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import bigiron, measured
+
+from bigiron import _sim
+from bigiron.analysis import prediction, trace
+from bigiron.analysis.prediction import Interval
+from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.probes import Table
+from bigiron.simulator import machine_files
+from bigiron.simulator.replay import Asked, Draws, replay
+from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
+
+XEON = "xeon-5418y-x2"
+LABEL = 0xFFFF888000001000
+
+
+def events(label_accesses: int, *, lock: str = "", tasks: int = 4, more: int = 0) -> pl.DataFrame:
+    """A trace: work, atomic accesses to one line, and a lock on another."""
+    rows = []
+    for task in range(tasks):
+        for operation in range(2):
+            steps: list[tuple[str, int, int, str, str, str]] = [("enter", 100, 0, "", "", "")]
+            steps += [("access", 800, LABEL, "atomic", "", "aa_label.count")] * label_accesses
+            if lock:
+                steps.append(("lock", 400, LABEL + 64, "", lock, "file_lock"))
+                steps.append(("unlock", 400, LABEL + 64, "", lock, "file_lock"))
+            steps.append(("exit", 1000 + more, 0, "", "", ""))
+            rows += [(task, operation, number, *step) for number, step in enumerate(steps)]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "access", "lock", "object"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def traced(folder: Path, **variants: pl.DataFrame) -> Study:
+    """A study whose cells have these traces."""
+    spec = Spec(
+        workload="open1",
+        cpus=[4],
+        probes=["conflicts"],
+        variant=[Variant(name=name, kernel="debian/6.12") for name in variants],
+    )
+    study = store.create(folder, spec, None)
+    for cell in study.plan():
+        study.add(store.new_record(cell, "vm"), {"trace": Table(variants[cell.variant.name])})
+    return study
+
+
+def answered(study: Study, *options: str) -> dict[str, Any]:
+    answer = bigiron("predict", study.folder, "--draws", "16", "--format", "json", *options)
+    assert answer.status == 0, answer
+    document: dict[str, Any] = json.loads(answer.out)
+    return document
+
+
+def relative(document: dict[str, Any], variant: str) -> dict[int, tuple[float, float, float]]:
+    return {
+        point["tasks"]: (point["low"], point["relative"], point["high"])
+        for point in document["points"]
+        if point["variant"] == variant
+    }
+
+
+def test_a_shared_line_levels_off_and_is_named(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", two=events(2), none=events(0))
+    asked = ("--tasks", "1..48", "--one-task", "2e6", "--draws", "64")
+    document = answered(study, "--machine", XEON, *asked)
+    assert document["from"] == "trace" and document["one_task_per_s"] == 2e6
+    two, none = (relative(document, variant) for variant in ("two", "none"))
+    assert two[1][1] == pytest.approx(1)
+    assert two[8][1] == pytest.approx(two[16][1], rel=0.1)
+    assert two[48][1] < 8 < 30 < none[48][1] < 40  # turbo takes a quarter
+    assert none[48][2] / none[48][0] < two[48][2] / two[48][0]
+    last = [point for point in document["points"] if point["tasks"] == 48]
+    assert [[limit["kind"] for limit in point["limits"]] for point in last] == [["line"], []]
+    assert last[0]["limits"][0]["object"] == "aa_label.count" and last[0]["limits"][0]["share"] > 0.5
+    (ratio,) = document["ratios"]
+    assert (ratio["base"], ratio["variant"]) == ("two", "none") and ratio["differs_from"] <= 16
+    knees = {knee["variant"]: knee["tasks"] for knee in document["knees"]}
+    assert knees["two"] <= 8 and knees["none"] is None
+    deciding = {one["unknown"] for one in document["decided_by"] if one["variant"] == "two"}
+    assert {"core transfer", "contended transfers"} & deciding
+
+
+def test_a_lock_is_executed_and_named(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", spin=events(0, lock="spin_lock"), read=events(0, lock="down_read"))
+    document = answered(study, "--machine", "xeon-e7-8895v3-x4", "--tasks", "8,72")
+    for variant in "spin", "read":
+        (point,) = (one for one in document["points"] if (one["variant"], one["tasks"]) == (variant, 72))
+        assert (point["limits"][0]["kind"], point["limits"][0]["object"]) == ("lock", "file_lock")
+    spin, read = (relative(document, variant) for variant in ("spin", "read"))
+    assert spin[72][1] < spin[8][1]  # on four sockets it is worse than on one
+    assert read[72][1] > 1.5 * spin[72][1]  # readers share the lock, and its line
+
+
+def test_every_kind_of_lock_and_event_is_replayed() -> None:
+    lines = [Line("line", "shared"), Line("zone", "node"), Line("own", "task")]
+    kinds = ("spinlock", "rwlock", "mutex", "rwsem", "seqlock")
+    locks = [Lock(kind, kind, 0) for kind in kinds]
+    operation = [Event("system call", 2), Event("work", 500), Event("fill", 4096), Event("interrupt")]
+    operation += [Event("access", 0, 1, how) for how in ("read", "write", "atomic", "exchange")]
+    operation += [Event("access", 0, 2, "write"), Event("visit", 0, 2, "read")]
+    for number, how in [(number, how) for number in range(len(kinds)) for how in ("write", "read")]:
+        shared = how if kinds[number] in ("rwlock", "rwsem", "seqlock") else "write"
+        operation += [Event("lock", 0, number, shared), Event("work", 50), Event("unlock", 0, number, shared)]
+    program = Program(lines, locks, [operation])
+    machine = machine_files.load("epyc-9654-x2")
+    found = replay({"all": lambda _: program}, Asked(machine, [2, 40], draws=4))
+    draws: Draws = found.variants["all"]
+    assert draws.throughput.shape == (4, 3) and (draws.throughput > 0).all()
+    shares = draws.shares[0][-1]
+    assert sum(shares.values()) == pytest.approx(1, abs=0.3)
+    assert {kind for kind, _ in shares} == {"work", "memory", "interrupts", "line", "lock"}
+
+
+def test_the_same_seed_gives_the_same(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", two=events(2))
+    first, again, other = (
+        answered(study, "--machine", XEON, "--tasks", "8", "--seed", seed) for seed in ("1", "1", "2")
+    )
+    assert first == again != other
+
+
+def test_a_known_rate_sets_how_fast_instructions_are() -> None:
+    machine = machine_files.load(XEON)
+    program = Program([], [], [[Event("work", 5000.0)]])
+    found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=(1, 1e6)))
+    assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
+    assert (found.slower > 0.2).all()
+
+
+def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
+    machine = machine_files.load(XEON)
+    line = Line("count", "shared")
+    program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
+    found = replay({"v": lambda _: program}, Asked(machine, [24], draws=64, known=(1, 2e6)))
+    interval = Interval.of(found.variants["v"].throughput[:, 1])
+    assert 1.3 < interval.high / interval.low < 3
+    assert len(np.unique(found.unknowns["core transfer"])) == 64
+
+
+def test_a_numa_aware_lock_is_better_across_sockets(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", spin=events(1, lock="spin_lock"))
+    stock, cna = (
+        relative(answered(study, "--machine", "xeon-e7-8895v3-x4", "--tasks", "36", "--lock", lock), "spin")
+        for lock in ("qspinlock", "cna")
+    )
+    assert cna[36][1] > stock[36][1]
+
+
+def test_measured_points_stand_beside(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", two=events(2))
+    points = tmp_path / "points.csv"
+    points.write_text("tasks,throughput\n1,2000000\n8,9700000\n24,9600000\n")
+    answer = bigiron(
+        *("predict", study.folder, "--machine", XEON, "--one-task", "2e6", "--measured", points),
+        *("--draws", "16"),
+    )
+    assert answer.status == 0 and "9.6 M" in answer.out and "off by" in answer.out
+    relative_ = bigiron(
+        *("predict", study.folder, "--machine", XEON, "--measured", points, "--format", "csv"),
+        *("--draws", "16"),
+    )
+    rows = list(csv.DictReader(io.StringIO(relative_.out)))
+    assert [(row["tasks"], row["measured"]) for row in rows] == [("1", "1.0"), ("8", "4.85"), ("24", "4.8")]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--machine", "cray"], "no machine 'cray'"),
+        (["--machine", "uniform"], "does not say what its processors are"),
+        (["--machine", XEON, "--tasks", "64"], "64 tasks: xeon-5418y-x2 has 48 CPUs"),
+        (["--machine", XEON, "--one-task", "0"], "--one-task 0.0"),
+        (["--machine", XEON, "--measured", "POINTS"], "no columns tasks and throughput"),
+        (["--machine", XEON, "--one-task", "2e6", "--measured", "UNITS"], "that is another unit"),
+        (["--machine", "UPSIDE"], "use 0 < low <= high"),
+        (["--machine", "OUTSIDE"], "the figure itself, is not in"),
+        (["--machine", "OTHER"], "the file has no such figure"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path: Path, options: list[str], complaint: str) -> None:
+    study = traced(tmp_path / "s", two=events(2))
+    text = machine_files.text(XEON)
+    files = {
+        "POINTS": "cpus,rate\n1,2\n",
+        "UNITS": "tasks,throughput\n1,1\n8,4.8\n",
+        "UPSIDE": text.replace("low = 36\nhigh = 72", "low = 72\nhigh = 36"),
+        "OUTSIDE": text.replace("low = 36\nhigh = 72", "low = 60\nhigh = 72"),
+        "OTHER": text.replace('of = "core transfer"', 'of = "tile transfer"'),
+    }
+    for name, content in files.items():
+        (tmp_path / f"{name}.toml").write_text(content)
+    given = [str(tmp_path / f"{option}.toml") if option in files else option for option in options]
+    answer = bigiron("predict", study.folder, *given)
+    assert answer.status == 2 and complaint in answer.complaint, answer
+
+
+def cut(what: str) -> pl.DataFrame:
+    whole = events(1, lock="mutex_lock")
+    return {
+        "middle": whole.filter(pl.col("sequence") != 1),
+        "end": whole.filter(pl.col("sequence") < 3),
+        "kind": whole.with_columns(kind=pl.col("kind").str.replace("exit", "jump")),
+        "column": whole.drop("instructions"),
+        "sleep": whole.with_columns(kind=pl.col("kind").str.replace("exit", "sleep")),
+    }[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("middle", "was cut: operation 0 of task 0 lacks events"),
+        ("end", "was cut: operation 0 of task 0 ends with a lock held"),
+        ("kind", "unknown kind: jump"),
+        ("column", "has no instructions"),
+        ("sleep", "its tasks sleep"),
+    ],
+)
+def test_a_trace_that_is_not_whole_is_refused(tmp_path: Path, what: str, why: str) -> None:
+    study = traced(tmp_path / "s", cut=cut(what), whole=events(1))
+    (refused,) = answered(study, "--machine", XEON, "--tasks", "2")["refused"]
+    assert refused["variant"] == "cut" and why in refused["why"]
+
+
+def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
+    spec = Spec(workload="open1", cpus=[4], variant=[Variant(name="v", kernel="debian/6.12")])
+    study = store.create(tmp_path / "s", spec, None)
+    (cell,) = study.plan()
+    study.add(store.new_record(cell, "vm"), {"conflicts": Table(pl.DataFrame({"cpu": [0]}))})
+    answer = bigiron("predict", study.folder, "--machine", XEON)
+    assert answer.status == 2 and "--probe conflicts,locks,work" in answer.complaint
+
+
+def test_a_trace_s_lines_and_locks() -> None:
+    found = trace.program(events(2, lock="down_read"))
+    assert found.lines == [Line("aa_label.count", "shared"), Line("file_lock", "shared")]
+    assert found.locks == [Lock("file_lock", "rwsem", 1)]
+    kinds = [event.kind for event in found.operations[0] if event.kind != "work"]
+    assert kinds == ["system call", "access", "access", "lock", "unlock"]
+
+
+def test_a_ratio_says_from_where_on_it_is_sure() -> None:
+    base = np.array([[1.0, 2.0, 2.0], [1.0, 2.2, 2.1]])
+    found = prediction.ratio("a", "b", [1, 2, 4], base, base * [1.0, 1.01, 1.5])
+    assert found.differs_from == 2
+    assert prediction.ratio("a", "b", [1, 2, 4], base, base).differs_from is None
+
+
+def test_a_program_that_is_wrong_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 3 is none"):
+        _sim.Program([("a", "shared")], [], [[("access", 0.0, 3, "read")]])
+    with pytest.raises(ValueError, match="gives a back without having it"):
+        _sim.Program([("a", "shared")], [("a", "mutex", 0)], [[("unlock", 0.0, 0, "write")]])
+
+
+def test_counts_of_a_real_kernel(tmp_path: Path) -> None:
+    """AppArmor's label limits open1, and nothing does without it."""
+    study = tmp_path / "s"
+    measured(
+        *("run", "open1", "--kernel", "debian/6.12", "--boot-sweep", "apparmor=1,0", "--cpus", "4"),
+        *("--probe", "conflicts,locks,work", "--operations", "200", "-o", study),
+    )
+    document = answered(store.open_study(study), "--machine", XEON, "--tasks", "1,24", "--one-task", "2e6")
+    assert document["from"] == "counts" and not document["refused"]
+    with_label, without = (point for point in document["points"] if point["tasks"] == 24)
+    assert with_label["limits"][0]["object"].startswith("struct aa_label.count")
+    assert with_label["throughput_low"] < 9.6e6 < with_label["throughput_high"]
+    assert without["throughput_per_s"] > 3e7
+    (ratio,) = document["ratios"]
+    assert ratio["differs_from"] == 24
