@@ -10,6 +10,7 @@ workers are busy with a cell: who is busiest is the bottleneck of a fleet in whi
 """
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -103,6 +104,7 @@ def cells(number: int) -> Table:
         with tempfile.TemporaryDirectory() as folder:
             took, _busy = timed(Path(folder) / "s", *GUEST, "--reps", str(number), *where)
         rate = 3600 * (number - 1) / took  # the clock starts when the first has landed
+        print(json.dumps({"where": where, "seconds": took, "rate": rate}), file=sys.stderr, flush=True)
         baseline = baseline or rate
         table.add_row(" ".join(where), f"{took:.0f}", f"{rate:.0f}", f"{rate / baseline:.2f}")
     return table
@@ -117,6 +119,7 @@ def engine(number: int, workers: tuple[int, ...]) -> Table:
     for where in (("--jobs", "2"), *(("--fleet", f"local:{n}") for n in workers)):
         with tempfile.TemporaryDirectory() as folder:
             took, busy = timed(Path(folder) / "s", *asked, *where)
+        print(json.dumps({"where": where, "seconds": took, "busy": busy}), file=sys.stderr, flush=True)
         each = [f"{1000 * busy.get(role, 0) / number:.1f}" for role in ("controller", "scheduler", "workers")]
         table.add_row(" ".join(where), f"{number / took:.0f}", *each)
     return table

@@ -30,7 +30,19 @@ from bigiron.study.store import Collected, Study
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBES = "conflicts,work"
-SIMULATION = ("lock-bound", "--machine", "x86-2s", "--cpus", "2,4", "--seeds", "2", "--duration", "2")
+SIMULATION = (
+    "lock-bound",
+    "--machine",
+    "x86-2s",
+    "--cpus",
+    "4",
+    "--set",
+    "think=500,900",
+    "--seeds",
+    "2",
+    "--duration",
+    "2",
+)
 LONG = ("lock-bound", "--machine", "x86-2s", "--cpus", "16", "--seeds", "2", "--duration", "600")
 GUEST = (
     "getppid1",
@@ -375,6 +387,7 @@ def test_a_fleet_without_the_memory_for_a_cell(tmp_path: Path) -> None:
         answer = bigiron("run", *GUEST, "-o", tmp_path / "s", *fleet.options)
     assert answer.status == 2
     assert "no worker of the fleet can run it: worker " in answer.err and "on small has 100 MiB" in answer.err
+    assert "1 failed" in bigiron("show", tmp_path / "s").out
 
 
 # To copy

@@ -530,6 +530,9 @@ class StudyPool:
         except (FutureCancelledError, TimeoutError, OSError):
             self._send(flight)  # Dask has lost it
             return
+        except UserError as error:
+            self._fail(flight, Failure("input", sanitize(str(error))))
+            return
         except Exception as error:
             why = " ".join(str(error).split())
             self._fail(

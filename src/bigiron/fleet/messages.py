@@ -20,6 +20,7 @@ from bigiron.fleet.files import File
 from bigiron.kernels import Kernel
 from bigiron.machines.engine import Programs
 from bigiron.probes import Table
+from bigiron.study import simulated
 from bigiron.study import spec as specs
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
@@ -173,7 +174,8 @@ def read_question(request: Request) -> tuple[Spec, Cell]:
     specs.check_options(spec)
     if len(spec.variant) != 1 or len(specs.points(spec)) != 1:
         raise UserError("the controller's question asks for more than one cell")
-    specs.check_variant(spec.variant[0])
+    if not spec.engine.is_model:
+        specs.check_variant(spec.variant[0])
     if not 1 <= request.repetition <= specs.MOST_REPETITIONS:
         raise UserError(f"there is no repetition {request.repetition}")
     (cpus, tasks), *_ = specs.points(spec)
@@ -193,7 +195,7 @@ def localized(spec: Spec, cell: Cell, supplies: Supplies) -> tuple[Spec, Cell, P
     """The same with the files that lie on this host."""
     if supplies.machine:
         simulation = replace(spec.simulation, machine=str(files.find(supplies.machine)))
-        return replace(spec, simulation=simulation), cell, None
+        return simulated.resolve(replace(spec, simulation=simulation)), cell, None
     if not supplies.agent:
         raise UserError("the controller sent no agent")
     programs = Programs(

@@ -139,6 +139,8 @@ def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
         return "", "", f"imported: {environment['file']} ({environment['sha256'][:12]})"
     if "design" in environment:
         return "", "", f"simulated {environment['machine']}"
+    if "kernel_release" not in environment:
+        return "-", "-", "-"  # it failed before it was known what it would run on
     kernel = f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})"
     return kernel, str(environment.get("qemu", "-")), str(environment.get("accelerator", "-"))
 
