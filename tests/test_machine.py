@@ -179,7 +179,9 @@ def test_a_machine_that_is_killed(tmp_path: Path) -> None:
         wait_until(lambda machine=machine: machine not in machines_of(tmp_path))  # type: ignore[misc]
     _, said = running.communicate(timeout=SAFETY_NET_S)
     assert running.returncode == 3
-    assert re.search("qemu-system-x86_64 ended with status -9 while (booting|resuming): it said nothing", said)
+    assert re.search(
+        "qemu-system-x86_64 ended with status -9 while (booting|resuming): it said nothing", said
+    )
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
