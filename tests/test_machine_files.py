@@ -27,7 +27,10 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     wrong.write_text(machine_files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
     shown = bigiron("machine", "show", str(wrong))
     assert shown.status == 2
-    assert shown.err == f"bigiron: {wrong}: level group: transfer_ns is -107: a latency is zero or more\n"
+    assert (
+        shown.err
+        == f"bigiron: {wrong}: range of group transfer: -107, the figure itself, is not in 85 to 200\n"
+    )
     missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
     assert (missing.status, missing.err.count("\n")) == (2, 1)
     with pytest.raises(UserError, match="no machine 'cray'"):
