@@ -360,6 +360,8 @@ mod tests {
             spread: false,
             slower: 1.0,
             kept: Time::ZERO,
+            overlapped: Time::ZERO,
+            under_locks: 1.0,
         }
     }
 
