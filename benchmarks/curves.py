@@ -28,6 +28,7 @@ from bigiron.simulator import machine_files
 from bigiron.study import prediction, store
 
 HERE = Path(__file__).parent
+BIGIRON = Path(sys.executable).with_name("bigiron")
 OURS = HERE / "workloads"
 DRAWS = 64
 PAGES = 64  # faults an operation of the page_fault workloads
@@ -124,7 +125,7 @@ def recorded(folder: Path, name: str) -> store.Study:
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
         extra = ["--scope", "user"] if more == "user" else ["--boot", more] if more else []
         command = [
-            *("bigiron", "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
+            *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
             *("--probe", "conflicts,locks,work", *extra, "-o", str(study)),
         ]
         subprocess.run(command, check=True, stdout=sys.stderr)

@@ -23,7 +23,7 @@ settings.load_profile("repeatable")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")
-SAFETY_NET_S = 3600  # ends what hangs: on a busy machine everything takes many times as long
+SAFETY_NET_S = 1200  # ends what hangs: on a busy machine everything takes many times as long
 
 
 @dataclass(frozen=True)

@@ -235,9 +235,11 @@ def test_a_variant_that_the_study_has_not(open1: Path) -> None:
 def test_two_on_one_study(tmp_path: Path) -> None:
     first = started(tmp_path / "s")
     wait_until((tmp_path / "s/.lock").exists)
+    first.send_signal(signal.SIGSTOP)  # or it may be done before the second one looks
     assert refused("run", tmp_path / "s") == (
         f"another bigiron is running the study {tmp_path / 's'}: wait for it"
     )
+    first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=SAFETY_NET_S)
 

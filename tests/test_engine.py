@@ -1,5 +1,6 @@
 """Engines: what a study knows of where it runs, and that what happens to a cell is that cell's failure."""
 
+import json
 import signal
 import socket
 import struct
@@ -7,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import BIGIRON
+from conftest import BIGIRON, wait_until
 
 from bigiron import tool
 from bigiron.errors import MachineError, UserError
@@ -224,3 +227,17 @@ def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.Captur
             live._tell("a cell", "at its end")
             time.sleep(0.01)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_page_that_is_opened_at_the_end_hears_of_it(tmp_path: Path) -> None:
+    spec = simulated.resolve(simulated.asking("lock-bound", "x86-2s"))
+    study = store.create(tmp_path / "s", spec, None)
+    with ThreadPoolExecutor(1) as apart, ProgressBar([]) as progress:
+        live = LiveReport(study, progress).__enter__()
+        urllib.request.urlopen(live.address).close()
+        ending = apart.submit(live.__exit__, None, None, None)
+        wait_until(lambda: live._ended)
+        with urllib.request.urlopen(f"{live.address}news?page=p&after=0") as news:
+            assert json.load(news)["ended"]
+        urllib.request.urlopen(f"{live.address}report?page=p").close()
+        ending.result()

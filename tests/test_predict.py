@@ -255,6 +255,8 @@ def test_a_ratio_says_from_where_on_it_is_sure() -> None:
     found = prediction.ratio("a", "b", [1, 2, 4], base, base * [1.0, 1.01, 1.5])
     assert found.differs_from == 2
     assert prediction.ratio("a", "b", [1, 2, 4], base, base).differs_from is None
+    crosses = prediction.ratio("a", "b", [1, 2, 4], base, base * [0.8, 1.2, 1.5])
+    assert crosses.differs_from == 2
 
 
 def test_a_program_that_is_wrong_is_refused() -> None:
@@ -268,7 +270,7 @@ def test_counts_of_a_real_kernel(tmp_path: Path) -> None:
     """AppArmor's label limits open1, and nothing does without it."""
     study = tmp_path / "s"
     measured(
-        *("run", "open1", "--kernel", "debian/6.12", "--boot-sweep", "apparmor=1,0", "--cpus", "4"),
+        *("open1", "--kernel", "debian/6.12", "--boot-sweep", "apparmor=1,0", "--cpus", "4"),
         *("--probe", "conflicts,locks,work", "--operations", "200", "-o", study),
     )
     document = answered(store.open_study(study), "--machine", XEON, "--tasks", "1,24", "--one-task", "2e6")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 import pytest
-from conftest import BIGIRON, bigiron, wait_until
+from conftest import BIGIRON, SAFETY_NET_S, bigiron
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 from test_compare import LINE, both, counts, study_of
@@ -391,7 +391,7 @@ def got(url: str, **headers: str) -> int:
 def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--jobs", "1", "--live",
-         "--probe", "conflicts,work", "-o", tmp_path / "s"],
+         "--fresh-boot", "--probe", "conflicts,work", "-o", tmp_path / "s"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert run.stderr
@@ -403,7 +403,7 @@ def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path
     watched = Watched(browser.new_page())
     watched.page.goto(address)
     expect(watched.page.locator("#missing")).to_be_visible()
-    wait_until(lambda: watched.page.locator("#news").inner_text() == "ended")
+    expect(watched.page.locator("#news.ended")).to_have_text("ended", timeout=SAFETY_NET_S * 1000)
     expect(watched.page.locator("#made")).to_contain_text("2 of 2 cells measured")
     expect(watched.page.locator("#missing")).to_have_count(0)
     expect(watched.page.locator("#flame-work .frame").first).to_be_visible()

@@ -121,11 +121,14 @@ def curve(
 
 
 def ratio(base: str, variant: str, tasks: Sequence[int], of_base: Array, of_variant: Array) -> PredictedRatio:
-    """Both of the same draws, so that what is not known of the machine is so for both alike."""
+    """Both of the same draws, so that what is not known of the machine is so for both alike.
+
+    What is faster with few tasks and slower with many differs from where on it is slower.
+    """
     points = {number: Interval.of(of_variant[:, n] / of_base[:, n]) for n, number in enumerate(tasks)}
     differs = None
     for number in reversed(tasks):
-        if points[number].holds(1.0):
+        if points[number].holds(1.0) or (points[number].low > 1.0) != (points[tasks[-1]].low > 1.0):
             break
         differs = number
     return PredictedRatio(variant, base, points, differs)

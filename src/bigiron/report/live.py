@@ -28,6 +28,7 @@ from bigiron.study.run import Progress
 from bigiron.study.store import CellRecord, Study
 
 _PATIENCE_S = 20.0  # how long a page waits for news before it asks again
+_OPENING = ""  # the name of a page that has not asked for news yet
 _FAREWELL_S = 5.0  # how long the end waits for open pages to get the last report
 
 
@@ -72,7 +73,7 @@ class LiveReport:
     def _say_farewell(self) -> None:
         if not self._watching():
             return
-        self.report("")  # so that only its way to the pages is waited for
+        self.report(_OPENING)  # so that only its way to the pages is waited for
         end = time.monotonic() + _FAREWELL_S
         while self._watching() and time.monotonic() < end:
             time.sleep(0.05)
@@ -127,9 +128,14 @@ class LiveReport:
             f"localhost:{port}",
         )
 
+    def opened(self) -> None:
+        """A page is being opened: it is to hear of the end, even if that comes first."""
+        self._pages[_OPENING] = time.monotonic()
+
     def news(self, after: int, page: str) -> str:
         """What is going on, once there is something new; or after a while."""
         with self._changed:
+            self._pages.pop(_OPENING, None)
             self._pages[page] = time.monotonic()
             self._changed.wait_for(lambda: self._changes != after or self._ended, _PATIENCE_S)
             running = "; ".join(f"{cell}: {stage}" for cell, stage in self._stages.items())
@@ -188,6 +194,8 @@ class _Handler(BaseHTTPRequestHandler):
         if any(more) or not live.is_ours(token, self.headers.get("Host", "")):
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", "not found\n")
         elif name in ("", "report"):
+            if not name:
+                live.opened()
             self._report(live, page)
         elif name == "news" and after.isdecimal():
             self._answer(HTTPStatus.OK, "application/json", live.news(int(after), page))
