@@ -16,6 +16,7 @@ from bigiron.analysis.comparison import (
     Point,
     Row,
 )
+from bigiron.counted import counted
 
 CONTEXTS = ("operation", "kthread")
 
@@ -112,11 +113,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: milliseconds off the CPU and how often, "
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            "milliseconds off the CPU and how often, "
             f"per operation ({measured.time})"
         ),
         title="Blocked: time off the CPU per operation",
-        thing=f"waited in, {cpus} CPUs",
+        thing=f"waited in, {counted(cpus, 'CPU')}",
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),

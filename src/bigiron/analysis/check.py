@@ -12,6 +12,7 @@ import msgspec
 
 from bigiron.analysis import match_lines, merge_lines
 from bigiron.analysis.match_lines import Line
+from bigiron.counted import counted
 
 
 class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     @property
     def place(self) -> str:
         """Where it was measured, in words."""
-        return f"{self.variant}, {self.cpus} CPUs, {self.tasks} {'task' if self.tasks == 1 else 'tasks'}"
+        return f"{self.variant}, {counted(self.cpus, 'CPU')}, {counted(self.tasks, 'task')}"
 
 
 ALLOCATORS = "slab pages and free pages"

@@ -6,6 +6,7 @@ import polars as pl
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cell, Cells, Comparison, Measure, Measurements, Options, Point, Row
+from bigiron.counted import counted
 
 _SOURCES = {
     "events": "by events",
@@ -99,7 +100,8 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: shares of the CPUs' time in % "
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            "shares of the CPUs' time in % "
             f"({measured.time}; least and most: of one CPU)"
         ),
         title="Efficiency: who gets the CPUs' time",

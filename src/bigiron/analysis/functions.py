@@ -16,6 +16,7 @@ from bigiron.analysis.comparison import (
     Point,
     Row,
 )
+from bigiron.counted import counted
 
 _MOST = 40
 _TOTAL = 1  # the measure by which rows are ranked
@@ -124,7 +125,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {cpus} CPUs: time in kernel functions, {measured.time} "
+            f"{measured.workload}, {counted(cpus, 'CPU')}: time in kernel functions, {measured.time} "
             "(waiting included); of several repetitions the means, and the least and the most of all"
         ),
         title="Functions: time in kernel functions, waiting included",

@@ -9,6 +9,7 @@ import polars as pl
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
 from bigiron.analysis.profiles import Figure
+from bigiron.counted import counted
 
 _TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
@@ -122,7 +123,8 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: the kernel's locks, how often an operation "
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            "the kernel's locks, how often an operation "
             "takes them and how many instructions it holds them, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
             "instructions of one acquisition; CPUs: that take one of them)"

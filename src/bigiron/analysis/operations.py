@@ -9,6 +9,7 @@ import polars as pl
 
 from bigiron.analysis.comparison import Cells, Comparison, Measure, Measurements, Options, Point, Row, decimal
 from bigiron.analysis.profiles import Figure
+from bigiron.counted import counted
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ def _point(
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {cpus} CPUs, {state}: "
-            f"{operations} operation{'s' if operations > 1 else ''}, "
-            f"mean of {repetitions} repetition{'s' if repetitions > 1 else ''}"
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {state}: "
+            f"{counted(operations, 'operation')}, "
+            f"mean of {counted(repetitions, 'repetition')}"
             f"{' +- standard deviation' if repetitions > 1 else ''}"
         ),
         title="What the operations took",

@@ -24,6 +24,7 @@ from bigiron.analysis.comparison import (
 from bigiron.analysis.match_lines import Half, Line
 from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
+from bigiron.counted import counted
 from bigiron.errors import UserError
 
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
@@ -201,7 +202,8 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         variants=tuple(found.variants),
         base=found.base,
         heading=(
-            f"{measured.workload}, {found.cpus} CPUs, {found.tasks} tasks: writes and accesses per operation "
+            f"{measured.workload}, {counted(found.cpus, 'CPU')}, {counted(found.tasks, 'task')}: "
+            "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
             f"({measured.operations} operations a task; counts, not times; W/R: CPUs that write and read)"

@@ -19,6 +19,7 @@ from bigiron.analysis.comparison import (
 )
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.seed_range import SeedRange, number
+from bigiron.counted import counted
 
 _MOST_WAITS = 5  # shown of each variant
 _Figures: TypeAlias = dict[tuple[str, str], dict[str, tuple[float, ...]]]
@@ -61,7 +62,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    where = f"{cpus} CPUs" + ("" if tasks == cpus else f", {tasks} task{'s' if tasks > 1 else ''}")
+    where = counted(cpus, "CPU") + ("" if tasks == cpus else f", {counted(tasks, 'task')}")
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
     return Point(
         probe="simulation",

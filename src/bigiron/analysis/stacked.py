@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from bigiron.analysis import profiles
 from bigiron.analysis.comparison import Comparison, Item, Measure, Options, Point, Row
 from bigiron.analysis.profiles import Figure, Weights
+from bigiron.counted import counted
 
 By: TypeAlias = Literal["function", "chain"]
 _MOST = {"function": 40, "chain": 15}
@@ -63,7 +64,8 @@ def _point(
         variants=tuple(weighed),
         base=base,
         heading=(
-            f"{stacks.workload}, {cpus} CPUs, {tasks} tasks: {stacks.what} per operation "
+            f"{stacks.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{stacks.what} per operation "
             f"{_HOW[by]}, in {' and '.join(options.contexts)} context"
         ),
         title=f"{stacks.probe.capitalize()}: {stacks.what} per operation",

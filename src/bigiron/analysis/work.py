@@ -18,6 +18,7 @@ from bigiron.analysis.comparison import (
 )
 from bigiron.analysis.growth import Series
 from bigiron.analysis.profiles import Figure
+from bigiron.counted import counted
 
 _LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
 _MOST = 40
@@ -112,7 +113,8 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {cpus} CPUs, {tasks} tasks: kernel instructions per operation, in "
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            "kernel instructions per operation, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
             "own: the function's; incl: and of all it called)"
         ),

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import readers
+from bigiron.counted import counted
 from bigiron.study import imported
 
 
@@ -34,5 +35,5 @@ def import_(
     """
     source = imported.read(readers.find(format), path)
     study, added = imported.add(source, output, variant=variant, workload=workload, cpus=cpus, tasks=tasks)
-    cells = "1 cell" if len(added) == 1 else f"{len(added)} cells"
+    cells = counted(len(added), "cell")
     print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {study.folder}`")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
 from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves
+from bigiron.counted import counted
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -27,7 +28,7 @@ def text(lines: SharedLines) -> str:
 
 def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
     """What the findings are about, or that there are none."""
-    where = f"{lines.workload} with {point.cpus} CPUs and {point.tasks} tasks"
+    where = f"{lines.workload} with {counted(point.cpus, 'CPU')} and {counted(point.tasks, 'task')}"
     if lines.contexts != conflicts.CONTEXTS[:1]:
         where += f" ({', '.join(lines.contexts)} context)"
     if point.others:

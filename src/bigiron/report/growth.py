@@ -11,6 +11,7 @@ from bigiron import probes
 from bigiron.analysis import conflicts, growth, simulation
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
+from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.report import listing
@@ -143,7 +144,7 @@ def _table(
     return Table(
         source,
         variant,
-        f"{tasks} tasks" if tasks else "one task a CPU",
+        counted(tasks, "task") if tasks else "one task a CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),

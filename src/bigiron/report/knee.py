@@ -11,6 +11,7 @@ from bigiron.analysis.ratio import Estimate
 from bigiron.analysis.repetitions import Repetitions
 from bigiron.analysis.seed_range import number
 from bigiron.analysis.verdict import Judgement, Verdict
+from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.report import listing
 from bigiron.report.listing import Listing
@@ -147,7 +148,8 @@ def _knee(curve: Curve) -> str:
     else:
         following = tasks[tasks.index(found.tasks) + 1]
         reached = (
-            f"{found.tasks} tasks; from there to {following} and on, tasks add less than half of the ideal"
+            f"{counted(found.tasks, 'task')}; from there to {following} and on, "
+            "tasks add less than half of the ideal"
         )
     if (found.low, found.high) == (found.tasks, found.tasks):
         return reached
@@ -179,11 +181,12 @@ def _further(scaling: Scaling, fit: Fit) -> str:
 
 def parting(one: Parting) -> str:
     """Where a variant leaves the base, in words."""
-    on = f" on {one.cpus} CPUs" if one.cpus else ""
+    on = f" on {counted(one.cpus, 'CPU')}" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
         return f"{one.variant} does not part from {one.base}{on} (by tasks, {at})"
-    return f"{one.variant} parts from {one.base} at {one.tasks} tasks{on}, and stays apart (by tasks, {at})"
+    where = f"at {counted(one.tasks, 'task')}{on}"
+    return f"{one.variant} parts from {one.base} {where}, and stays apart (by tasks, {at})"
 
 
 def _difference(found: Judgement) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bigiron.analysis.prediction import Interval, Limit, PredictedCurve, PredictedPoint, PredictedRatio
 from bigiron.analysis.seed_range import number
+from bigiron.counted import counted
 from bigiron.report import listing
 from bigiron.report.listing import Listing
 from bigiron.study.prediction import Prediction
@@ -75,7 +76,9 @@ def _heading(found: Prediction) -> str:
 def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
     work = number(recording.instructions)
-    return f"{curve.variant}: {work} instructions an operation, recorded with {recording.cpus} CPUs"
+    return (
+        f"{curve.variant}: {work} instructions an operation, recorded with {counted(recording.cpus, 'CPU')}"
+    )
 
 
 def _headings(found: Prediction, measured: Measured | None) -> list[str]:

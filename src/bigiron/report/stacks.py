@@ -7,6 +7,7 @@ import polars as pl
 
 from bigiron import probes
 from bigiron.analysis.profiles import Weights
+from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
@@ -86,7 +87,10 @@ def stacks_of(
     columns = (("context",) if len(contexts) > 1 else ()) + known.frames
     last = records[0]
     return Stacks(
-        title=f"{study.spec.workload}, {last.variant}, {last.cpus} CPUs, {last.tasks} tasks, {probe}",
+        title=(
+            f"{study.spec.workload}, {last.variant}, {counted(last.cpus, 'CPU')}, "
+            f"{counted(last.tasks, 'task')}, {probe}"
+        ),
         cpus=last.cpus,
         tasks=last.tasks,
         started=last.started,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bigiron.counted import counted
 from bigiron.machines.shape_change import CHANGES
 from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
 
@@ -28,11 +29,10 @@ class Cell:
         return self.repetition, self.cpus, self.tasks
 
     def __str__(self) -> str:
-        plural = "s" if self.tasks > 1 else ""
-        tasks = "" if self.tasks == self.cpus else f", {self.tasks} task{plural}"
+        tasks = "" if self.tasks == self.cpus else f", {counted(self.tasks, 'task')}"
         again = f", repetition {self.repetition}" if self.repetition > 1 else ""
         change = f", {self.change.replace('-', ' ')}" if self.change else ""
-        return f"{self.variant.name}, {self.cpus} CPUs{tasks}{again}{change}"
+        return f"{self.variant.name}, {counted(self.cpus, 'CPU')}{tasks}{again}{change}"
 
 
 def cells(spec: Spec) -> list[Cell]:
