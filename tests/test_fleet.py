@@ -494,11 +494,6 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
         command.require_dask()
 
 
-def test_nothing_but_a_fleet_imports_dask() -> None:
-    script = "import sys, bigiron.cli; sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
-
-
 # What a worker can be asked
 
 

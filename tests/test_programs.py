@@ -5,8 +5,11 @@ Read from the source: the first word of every command, and what is looked for on
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from test_setup import ROOT
 
 STARTERS = {
@@ -121,3 +124,9 @@ def test_a_program_that_is_not_named_is_found() -> None:
         2: {"rsync"},
         3: {"`strange` (say in STANDS_FOR which programs that can be)"},
     }
+
+
+@pytest.mark.parametrize("package", ["distributed", "dask", "scipy.stats", "scipy.optimize"])
+def test_no_command_waits_for_what_only_some_need(package: str) -> None:
+    script = f"import sys, bigiron.cli; sys.exit({package!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

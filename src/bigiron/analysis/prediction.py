@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 CONFIDENCE = 0.9
 _LIMITS = 0.1  # share of the tasks' time from which something limits
@@ -167,6 +166,8 @@ def _deciders(unknowns: Mapping[str, Array], figure: Array) -> list[Decider]:
     """The unknowns with which a figure goes up or down, those first with which it does most."""
     if len(figure) < 8 or np.ptp(figure) < 1e-6 * abs(float(figure.mean())):
         return []
+    from scipy.stats import spearmanr  # here, as no other command should wait a second for it
+
     ranked = {name: spearmanr(places, figure) for name, places in unknowns.items()}
     found = [
         Decider(name, float(rank.statistic))

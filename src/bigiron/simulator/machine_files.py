@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from bigiron import _sim
 from bigiron.errors import UserError
@@ -50,6 +49,8 @@ def drawn_places(unknowns: int, draws: int, seed: int = 1) -> NDArray[np.float64
 
     The first draws of many are those of few.
     """
+    from scipy.stats import qmc  # here, as no other command should wait a second for it
+
     power = max(1, (draws - 1).bit_length())
     found = qmc.Sobol(unknowns, rng=np.random.default_rng(seed)).random_base2(power)
     return np.asarray(found[:draws], np.float64)
