@@ -7,12 +7,15 @@ median error, the share of points inside the 90 % interval, and the interval's w
 contention at all (every core as fast as the first), and the universal scalability law fitted to the points
 up to a quarter of the range.
 
-    benchmarks/curves.py STUDIES [ID...]
+    benchmarks/curves.py [--fit] STUDIES [ID...]
 
-STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each.
+STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each. With `--fit` the
+constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is scored
+with constants fitted to the curves of all other machines.
 """
 
 import csv
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,32 +24,38 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from fitting import WIDE, Surveyed, fit
 from scipy.optimize import curve_fit
 
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
+from bigiron.simulator.fitted import FITTED, Constants
+from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
+from bigiron.simulator.replay import Asked, replay
 from bigiron.study import prediction, store
 
 HERE = Path(__file__).parent
 BIGIRON = Path(sys.executable).with_name("bigiron")
 OURS = HERE / "workloads"
-DRAWS = 64
+DRAWS = int(os.environ.get("DRAWS", "64"))
+SEED = int(os.environ.get("SEED", "1"))
 PAGES = 64  # faults an operation of the page_fault workloads
 
-# name: workload, kernel, mode, kernel parameters
+MORE = {"user": ["--scope", "user"], "slow": ["--operations", "100"]}
+# name: workload, kernel, mode, kernel parameters or one of the above
 RECORDINGS = {
     "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
     "signal1": ("signal1", "5.10", "process", "apparmor=0"),
     "brk1": ("brk1", "5.10", "process", ""),
     "malloc1": (str(OURS / "malloc1.c"), "5.10", "process", ""),
-    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", ""),
+    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", "slow"),
     "pf1": ("page_fault1", "5.10", "process", ""),
     "pf1-6.1": ("page_fault1", "6.1", "process", ""),
     "pf1-7.2": ("page_fault1", "7.2", "process", ""),
     "pf3": ("page_fault3", "5.10", "process", ""),
     "pf1-thr": (str(OURS / "page_fault1_apart.c"), "5.10", "thread", ""),
     "pf1-thr-6.1": (str(OURS / "page_fault1_apart.c"), "6.1", "thread", ""),
-    "pf1-thr-6.12": (str(OURS / "page_fault1_apart.c"), "6.12", "thread", ""),
+    "pf1-thr-6.12": (str(OURS / "page_fault1_apart.c"), "6.12", "thread", "slow"),
     "pf3-thr": (str(OURS / "page_fault3_apart.c"), "5.10", "thread", ""),
     "getppid1-7.2": ("getppid1", "7.2", "process", ""),
     "open1-7.2": ("open1", "7.2", "process", ""),
@@ -123,7 +132,7 @@ def recorded(folder: Path, name: str) -> store.Study:
     study = folder / name
     if not (study / "study.toml").exists():
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
-        extra = ["--scope", "user"] if more == "user" else ["--boot", more] if more else []
+        extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
             *("--probe", "conflicts,locks,work", *extra, "-o", str(study)),
@@ -132,7 +141,36 @@ def recorded(folder: Path, name: str) -> store.Study:
     return store.open_study(study)
 
 
-def score(curve: str, points: list[tuple[int, float]], folder: Path, draws: int = DRAWS) -> Score:
+def survey(curve: str, points: list[tuple[int, float]], folder: Path, draws: int = DRAWS) -> Surveyed:
+    """Replay a curve with constants from wide ranges."""
+    name, machine, lock, per_op, unit = CURVES[curve]
+    model = machine_files.load(machine)
+    points = [point for point in points if point[0] <= model.cpus]
+    tasks = [number for number, _ in points]
+    known = (tasks[0], points[0][1] * unit / per_op)
+    recordings, refused = prediction.record(recorded(folder, name), tasks[-1])
+    if not recordings:
+        raise UserError(refused[0].why)
+    asked = Asked(model, tasks, draws, SEED, known, lock, constants=WIDE)
+    found = replay({curve: recordings[0].source}, asked)
+    of = found.variants[curve]
+    later = [found.tasks.index(number) for number in tasks[1:]]
+    return Surveyed(
+        curve,
+        machine,
+        np.log([value / points[0][1] for _, value in points[1:]]),
+        np.log(of.throughput[:, later] / known[1]),
+        np.column_stack([2 * found.unknowns[constant] - 1 for constant in FITTED_UNKNOWNS]),
+    )
+
+
+def score(
+    curve: str,
+    points: list[tuple[int, float]],
+    folder: Path,
+    draws: int = DRAWS,
+    constants: Constants = FITTED,
+) -> Score:
     """Predict a curve, and compare."""
     name, machine, lock, per_op, unit = CURVES[curve]
     cpus = machine_files.load(machine).cpus
@@ -141,7 +179,14 @@ def score(curve: str, points: list[tuple[int, float]], folder: Path, draws: int 
     (first, rate), *later = points
     tasks = [number for number, _ in points]
     found = prediction.predict(
-        recorded(folder, name), machine, tasks, known=(first, rate * unit / per_op), lock=lock, draws=draws
+        recorded(folder, name),
+        machine,
+        tasks,
+        known=(first, rate * unit / per_op),
+        lock=lock,
+        draws=draws,
+        seed=SEED,
+        constants=constants,
     )
     predicted = {point.tasks: point.throughput for point in found.curves[0].points}
     base = rate * unit / per_op
@@ -200,36 +245,70 @@ def _universal(points: list[tuple[int, float]]) -> float | None:
 
 def main() -> None:
     """Print the table, and the scores over all."""
-    if len(sys.argv) < 2:
-        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py STUDIES")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--fit"]
+    if not arguments:
+        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py [--fit] STUDIES")
         return
-    folder, wanted = Path(sys.argv[1]), sys.argv[2:] or list(CURVES)
+    folder, wanted = Path(arguments[0]), arguments[1:] or list(CURVES)
     curves = published()
+    constants = leave_out(folder, wanted, curves) if "--fit" in sys.argv else {}
     scores, refused = [], []
     print("| curve | machine | error | inside | width | knee | no contention | USL |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     for curve in wanted:
         try:
-            found = score(curve, curves[curve], folder)
+            found = score(curve, curves[curve], folder, constants=constants.get(CURVES[curve][1], FITTED))
         except (UserError, subprocess.CalledProcessError) as error:
             refused.append((curve, error))
             continue
         scores.append(found)
-        law = f"{found.universal:.0%}" if found.universal is not None else "-"
-        inside = f"{found.inside} of {found.points}"
-        if found.beyond:
-            inside += f" ({found.beyond} beyond the CPUs)"
-        print(
-            f"| {curve} | {found.machine} | {found.error:.0%} | {inside} | {found.width:.2f} | {found.knee} "
-            f"| {found.no_contention:.0%} | {law} |",
-            flush=True,
-        )
+        print(row(found), flush=True)
         for tasks, truth, value, low, high in found.rows:
             print(f"{curve} {tasks}: {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})", file=sys.stderr)
     for curve, error in refused:
         print(f"\nrefused: {curve}: {error}")
     if scores:
         summary(scores, len(refused))
+
+
+def leave_out(
+    folder: Path, wanted: list[str], curves: dict[str, list[tuple[int, float]]]
+) -> dict[str, Constants]:
+    """For each machine, the constants that the curves of all others give; those of all curves are printed."""
+    surveyed = []
+    for curve in wanted:
+        try:
+            surveyed.append(survey(curve, curves[curve], folder))
+        except (UserError, subprocess.CalledProcessError) as error:
+            print(f"not in the fit: {curve}: {error}", file=sys.stderr)
+    fitted = {"none": fit(surveyed)}
+    for machine in sorted({one.machine for one in surveyed}):
+        fitted[machine] = fit([one for one in surveyed if one.machine != machine])
+    print("| left out | crossing | contended | kept_ns | under_locks | model_error |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for machine, of in fitted.items():
+        values = (
+            of.crossing.value,
+            of.contended.value,
+            of.kept_ns.value,
+            of.under_locks.value,
+            of.model_error,
+        )
+        print(f"| {machine} | " + " | ".join(f"{value:g}" for value in values) + " |")
+    print(flush=True)
+    return fitted
+
+
+def row(found: Score) -> str:
+    """A line of the table."""
+    law = f"{found.universal:.0%}" if found.universal is not None else "-"
+    inside = f"{found.inside} of {found.points}"
+    if found.beyond:
+        inside += f" ({found.beyond} beyond the CPUs)"
+    return (
+        f"| {found.curve} | {found.machine} | {found.error:.0%} | {inside} | {found.width:.2f} | {found.knee} "
+        f"| {found.no_contention:.0%} | {law} |"
+    )
 
 
 def summary(scores: list[Score], refused: int) -> None:
