@@ -22,15 +22,20 @@ from bigiron.analysis import locks as lock_table
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
 
-OPERATIONS = 8
-"""Of a program: what an operation does only now and then is in some of them."""
+OPERATIONS = 32
+"""Of a program: what an operation does only now and then is in some of them. Fewer where each has many events."""
+_EVENTS = 2000  # of all operations of a program, about
 
 _LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
+_TO_TAKE = 500.0  # instructions in the time that a lock takes to go from one to the next
+_LEAST_BUSY = (
+    0.05  # share of the time that a lock is busy with all tasks, if none waited; with less it is left out
+)
 _SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
 _OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
-_MOST_READS = (
-    4  # of one line in one call, or as often as it is written: with no write in between, none misses
-)
+# A line that nobody else touches in between does not miss. Counted are
+_MOST_READS = 4  # reads of one line in one call, or as many as it is written
+_MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 
 _OF_NODES = re.compile(
     r"^(\*?node_data|contig_page_data|struct (zone|pglist_data|kmem_cache_node|node_barn|lruvec"
@@ -53,6 +58,7 @@ _FOR_LOCKS = (
 _LOCKS = re.compile(
     r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
 )
+_USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
 _TRYLOCK = "down_read_trylock"
 """Compares and exchanges; what it expects is, up to 5.16, that nobody has the lock: with other readers, it tries twice."""
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
@@ -141,7 +147,10 @@ class Counted:
 
     def program(self, chance: np.random.Generator) -> Program:
         """One that has these counts, in an order by chance."""
-        return Program(self.lines, self.locks, [self._operation(chance) for _ in range(OPERATIONS)])
+        operations = [self._operation(chance)]
+        count = max(8, min(OPERATIONS, _EVENTS // len(operations[0])))
+        operations += [self._operation(chance) for _ in range(count - 1)]
+        return Program(self.lines, self.locks, operations)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
         found = _Layout(chance, self.locks)
@@ -177,6 +186,8 @@ def count(
     for site in _sites(kept, of_line, of_lock, lines, operations):
         _call(root, site.path).sites.append(site)
     for section in _sections(taken, touched, of_lock, operations):
+        if section.per_op * (section.held + _TO_TAKE) * most_tasks < _LEAST_BUSY * root.inclusive:
+            continue
         _call(root, section.path).sections.append(section)
     for site in _fills(work, operations):
         _call(root, site.path).sites.append(site)
@@ -196,6 +207,17 @@ def share_of_sleep(work: pl.DataFrame) -> float:
     locks = sleeps.filter(pl.col("whole").str.contains(_FOR_LOCKS))
     whole, asleep, for_locks = (int(of["instructions"].sum()) for of in (work, sleeps, locks))
     return (asleep - for_locks) / whole if whole else 0.0
+
+
+def lock_of_user_space(conflicts: pl.DataFrame) -> str:
+    """A function of user space that takes a lock which several tasks take; empty where there is none."""
+    taken = conflicts.filter(
+        (pl.col("context") == "operation")
+        & (pl.col("writes") > 0)
+        & pl.col("function").str.contains(_USER_LOCKS.pattern)
+    )
+    by_line = taken.group_by("line", "function").agg(pl.col("cpu").n_unique()).filter(pl.col("cpu") > 1)
+    return str(by_line["function"].sort()[0]) if len(by_line) else ""
 
 
 def _own(table: pl.DataFrame) -> pl.DataFrame:
@@ -331,10 +353,14 @@ def _sites(
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations
     written: dict[int, float] = defaultdict(float)
-    for (_, number, how, _visiting), per_op in sums.items():
+    accessed: dict[tuple[int, bool], float] = defaultdict(float)
+    for (_, number, how, visiting), per_op in sums.items():
+        accessed[number, visiting] += per_op
         if how != "read" and lines[number].scope != "task":
             written[number] += per_op
     for (path, number, how, visiting), per_op in sums.items():
+        if lines[number].scope == "task" and not visiting:
+            per_op *= min(1.0, _MOST_OWN * accessed[number, True] / accessed[number, False])
         if how == "read":
             per_op = min(per_op, max(_MOST_READS, written[number]))
         yield Site(tuple(path.split(";")), per_op, Event("visit" if visiting else "access", 0.0, number, how))

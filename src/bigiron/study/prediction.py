@@ -196,6 +196,9 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
             "whom they wait for is in no count, and needs a trace"
         )
         return Refused(record.variant, why)
+    if function := counted_operation.lock_of_user_space(conflicts):
+        why = f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
+        return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
 
