@@ -2,9 +2,9 @@
 
 A trace has the order. Where there is none, accesses and acquisitions lie somewhere in the calls that made
 them: the call paths of the probes `conflicts`, `locks` and `work` nest, and what a call executes lies between
-its first instruction and its last. Within that, each draw puts them elsewhere. The counts are sums over all calls
-of a path: page faults are laid out one by one, as their number is known; and a call that is little more than what
-it does under a lock is made as often as it takes the lock.
+its first instruction and its last. Within that, each draw puts them elsewhere. The counts are sums over all
+calls of a path: page faults are laid out one by one, as their number is known; and a call that is little more
+than what it does under a lock is made as often as it takes the lock.
 """
 
 import heapq
@@ -23,14 +23,12 @@ from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
 
 OPERATIONS = 32
-"""Of a program: what an operation does only now and then is in some of them. Fewer where each has many events."""
+"""Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
 _EVENTS = 2000  # of all operations of a program, about
 
 _LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
-_TO_TAKE = 500.0  # instructions in the time that a lock takes to go from one to the next
-_LEAST_BUSY = (
-    0.05  # share of the time that a lock is busy with all tasks, if none waited; with less it is left out
-)
+_TO_TAKE = 500.0  # instructions in the time in which a lock goes from one to the next
+_LEAST_BUSY = 0.05  # share of the time that all tasks have a lock, if none waits; less is left out
 _SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
 _OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
 # A line that nobody else touches in between does not miss. Counted are
@@ -60,7 +58,7 @@ _LOCKS = re.compile(
 )
 _USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
 _TRYLOCK = "down_read_trylock"
-"""Compares and exchanges; what it expects is, up to 5.16, that nobody has the lock: with other readers, it tries twice."""
+"""It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
 _INTERRUPTS = re.compile(r"^(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)$")
 
@@ -126,8 +124,7 @@ class Call:
 
     @cached_property
     def times(self) -> float:
-        """How often an operation makes it, if that can be told: with a lock for most of its time, as often as
-        that is taken."""
+        """How often an operation makes it, if that can be told: with a lock for most, as often as it."""
         most = max(self.sections, key=lambda section: section.per_op * section.held, default=None)
         if most is None or 2 * most.per_op * most.held < self.inclusive:
             return math.inf

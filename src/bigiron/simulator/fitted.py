@@ -1,11 +1,15 @@
 """The constants of a prediction that are fitted to published curves: these five, and no others.
 
-`benchmarks/curves.py --fit` fits them, and scores each curve with constants fitted without its machine. The first
-four are of processors in general, and like a machine's figures they can be ranges, as they differ between
-processors and between kernels; how wide the ranges are is not fitted. The last is what the model itself is off by.
+`benchmarks/curves.py --fit` fits them, and scores each curve with those fitted without its machine. The
+first four are of processors in general, and like a machine's figures they can be ranges, as they differ
+between processors and between kernels; how wide the ranges are is not fitted. The last is what the model is
+off by.
 """
 
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -30,29 +34,39 @@ class Constants:
     """All of them."""
 
     crossing: Constant
-    """Of the transfers for which several CPUs wait, and which would cross between nodes if they were served in
-    the order in which they were asked for, the share that does. Processors serve those near the line first."""
+    """Of the transfers for which several CPUs wait, and which would cross between nodes if they were served
+    in the order in which they were asked for, the share that does. Processors serve those near the line
+    first."""
 
     contended: Constant
     """What a transfer takes in kernel code, of what it takes between two cores that do nothing else."""
 
     kept_ns: Constant
-    """For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each other
-    are done before anybody else's."""
+    """For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each
+    other are done before anybody else's."""
 
     under_locks: Constant
-    """What an instruction takes that a lock protects, of what the others take: its data were written by others,
-    and its code is short and hot."""
+    """What an instruction takes that a lock protects, of what the others take: its data were written by
+    others, and its code is short and hot."""
 
     model_error: float
-    """The standard deviation of the logarithm of what all that takes for which tasks wait for each other: transfers,
-    and instructions under locks. No range of a machine holds what the recording and the replay leave out."""
+    """The standard deviation of the logarithm of throughput around what is predicted, where contention takes
+    nearly all: no range of a machine holds what the recording and the replay leave out."""
+
+
+def share_of_error(kept: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much of the model's error there is where tasks keep so much of a lone task's rate.
+
+    >>> share_of_error(np.array([1.0, 0.75, 0.0]))
+    array([0. , 0.5, 1. ])
+    """
+    return np.sqrt(1 - np.clip(kept, 0, 1))
 
 
 FITTED = Constants(
-    crossing=Constant(0.3, 2.5, most=0.99),
-    contended=Constant(1.0, 1),
-    kept_ns=Constant(25, 2),
-    under_locks=Constant(0.9, 1.6),
-    model_error=0.2,
+    crossing=Constant(0.28, 2.5, most=0.99),
+    contended=Constant(0.99, 1),
+    kept_ns=Constant(20, 2),
+    under_locks=Constant(0.87, 1.6),
+    model_error=0.36,
 )

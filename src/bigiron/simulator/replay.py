@@ -65,6 +65,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
     names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
     places = machine_files.drawn_places(len(names), asked.draws, asked.seed)
+    unknowns = dict(zip(names, places.T, strict=True))
     drawn = [_drawn(asked, place) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
@@ -93,13 +94,26 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
         if known:
             slower = np.array([outcome["slower"] for outcome in outcomes])
         found[variant] = Draws(
-            np.array([outcome["throughput"] for outcome in outcomes]),
+            _off(asked, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]),
             [
                 [_by_object(program, shares) for shares in outcome["shares"]]
                 for program, outcome in zip(programs, outcomes, strict=True)
             ],
         )
-    return Replayed(tasks, found, dict(zip(names, places.T, strict=True)), slower)
+    return Replayed(tasks, found, unknowns, slower)
+
+
+def _off(
+    asked: Asked, tasks: Sequence[int], replayed: NDArray[np.float64], places: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What was replayed, off by what the model may be off: nothing where tasks do not disturb each other."""
+    from scipy.special import ndtri  # here, as no other command should wait for it
+
+    first = asked.known[0] if asked.known else 1
+    middle = np.median(replayed, axis=0)
+    kept = middle / np.array(tasks) / (middle[tasks.index(first)] / first)
+    deviations = asked.constants.model_error * fitted.share_of_error(kept)
+    return replayed * np.exp(np.outer(ndtri(np.clip(places, 0.005, 0.995)), deviations))
 
 
 def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str], float]:
@@ -111,18 +125,12 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
 
 def _drawn(asked: Asked, places: NDArray[np.float64]) -> tuple[_sim.Machine, dict[str, float]]:
     """A machine, and what its cores do beside what its file says."""
-    from scipy.special import ndtri  # here, as no other command should wait for it
-
     of = asked.constants
-    figures, (*constants, left_out, overlapped) = places[: -len(FITTED) - 2], places[-len(FITTED) - 2 :]
+    figures, (*constants, _, overlapped) = places[: -len(FITTED) - 2], places[-len(FITTED) - 2 :]
     ranges = (of.crossing, of.contended, of.kept_ns, of.under_locks)
     crossing, contended, kept, under_locks = (
         one.at(float(place)) for one, place in zip(ranges, constants, strict=True)
     )
-    longer = float(np.exp(of.model_error * ndtri(np.clip(left_out, 0.005, 0.995))))
-    core = {
-        "kept_ns": kept,
-        "overlapped_ns": OVERLAPPED_NS.at(float(overlapped)),
-        "under_locks": under_locks * longer,
-    }
-    return asked.machine.at([float(place) for place in figures], crossing, contended * longer), core
+    overlapped_ns = OVERLAPPED_NS.at(float(overlapped))
+    core = {"kept_ns": kept, "overlapped_ns": overlapped_ns, "under_locks": under_locks}
+    return asked.machine.at([float(place) for place in figures], crossing, contended), core
