@@ -64,9 +64,9 @@ def share_of_error(kept: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 FITTED = Constants(
-    crossing=Constant(0.28, 2.5, most=0.99),
+    crossing=Constant(0.27, 2.5, most=0.99),
     contended=Constant(0.99, 1),
-    kept_ns=Constant(20, 2),
-    under_locks=Constant(0.87, 1.6),
-    model_error=0.36,
+    kept_ns=Constant(22, 2),
+    under_locks=Constant(0.86, 1.6),
+    model_error=0.34,
 )
