@@ -124,7 +124,11 @@ class FileSystem:
             with image.open("wb") as file:
                 file.truncate(self.size_mib << 20)
             command = [program, *arguments, str(image)]
-            tool.run(command, f"a disk of {self.size_mib} MiB with {self.name} cannot be made")
+            done = tool.completed(command)
+            if done.returncode:
+                said = (done.stderr + done.stdout).replace(str(image), "the disk").strip().splitlines()
+                why = said[0] if said else f"{command[0]} ended with status {done.returncode}"
+                raise UserError(f"a disk of {self.size_mib} MiB with {self.name} cannot be made: {why}")
             packed.parent.mkdir()
             _pack(image, packed)
             try:
