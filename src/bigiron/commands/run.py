@@ -129,9 +129,7 @@ class Where:
 class FileSystems:
     """What a workload works on, in virtual machines."""
 
-    fs: Annotated[
-        str, typer.Option(help=f"a fresh file system for /tmp, in memory: {', '.join(KINDS)}")
-    ] = ""
+    fs: Annotated[str, typer.Option(help=f"a fresh file system for /tmp, in memory: {', '.join(KINDS)}")] = ""
     mkfs_options: Annotated[str, typer.Option(help="more options for its mkfs: '-O ^has_journal'")] = ""
     mount_options: Annotated[str, typer.Option(help="with which it is mounted: noatime,nobarrier")] = ""
     disk: Annotated[int, typer.Option(min=0, help="MiB of its disk in memory  [default: 16384]")] = 0

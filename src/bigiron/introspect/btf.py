@@ -397,7 +397,7 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _renumbered(types: bytes, first: int, more: int, first_name: int, more_names: int) -> bytes:
-    """A module's types with those numbers that are its own, from `first` on, `more` higher; names likewise."""
+    """A module's types, their own numbers, from `first` on, `more` higher; and their names' likewise."""
     if not more and not more_names:
         return types
     words = list(Struct(f"<{len(types) // 4}I").unpack_from(types))

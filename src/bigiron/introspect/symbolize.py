@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 from bigiron.introspect import kernel_knowledge
@@ -107,7 +107,7 @@ class Objects:
             self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
         )
         # Of a file's pages thousands of lines are asked for.
-        self._cached = cache(lambda at: self._file(self._value("address_space", at, "host")))
+        self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
         self._details: dict[str, Callable[[int], str]] = {
             "address_space": self._cached,
             "btrfs_space_info": lambda at: kernel_knowledge.SPACES.get(
@@ -197,7 +197,8 @@ class Objects:
         if page.use is Use.FREE and (freed := self._freed(address, length)):
             return freed
         if page.use is Use.CACHE:
-            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({self._cached(page.mapping)})")
+            file = self._cached(page.mapping)
+            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({file})")
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value

@@ -72,8 +72,9 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
     """The path and content of each regular file of the package whose path is wanted. Nothing is written."""
     found: list[tuple[str, bytes]] = []
     with tempfile.TemporaryFile() as stderr:
-        command = [_dpkg_deb(), "--fsys-tarfile", "--", deb]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as unpack:
+        with subprocess.Popen(
+            [_dpkg_deb(), "--fsys-tarfile", "--", deb], stdout=subprocess.PIPE, stderr=stderr
+        ) as unpack:
             try:
                 with tarfile.open(fileobj=cast(IO[bytes], unpack.stdout), mode="r|") as archive:
                     for member in archive:

@@ -86,7 +86,7 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
         return []
     if root not in record.orders:
         raise UserError(
-            f"{kernel.name} has no {root}: neither is it built in, nor is there a module of it in {kernel.source}"
+            f"{kernel.name} has no {root}: it is not built in, and there is no such module in {kernel.source}"
         )
     return [Module(folder / f"{name}.ko", required) for name, required in record.orders[root]]
 
@@ -124,8 +124,8 @@ def read_info(module: bytes, called: str) -> Info:
     texts = [text.decode("ascii", "replace").partition("=") for text in _section(module, called).split(b"\0")]
     values = [(key, value) for key, _, value in texts]
     return Info(
-        tuple(_normal(name) for key, value in values if key == "depends" for name in value.split(",") if name),
-        tuple(_normal(name) for key, value in values if key == "softdep" for name in _before(value)),
+        tuple(_normal(one) for key, value in values if key == "depends" for one in value.split(",") if one),
+        tuple(_normal(one) for key, value in values if key == "softdep" for one in _before(value)),
         tuple(value for key, value in values if key == "alias"),
     )
 
@@ -189,13 +189,14 @@ def _packages(kernel: Kernel, to: Path) -> list[Path]:
     """The packages that hold its modules: Debian's, or the one that it was added from."""
     if Path(kernel.source).suffix == ".deb":
         if not Path(kernel.source).is_file():
-            raise UserError(f"{kernel.name} was added from {kernel.source}, and its modules are there no more")
+            raise UserError(f"{kernel.name} was added from {kernel.source}, which is gone, and its modules")
         return [Path(kernel.source)]
     if not (found := _SOURCE.fullmatch(kernel.source)):
         return []
     name, kind, version = found.groups()
     # From 7.x on the image, the modules and what is built in lie in packages of their own.
-    names = [name] if kind == "image" else [name.replace("-binary-", f"-{part}-") for part in ("modules", "base")]
+    parts = (kind,) if kind == "image" else ("modules", "base")
+    names = [name.replace(f"-{kind}-", f"-{part}-", 1) for part in parts]
     apt = debian.Apt(kernel.arch)
     apt.update(lambda _step: None)
     try:

@@ -29,7 +29,7 @@ MOST_DISK_MIB = 1 << 20
 
 _PIECE = struct.Struct("<QQ")  # guest/file_system.c: where it goes, how long it is
 _BLOCK = 4096
-_SAME = "6269676e-6972-4f6e-8000-000000000001"  # else each would be drawn by lot, and the order of names with it
+_SAME = "6269676e-6972-4f6e-8000-000000000001"  # of all: else it is drawn by lot, and the order of names too
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,13 @@ class FileSystem:
     mount_options: str = ""
     disk_mib: int = 0  # 0: as by default
 
+    def __str__(self) -> str:
+        """For instance `ext4 on 16384 MiB, mkfs -O ^has_journal, mounted noatime`."""
+        on = f" on {self.size_mib} MiB" if self.size_mib else ""
+        made = f", mkfs {self.mkfs_options}" if self.mkfs_options else ""
+        mounted = f", mounted {self.mount_options}" if self.mount_options else ""
+        return f"{self.name}{on}{made}{mounted}"
+
     @property
     def size_mib(self) -> int:
         """Of its disk; 0 where it lies on none."""
@@ -78,7 +85,7 @@ class FileSystem:
         except ValueError as error:
             raise UserError(f"mkfs options {self.mkfs_options!r}: {error}") from None
         if not (self.mkfs_options + self.mount_options).isprintable() or " " in self.mount_options:
-            raise UserError("mkfs and mount options are printable; of mount, with commas and without spaces between")
+            raise UserError("mkfs and mount options must be printable, and mount's have no space in them")
 
     def check_kernel(self, kernel: Kernel) -> None:
         """UserError where a kernel does not have it, as far as that is known before it boots."""

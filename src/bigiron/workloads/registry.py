@@ -18,7 +18,10 @@ _TESTCASE = re.compile(r"\btestcase\s*\(")
 
 @dataclass(frozen=True)
 class Workload:
-    """A C file with will-it-scale's interface; `sha256` says which text was measured, with headers beside it."""
+    """A C file with will-it-scale's interface.
+
+    `sha256` says which text of it was measured, with that of headers beside it.
+    """
 
     name: str
     description: str
