@@ -14,7 +14,7 @@ from conftest import bigiron, compared, measured
 
 import bigiron as library
 from bigiron import compile, kernels, workloads
-from bigiron.architectures.x86_64 import X86_64
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.kernels import modules
 from bigiron.kernels.modules import Info
@@ -23,6 +23,7 @@ from bigiron.machines.file_system import KINDS, FileSystem
 from bigiron.machines.topology import Topology
 
 KERNEL = "debian/6.1"
+X86_64 = architecture("x86_64")
 SMALL = ("--kernel", KERNEL, "--cpus", "2", "--operations", "50")
 
 
@@ -214,6 +215,8 @@ def test_what_the_record_says_of_it(appended: tuple[str, Path]) -> None:
     size = 0 if fs == "tmpfs" else 16384
     assert said == {"fs": fs, "mkfs_options": "", "mount_options": "", "disk_mib": size}
     assert bool(record.environment["mkfs"]) == bool(size)
+    loaded = {"tmpfs": [], "ext4": ["brd"], "xfs": ["brd", "crc32c_intel", "libcrc32c", "xfs"]}
+    assert record.environment["modules"] == loaded.get(fs, record.environment["modules"])
 
 
 def test_another_file_system_is_another_question(appended: tuple[str, Path]) -> None:

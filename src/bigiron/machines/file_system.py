@@ -110,10 +110,16 @@ class FileSystem:
             lines.append(f"mount_options {self.mount_options}")
         return [*lines, f"file_system {self.name}"]
 
-    def environment(self) -> dict[str, object]:
+    def environment(self, kernel: Kernel) -> dict[str, object]:
         """What a cell's record says of it."""
-        asked = {"fs": self.name, "mkfs_options": self.mkfs_options, "mount_options": self.mount_options}
-        return asked | {"disk_mib": self.size_mib, "mkfs": _version(self._mkfs()) if self.size_mib else ""}
+        return {
+            "fs": self.name,
+            "mkfs_options": self.mkfs_options,
+            "mount_options": self.mount_options,
+            "disk_mib": self.size_mib,
+            "mkfs": _version(self._mkfs()) if self.size_mib else "",
+            "modules": [module.name for module in self._modules(kernel)],
+        }
 
     def made(self) -> Path:
         """What lies on a fresh disk: the pieces of it that are not zero. Made once.

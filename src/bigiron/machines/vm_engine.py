@@ -116,7 +116,7 @@ class VmEngine(Engine):
             "accelerator": machine.accelerator,
             "turn": machine.turn,
             "from_template": machine.from_template,
-            **(self.file_system.environment() if self.file_system else {}),
+            **(self.file_system.environment(kernel) if self.file_system else {}),
         }
 
     def run(
