@@ -64,7 +64,7 @@ def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
     """A line for each workload and kernel that share anything before or after."""
     yield "| workload | kernel | shared | recycled | shared now | recycled now | gone | came | stayed |"
     yield "|---|---|--:|--:|--:|--:|---|---|---|"
-    nothing = []
+    nothing: dict[str, list[str]] = {}
     for name in names:
         for kernel in kernels:
             try:
@@ -76,7 +76,7 @@ def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
                 continue
             large = [{n for n, count in lines.items() if count > LEAST} for lines, _ in (before, after)]
             if not large[0] and not large[1] and max(before[1], after[1]) < LEAST:
-                nothing.append(f"`{name}` ({kernel.removeprefix('debian/')})")
+                nothing.setdefault(name, []).append(kernel.removeprefix("debian/"))
                 continue
             gone = {n: before[0][n] for n in large[0] if after[0].get(n, 0) <= LEAST}
             came = {n: after[0][n] for n in large[1] if before[0].get(n, 0) <= LEAST}
@@ -86,7 +86,11 @@ def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
             ]
             cells = [f"`{name}`", kernel.removeprefix("debian/"), *counts, *map(shown, (gone, came, stayed))]
             yield f"| {' | '.join(cells)} |"
-    yield f"\nNothing above {LEAST} accesses an operation before or after: {', '.join(nothing)}."
+    quiet = [
+        f"`{name}`" + ("" if len(those) == len(kernels) else f" ({', '.join(those)})")
+        for name, those in nothing.items()
+    ]
+    yield f"\nNothing above {LEAST} accesses an operation before or after: {', '.join(quiet)}."
 
 
 def main() -> None:
