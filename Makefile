@@ -3,7 +3,7 @@ DEMO ?= demo-study
 PYTHON := .venv/bin/python
 BIGIRON := .venv/bin/bigiron
 export PATH := $(PATH):$(HOME)/.cargo/bin
-C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c tests/agent/*.c)
+C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-ppc64le demo test check lint lint-c fresh docs bench

@@ -39,6 +39,10 @@ program   bc                           bc               computes constants of th
 program   pahole                       dwarves          writes down their types for the probes
 program   ccache                       ccache           keeps what was compiled for the next build
 rust      cargo                        rust             compiles the simulator
+program   mkfs.ext4                    e2fsprogs        makes the file systems of run --fs, as do the next three
+program   mkfs.xfs                     xfsprogs         makes those of xfs
+program   mkfs.btrfs                   btrfs-progs      makes those of btrfs
+program   mkfs.f2fs                    f2fs-tools       makes those of f2fs
 program   ssh                          openssh-client   reaches the machines of --machine ssh
 qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10 or newer, as older ones crash newer kernels
 END

@@ -107,7 +107,11 @@ def main() -> None:
         files = sorted((asked.checkout / "tests").glob("*.c"))
         sources = {f"wis-{file.stem}": f'workload_file = "{file.resolve()}"' for file in files}
     else:
-        builtin = [workload.name for workload in workloads.builtin() if not workload.has_rounds]
+        builtin = [
+            workload.name
+            for workload in workloads.builtin()
+            if not (workload.has_rounds or "/" in workload.name)
+        ]
         sources = {name: f'workload = "{name}"' for name in builtin}
     names = asked.names or list(sources)
     for name in names if not asked.print else []:

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "file_system.h"
 #include "guard.h"
 #include "init.h"
 #include "job.h"
@@ -84,7 +85,7 @@ int main(int argc, char **argv)
 	report_hello();
 	capture_workload_stderr();
 
-	failed = read_job(&job, is_init ? "/job" : argv[1]) || (!is_init && spare_machine(&job)) || apply_settings(&job);
+	failed = read_job(&job, is_init ? "/job" : argv[1]) || (is_init ? file_system_mount(&job) : spare_machine(&job)) || apply_settings(&job);
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
 	if (!failed)

@@ -81,6 +81,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
+		{ "disk_mib", &job->disk_mib },
 		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
 	};
 	const struct {
@@ -111,6 +112,12 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		return set_text(&job->efficiency, value);
 	if (!strcmp(key, "oncpu"))
 		return set_text(&job->oncpu, value);
+	if (!strcmp(key, "file_system"))
+		return set_text(&job->file_system, value);
+	if (!strcmp(key, "mount_options"))
+		return set_text(&job->mount_options, value);
+	if (!strcmp(key, "module"))
+		return add_text(job->modules, &job->nr_modules, MAX_MODULES, value);
 	if (!strcmp(key, "set"))
 		return add_text(job->settings, &job->nr_settings, MAX_SETTINGS, value);
 	if (!strcmp(key, "function"))

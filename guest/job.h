@@ -8,6 +8,7 @@
 /* What is more is refused, here and before by the controller: src/bigiron/machines/limits.py has the same. */
 #define MAX_SETTINGS 64
 #define MAX_READS 16
+#define MAX_MODULES 64
 #define MAX_FUNCTIONS 256
 #define MAX_WORDS 256
 #define MAX_VALUE_BYTES 4000
@@ -33,6 +34,11 @@ struct job {
 	unsigned long patience_s;  /* a stage that takes longer has failed */
 	unsigned long nr_settings;
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
+	unsigned long nr_modules;
+	char *modules[MAX_MODULES]; /* "required FILE PARAMETERS", or "optional FILE": to load in this order */
+	char *file_system; /* to work on, NULL: as the machine is */
+	char *mount_options;
+	unsigned long disk_mib; /* of the disk in memory that it lies on; 0: on none */
 	unsigned long nr_functions;
 	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */
 	int choose_functions;	   /* which account for most of the operations' time */

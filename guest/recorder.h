@@ -97,5 +97,7 @@ static inline void recorder_show_agent(void)
 
 /* Hand /proc/kallsyms to the recorder, as far as there is one. */
 void record_symbols(void);
+/* The same of the lines that modules have, which were loaded since. */
+void record_module_symbols(void);
 
 #endif

@@ -18,7 +18,7 @@ static void mark_symbols(uint64_t address, size_t length)
 	static FILE *file;
 
 	if (!file)
-		file = results_open("kallsyms", "w+");
+		file = results_open("kallsyms", "a+"); /* a machine that was kept has those of its kernel there */
 	symbols_receive(address, length, file);
 }
 

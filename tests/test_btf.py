@@ -19,6 +19,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.strings, self.types, self.count = b"\0", b"", 0
+        self.first_name = 0
 
     def add(
         self, kind: int, name: str, size: int, rest: bytes = b"", members: int = 0, bits: bool = False
@@ -41,7 +42,13 @@ class Builder:
         if not name:
             return 0
         self.strings += name.encode() + b"\0"
-        return len(self.strings) - len(name) - 1
+        return self.first_name + len(self.strings) - len(name) - 1
+
+    def module(self) -> "Builder":
+        """Types that refer to these, and whose numbers and names go on where these end."""
+        more = Builder()
+        more.strings, more.count, more.first_name = b"", self.count, len(self.strings)
+        return more
 
     @property
     def bytes(self) -> bytes:
@@ -131,6 +138,44 @@ def test_members_sizes_and_pointers() -> None:
     ]
     assert btf.is_open_ended(dentry) and not btf.is_open_ended(btf.find("zone"))
     assert (btf.find("nothing"), btf.size(0), btf.name(0), btf.size(9999)) == (0, 0, "", 0)
+
+
+def module(name: str, lock: str) -> Builder:
+    """A struct with a lock of the kernel's type, an array of its own and a pointer to itself."""
+    b = SAMPLE.module()
+    own = b.add(TYPEDEF, f"{name}_t", 1)  # unsigned int, the first of all
+    pointer = b.add(PTR, "", own + 3)
+    array = b.array(own, 4)
+    made = b.compound(
+        STRUCT, name, 64, (lock, LOCK, 8), ("table", array, 16), ("next", pointer, 32), ("more", own, 40)
+    )
+    assert made == own + 3
+    return b
+
+
+SAMPLE = sample()
+LOCK = Btf(SAMPLE.bytes).find("spinlock_t")
+
+
+def test_types_of_modules_do_not_get_in_each_other_s_way() -> None:
+    modules = [module("btrfs_space_info", "lock").bytes, b"no types", module("xfs_mount", "m_sb_lock").bytes]
+    btf = Btf(SAMPLE.bytes, modules)
+    for name, lock in (("btrfs_space_info", "lock"), ("xfs_mount", "m_sb_lock")):
+        type = btf.find(name)
+        assert (btf.name(type), btf.size(type)) == (name, 64)
+        place = btf.place(type, 8, 4, ATOMS)
+        assert (place.path, btf.name(place.type)) == (lock, "spinlock_t")
+        assert btf.name(btf.place(type, 20, 4).type) == f"{name}_t"
+        assert [btf.name(target) for _, target in btf.pointers(type)] == [name]
+    assert btf.find("dentry") == Btf(SAMPLE.bytes).find("dentry")
+
+
+def test_a_module_s_types_that_are_damaged_are_left_out() -> None:
+    good = module("xfs_mount", "m_sb_lock").bytes
+    for cut in range(0, len(good), 5):
+        assert Btf(SAMPLE.bytes, [good[:cut]]).find("dentry")
+    for at in range(0, len(good), 3):
+        Btf(SAMPLE.bytes, [good[:at] + b"\xff" + good[at + 1 :]]).find("dentry")
 
 
 def test_a_struct_that_holds_itself_has_an_end() -> None:

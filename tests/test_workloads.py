@@ -30,9 +30,10 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_counts_every_operation_of_processes_and_threads(
     workload: Workload, harness: Path, tmp_path: Path
 ) -> None:
-    program = tmp_path / workload.name
+    program = tmp_path / workload.source.stem
     subprocess.run([*CC, "-static", workload.source, harness, "-o", program], check=True)
-    before = set(Path("/tmp").glob(f"{workload.name}.*"))
+    left = f"{workload.name.partition('/')[0]}.*"
+    before = set(Path("/tmp").glob(left))
     for mode in "process", "thread":
         done = subprocess.run(
             [program, mode, "2", "300"], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False
@@ -40,7 +41,7 @@ def test_counts_every_operation_of_processes_and_threads(
         assert (done.returncode, done.stderr) == (0, ""), mode
         # What C makes of the literal and what the registry reads in the source are the same text.
         assert done.stdout == workload.description + "\n"
-    assert set(Path("/tmp").glob(f"{workload.name}.*")) == before, "files left behind"
+    assert set(Path("/tmp").glob(left)) == before, "files left behind"
 
 
 HELPERS_ALL_THE_TIME = """
@@ -99,6 +100,10 @@ def test_the_catalogue() -> None:
         "hotplug-online", "lseek1", "mmap1", "open1",
         "open2", "page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1",
         "sched_yield1", "signal1", "smt-off", "smt-on", "spin", "spin-ls", "unlink1",
+        *(f"fxmark/{name}" for name in (
+            "DRBH", "DRBL", "DRBM", "DWAL", "DWOL", "DWOM", "DWSL", "DWTL", "MRDL", "MRDM", "MRPH", "MRPL",
+            "MRPM", "MWCL", "MWCM", "MWRL", "MWRM", "MWUL", "MWUM",
+        )),
     ]  # fmt: skip
     for workload in BUILT_IN:
         licence, exercises = workload.source.read_text().splitlines()[:2]
@@ -172,3 +177,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         workloads.from_file(tmp_path / "none.c")
     with pytest.raises(UserError, match=r"Is a directory$"):
         workloads.from_file(tmp_path)
+
+
+def test_a_header_beside_a_workload_is_part_of_what_was_measured(tmp_path: Path) -> None:
+    source, header = tmp_path / "mine.c", tmp_path / "mine.h"
+    source.write_text('#include <stdio.h>\n#include "mine.h"\n#include "not_here.h"\nvoid testcase(void);\n')
+    header.write_text("#define BLOCK 1\n")
+    before = workloads.from_file(source).sha256
+    header.write_text("#define BLOCK 2\n")
+    assert workloads.from_file(source).sha256 != before

@@ -18,7 +18,8 @@ _NOT_ASKED = {
 }  # fmt: skip
 """Options of how a study is run: they ask nothing."""
 _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
-_KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "deadline": "deadline_s"}
+_KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "disk": "disk_mib",
+         "deadline": "deadline_s"}  # fmt: skip
 _READ: Mapping[str, Callable[[Any], object]] = {
     "probe": words,
     "cpus": lambda text: numbers("--cpus", text),

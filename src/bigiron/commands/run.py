@@ -15,6 +15,7 @@ from bigiron.commands.measure import measure_study
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
+from bigiron.machines.file_system import KINDS
 from bigiron.machines.server import server
 from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
@@ -125,6 +126,16 @@ class Where:
 
 
 @dataclass(frozen=True)
+class FileSystems:
+    """What a workload works on, in virtual machines."""
+
+    fs: Annotated[str, typer.Option(help=f"a fresh file system for /tmp, in memory: {', '.join(KINDS)}")] = ""
+    mkfs_options: Annotated[str, typer.Option(help="more options for its mkfs: '-O ^has_journal'")] = ""
+    mount_options: Annotated[str, typer.Option(help="with which it is mounted: noatime,nobarrier")] = ""
+    disk: Annotated[int, typer.Option(min=0, help="MiB of its disk in memory  [default: 16384]")] = 0
+
+
+@dataclass(frozen=True)
 class Repetitions:
     """How often a cell is measured."""
 
@@ -168,6 +179,7 @@ def run(
     what: What,
     variants: Variants,
     where: Where,
+    file_systems: FileSystems,
     repetitions: Repetitions,
     running: Running,
     *options: ProbeOptions,
@@ -184,7 +196,7 @@ def run(
         spec = extend.with_options(specs.read(file), explicit.question(), str(given))
         output = output or (given if given.is_dir() else None)
     else:
-        spec = _spec(what, variants, where, repetitions, Options(*options))
+        spec = _spec(what, variants, where, file_systems, repetitions, Options(*options))
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
@@ -201,7 +213,14 @@ def run(
         )
 
 
-def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions, options: Options) -> Spec:
+def _spec(
+    what: What,
+    variants: Variants,
+    where: Where,
+    file_systems: FileSystems,
+    repetitions: Repetitions,
+    options: Options,
+) -> Spec:
     """The question that the options ask; UserError where they contradict each other."""
     if not (what.workload or what.workload_file or what.command):
         raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
@@ -239,6 +258,10 @@ def _spec(what: What, variants: Variants, where: Where, repetitions: Repetitions
         cpus_to_cycle=what.cpus_to_cycle,
         options=options,
         memory_mib=where.memory,
+        fs=file_systems.fs,
+        mkfs_options=file_systems.mkfs_options,
+        mount_options=file_systems.mount_options,
+        disk_mib=file_systems.disk,
         deadline_s=where.deadline,
         variant=variants.all(kind),
     )

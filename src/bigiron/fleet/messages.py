@@ -184,6 +184,10 @@ def read_question(request: Request) -> tuple[Spec, Cell]:
 
 def refuse_real_machines(spec: Spec) -> None:
     """UserError where cells need one certain machine."""
+    if spec.fs:
+        raise UserError(
+            f"fs = {spec.fs!r}: a fleet's workers are given no modules and no disk: leave out --fleet"
+        )
     if not (spec.engine.emulated or spec.engine.is_model):
         raise UserError(
             f"a fleet runs virtual machines and simulations, and the study's machine is {spec.machine}: "

@@ -4,7 +4,7 @@ Format: the kernel's Documentation/bpf/btf.rst. The bytes come out of a guest's 
 reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -25,6 +25,9 @@ _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD, _TYPEDEF = range(1, 9)
 _VOLATILE, _CONST, _RESTRICT, _FUNC, _FUNC_PROTO, _VAR, _DATASEC, _FLOAT = range(9, 17)
 _DECL_TAG, _TYPE_TAG, _ENUM64 = range(17, 20)
 _RENAMED = frozenset((_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG))
+_REFERRING = _RENAMED | {_PTR, _FUNC, _FUNC_PROTO, _VAR, _DECL_TAG}  # whose head has a type, not a size
+_NAMED_PARTS = frozenset((_STRUCT, _UNION, _ENUM, _FUNC_PROTO, _ENUM64))
+_TYPED_PARTS = frozenset((_STRUCT, _UNION, _FUNC_PROTO, _DATASEC))
 _SIZED = frozenset((_INT, _STRUCT, _UNION, _ENUM, _FLOAT, _ENUM64))
 
 # Bytes that follow a type's head: once, or for each of its members.
@@ -66,24 +69,23 @@ class _Member:
 
 
 class Btf:
-    """The types of one kernel. A type is known by its number; 0 is void, and what is not known."""
+    """The types of one kernel. A type is known by its number; 0 is void, and what is not known.
 
-    def __init__(self, data: bytes) -> None:
-        if len(data) < _HEADER.size:
-            raise BtfError(f"only {len(data)} bytes")
-        magic, _, _, header, type_at, type_length, string_at, string_length = _HEADER.unpack_from(data)
-        if magic != _MAGIC:
-            raise BtfError(f"it starts with {magic:#x}")
-        self._types = data[header + type_at : header + type_at + type_length]
-        self._strings = data[header + string_at : header + string_at + string_length]
-        if (len(self._types), len(self._strings)) != (type_length, string_length):
-            raise BtfError("it is cut off")
+    Those of its modules are numbered on from the kernel's own, each as if it were the only one.
+    """
+
+    def __init__(self, data: bytes, modules: Sequence[bytes] = ()) -> None:
+        self._types, self._strings = _sections(data)
         self._places = [0]  # where each type's head is
         self._structs: dict[str, int] = {}
         self._typedefs: dict[str, int] = {}
         self._variables: dict[str, int] = {}
         self._enums: list[int] = []
-        self._index()
+        self._index(0)
+        types, strings = len(self._places), len(self._strings)
+        for module in modules:
+            with suppress(BtfError):
+                self._add_module(module, types, strings)
         # The same few types are asked for again and again.
         self.name = cache(self._name)
         self.size = cache(self._size)
@@ -100,8 +102,19 @@ class Btf:
         """Whether there is no type at all."""
         return len(self._places) == 1
 
-    def _index(self) -> None:
-        at, end = 0, len(self._types)
+    def _add_module(self, data: bytes, types: int, strings: int) -> None:
+        """Types that refer to the kernel's first `types`, and to its first `strings` bytes of names."""
+        added, names = _sections(data)
+        renumbered = _renumbered(
+            added, types, len(self._places) - types, strings, len(self._strings) - strings
+        )
+        start = len(self._types)
+        self._types += renumbered
+        self._strings += names
+        self._index(start)
+
+    def _index(self, at: int) -> None:
+        end = len(self._types)
         while at + _THREE.size <= end:
             name, info, _ = _THREE.unpack_from(self._types, at)
             kind, members = info >> 24 & 0x7F, info & 0xFFFFFF
@@ -367,6 +380,47 @@ class Btf:
         end = self._strings.find(b"\0", offset, offset + _LONGEST_NAME)
         text = self._strings[offset : end if end >= 0 else offset + _LONGEST_NAME].decode("ascii", "replace")
         return text if text.isprintable() else ""
+
+
+def _sections(data: bytes) -> tuple[bytes, bytes]:
+    """The types and the names in BTF."""
+    if len(data) < _HEADER.size:
+        raise BtfError(f"only {len(data)} bytes")
+    magic, _, _, header, type_at, type_length, string_at, string_length = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise BtfError(f"it starts with {magic:#x}")
+    types = data[header + type_at : header + type_at + type_length]
+    strings = data[header + string_at : header + string_at + string_length]
+    if (len(types), len(strings)) != (type_length, string_length):
+        raise BtfError("it is cut off")
+    return types, strings
+
+
+def _renumbered(types: bytes, first: int, more: int, first_name: int, more_names: int) -> bytes:
+    """A module's types, their own numbers, from `first` on, `more` higher; and their names' likewise."""
+    if not more and not more_names:
+        return types
+    words = list(Struct(f"<{len(types) // 4}I").unpack_from(types))
+    at = 0
+
+    def shift(places: Iterable[int], start: int, by: int) -> None:
+        for place in places:
+            if place < len(words) and words[place] >= start:
+                words[place] += by
+
+    while at + 3 <= len(words):
+        kind, members = words[at + 1] >> 24 & 0x7F, words[at + 1] & 0xFFFFFF
+        body, step = at + 3, _EACH.get(kind, 0) // 4
+        after = body + _ONCE.get(kind, 0) // 4 + step * members
+        if not _INT <= kind <= _ENUM64 or after > len(words):
+            raise BtfError(f"a module's type is of kind {kind} with {members} members")
+        shift((at, *(range(body, after, step) if kind in _NAMED_PARTS else ())), first_name, more_names)
+        shift((at + 2,) if kind in _REFERRING else (), first, more)
+        shift((body, body + 1) if kind == _ARRAY else (), first, more)
+        parts = range(body + (kind != _DATASEC), after, step) if kind in _TYPED_PARTS else ()
+        shift(parts, first, more)
+        at = after
+    return Struct(f"<{len(words)}I").pack(*words)
 
 
 class _NoEndError(Exception):

@@ -15,11 +15,16 @@ CACHES = {
     "UNIX-STREAM": "unix_sock",
     "bdev_cache": "bdev_inode",
     "bfilp": "backing_file",
+    "btrfs_extent_buffer": "extent_buffer",
+    "btrfs_extent_map": "extent_map",
+    "btrfs_extent_state": "extent_state",
     "cred_jar": "cred",
     "dax_cache": "dax_device",
     "eventpoll_epi": "epitem",
     "eventpoll_pwq": "eppoll_entry",
+    "ext4_extent_status": "extent_status",
     "ext4_inode_cache": "ext4_inode_info",
+    "f2fs_inode_cache": "f2fs_inode_info",
     "file_lease_cache": "file_lease",
     "file_lock_cache": "file_lock",
     "file_lock_ctx": "file_lock_context",
@@ -29,6 +34,8 @@ CACHES = {
     "hugetlbfs_inode_cache": "hugetlbfs_inode_info",
     "inode_cache": "inode",
     "ip_dst_cache": "rtable",
+    "jbd2_journal_head": "journal_head",
+    "jbd2_transaction_s": "transaction_s",
     "kernfs_iattrs_cache": "kernfs_iattrs",
     "kernfs_node_cache": "kernfs_node",
     "key_jar": "key",
@@ -47,6 +54,9 @@ CACHES = {
     "skbuff_head_cache": "sk_buff",
     "sock_inode_cache": "socket_alloc",
     "uid_cache": "user_struct",
+    "xfs_buf_item": "xfs_buf_log_item",
+    "xfs_ili": "xfs_inode_log_item",
+    "xfs_log_ticket": "xlog_ticket",
 }
 """The struct in a cache's objects, where it is not called as the cache is."""
 
@@ -112,15 +122,22 @@ PRIVATE = {
     "super_block": (
         "s_fs_info",
         {
+            "btrfs": "btrfs_fs_info",
             "devtmpfs": "shmem_sb_info",
+            "ext4": "ext4_sb_info",
+            "f2fs": "f2fs_sb_info",
             "hugetlbfs": "hugetlbfs_sb_info",
             "proc": "proc_fs_info",
             "rootfs": "shmem_sb_info",
             "tmpfs": "shmem_sb_info",
+            "xfs": "xfs_mount",
         },
     ),
 }
 """The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
+
+SPACES = {1: "data", 2: "system", 4: "metadata", 5: "data and metadata"}
+"""What btrfs allocates space for, by flags: include/uapi/linux/btrfs_tree.h."""
 
 CUT_SHORT = frozenset(("cpumask",))
 """Structs of which only as much is allocated as this machine's CPUs need."""

@@ -26,6 +26,8 @@ from bigiron.introspect.symbols import SymbolTable
 
 _DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
+_LARGEST_TYPES = 16 << 20  # of a module
+_MOST_MODULES = 256
 _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
 _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
@@ -104,8 +106,13 @@ class Objects:
         self._pointed = PointerWalk(
             self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
         )
+        # Of a file's pages thousands of lines are asked for.
+        self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
         self._details: dict[str, Callable[[int], str]] = {
-            "address_space": lambda at: self._file(self._value("address_space", at, "host")),
+            "address_space": self._cached,
+            "btrfs_space_info": lambda at: kernel_knowledge.SPACES.get(
+                self._value("btrfs_space_info", at, "flags"), ""
+            ),
             "dentry": self._dentry,
             "inode": self._file,
             "kmem_cache": lambda at: self._structs.text(self._value("kmem_cache", at, "name")),
@@ -190,8 +197,8 @@ class Objects:
         if page.use is Use.FREE and (freed := self._freed(address, length)):
             return freed
         if page.use is Use.CACHE:
-            host = self._value("address_space", page.mapping, "host")
-            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({self._file(host)})")
+            file = self._cached(page.mapping)
+            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({file})")
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
@@ -491,15 +498,37 @@ def _words_between(low: int, high: int) -> re.Pattern[bytes]:
 
 
 def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
-    """The types in the kernel's memory; none where it has none. Cells of one kernel share them."""
+    """The types in the kernel's memory, those of its modules too; none where it has none.
+
+    Cells of one kernel share them.
+    """
     start, end = symbols.address("__start_BTF") or 0, symbols.address("__stop_BTF") or 0
     content = memory.read(start, end - start) if 0 < start < end else None
     try:
-        return _read_btf(content) if content else Btf.none()
+        if not content:
+            return Btf.none()
+        modules = _module_types(Structs(memory, symbols, _read_btf(content)))
+        return _read_btf(content, *modules) if modules else _read_btf(content)
     except BtfError:
         return Btf.none()
 
 
-@lru_cache(4)
-def _read_btf(content: bytes) -> Btf:
-    return Btf(content)
+@lru_cache(8)
+def _read_btf(content: bytes, *modules: bytes) -> Btf:
+    return Btf(content, modules)
+
+
+def _module_types(structs: Structs) -> list[bytes]:
+    """What kernel/bpf/btf.c has of each module that is loaded, from 5.11 on."""
+    found: list[bytes] = []
+    try:
+        for module in structs.list(structs.symbol("btf_modules"), "btf_module"):
+            btf = structs.value("btf_module", module, "btf")
+            size = structs.value("btf", btf, "data_size")
+            content = structs.memory.read(structs.value("btf", btf, "data"), min(size, _LARGEST_TYPES))
+            found += [content] if content else []
+            if len(found) == _MOST_MODULES:
+                break
+    except UnreadableError:
+        pass
+    return found

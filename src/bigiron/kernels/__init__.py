@@ -14,8 +14,10 @@ from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
+from bigiron.kernels.modules import Module
+from bigiron.kernels.modules import needed as modules_for
 
-__all__ = ["Kernel", "add", "build", "fetch", "find", "installed", "keep"]
+__all__ = ["Kernel", "Module", "add", "build", "fetch", "find", "installed", "keep", "modules_for"]
 
 _DEBIAN = "debian/"
 

@@ -13,6 +13,7 @@ from bigiron.errors import UserError
 # /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*); never a debug package's usr/lib/debug
 _IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+|usr/lib/modules/[^/]+/vmlinu[xz])")
 _SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
+_FILE_LIMIT = 64 << 20  # bytes of a module
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
 
@@ -65,6 +66,29 @@ def _extract(deb: Path, wanted: re.Pattern[str], what: str, to: Path, advice: st
     if not found:
         why = f" ({_last_line(complaint)})" if complaint else ""
         raise UserError(f"{deb} holds no whole {what}{why}: {advice}")
+
+
+def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
+    """The path and content of each regular file of the package whose path is wanted. Nothing is written."""
+    found: list[tuple[str, bytes]] = []
+    with tempfile.TemporaryFile() as stderr:
+        with subprocess.Popen(
+            [_dpkg_deb(), "--fsys-tarfile", "--", deb], stdout=subprocess.PIPE, stderr=stderr
+        ) as unpack:
+            try:
+                with tarfile.open(fileobj=cast(IO[bytes], unpack.stdout), mode="r|") as archive:
+                    for member in archive:
+                        if member.isreg() and member.size <= _FILE_LIMIT and wanted.fullmatch(member.name):
+                            found.append((member.name, cast(IO[bytes], archive.extractfile(member)).read()))
+            except tarfile.TarError as error:
+                stderr.write(str(error).encode())
+            finally:
+                cast(IO[bytes], unpack.stdout).close()
+        stderr.seek(0)
+        complaint = stderr.read().decode(errors="replace")
+    if complaint:
+        raise UserError(f"{deb} is not a whole Debian package: {_last_line(complaint)}; copy it again")
+    return found
 
 
 def _copy(stream: IO[bytes], wanted: re.Pattern[str], what: str, to: Path) -> bool:

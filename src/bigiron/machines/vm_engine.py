@@ -12,6 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import topology as topologies
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.file_system import FileSystem
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.server import server
@@ -42,6 +43,7 @@ class VmEngine(Engine):
     deadline: int = 0  # seconds; 0: by its CPUs
     like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
     changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
+    file_system: FileSystem | None = None  # that workloads work on; None: the machine's tmpfs
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
@@ -63,11 +65,15 @@ class VmEngine(Engine):
     def kernel(self, name: str, boot: str) -> BootedKernel:
         """One that is in the cache, or can be fetched into it."""
         kernel = kernels.find(name, self.target)
+        if self.file_system:
+            self.file_system.check_kernel(kernel)
         return BootedKernel(kernel.name, kernel.sha256)
 
     def prepare(self, cpus: list[int]) -> None:
         """A QEMU that bigiron can use, and room for the machines."""
         require_qemu(architecture(self.target).qemu)
+        if self.file_system and self.file_system.size_mib:
+            self.file_system.made()
         for number in cpus:
             check_memory(self._most_mib(number), number)
 
@@ -110,6 +116,7 @@ class VmEngine(Engine):
             "accelerator": machine.accelerator,
             "turn": machine.turn,
             "from_template": machine.from_template,
+            **(self.file_system.environment(kernel) if self.file_system else {}),
         }
 
     def run(
@@ -135,18 +142,19 @@ class VmEngine(Engine):
         # The recorder needs QEMU's own emulation.
         kvm = job.programs.recorder is None and kvm_works()[0]
         target = architecture(self.target)
+        lines = self.file_system.job(kernel) if self.file_system else []
         return VirtualMachine(
             architecture=target,
             kernel=kernel.image,
             release=kernel.release,
             agent=job.programs.agent,
-            job=job.agent_job,
+            job=job.agent_job + "".join(f"{line}\n" for line in lines),
             topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
             memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
             plugin=job.programs.recorder,
-            files=job.programs.bpf,
+            files=(*job.programs.bpf, *(self.file_system.files(kernel) if self.file_system else ())),
             kvm=kvm,
             turns=job.programs.turns,
             change=job.change,

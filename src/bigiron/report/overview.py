@@ -52,6 +52,8 @@ def _question(spec: Spec) -> list[str]:
             f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
             f"probes      {', '.join(_probe(spec, one) for one in spec.probes)}",
         ]
+    if spec.file_system:
+        lines.append(f"file system {sanitize(str(spec.file_system))}")
     if spec.address:
         lines.append(f"machine     {spec.address}")
     if spec.look:

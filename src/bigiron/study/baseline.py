@@ -35,6 +35,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     arch: str
     turn: str = "time"
     """Of the machines' CPUs; an older bigiron knew no other."""
+    fs: str = ""
+    """The file system that the workload works on, in words; none: the machine's own."""
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
     work_tolerance: float = WORK_TOLERANCE.absolute
@@ -78,7 +80,8 @@ def write(path: Path, baseline: Baseline) -> None:
 
 def text(baseline: Baseline) -> str:
     """The file: each shared line on one line, so that git shows a change as that line's."""
-    scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name != "point"]
+    left_out = {"point"} if baseline.fs else {"point", "fs"}
+    scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
         head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
@@ -130,6 +133,7 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
         ("mode", baseline.mode, spec.mode),
         ("scope", baseline.scope, spec.options[ConflictsOptions].scope),
         ("architecture", baseline.arch, spec.arch),
+        ("file system", baseline.fs or "none", str(spec.file_system or "none")),
     ):
         if old != new:
             raise UserError(f"{path} is of {what} {old}, and the study of {new}: take another baseline")

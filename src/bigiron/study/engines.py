@@ -26,7 +26,9 @@ def engine(spec: "Spec") -> Engine:
 
 def _vm(spec: "Spec") -> Engine:
     changes = (AS_ASKED, *(CHANGES if spec.check_shape else ()))
-    return VmEngine(spec.arch, spec.topology, spec.memory_mib, spec.deadline_s, spec.like, changes)
+    return VmEngine(
+        spec.arch, spec.topology, spec.memory_mib, spec.deadline_s, spec.like, changes, spec.file_system
+    )
 
 
 def _real(spec: "Spec") -> Engine:

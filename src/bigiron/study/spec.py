@@ -15,6 +15,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits, real, ssh
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
+from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
 from bigiron.probes import Options, Probe
 from bigiron.probes.options import read_options, whole_number
 from bigiron.simulator import machine_files
@@ -110,6 +111,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     the emulator's clock alone."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
+    fs: str = ""
+    """Of a virtual machine: the file system that the workload works on; none: the machine's tmpfs."""
+    mkfs_options: str = ""
+    mount_options: str = ""
+    disk_mib: int = 0
+    """Of the disk in memory on which it lies; 0: 16 GiB."""
     check_shape: bool = False
     """Whether each cell is measured again on machines of other shapes (bigiron.machines.shape_change)."""
     deadline_s: int = 0
@@ -135,6 +142,13 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     def engine(self) -> Engine:
         """What runs its cells."""
         return engines.engine(self)
+
+    @property
+    def file_system(self) -> FileSystem | None:
+        """What the workload works on, if it is asked for."""
+        if not self.fs:
+            return None
+        return FileSystem(self.fs, self.mkfs_options, self.mount_options, self.disk_mib)
 
 
 _AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes them visible
@@ -302,6 +316,8 @@ def check_numbers(spec: Spec) -> None:
         _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)
     _checked("operations", [spec.operations], 1 << 30)
+    if spec.disk_mib:
+        _checked("disk_mib", [spec.disk_mib], MOST_DISK_MIB)
     if spec.memory_mib:
         _checked("memory_mib", [spec.memory_mib], 1 << 30, least=LEAST_MEMORY_MIB)
     if spec.deadline_s:
@@ -319,6 +335,7 @@ def _on_engine(spec: Spec) -> Spec:
     engine = spec.engine
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    _check_file_system(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:
         raise UserError(f"check_shape is of shared lines: record the probe {probes.DEFAULT} too")
     if spec.check_shape and not engine.emulated:
@@ -330,6 +347,19 @@ def _on_engine(spec: Spec) -> Spec:
         like = str(Path(spec.like).resolve()) if spec.like.endswith(".toml") else spec.like
         spec = msgspec.structs.replace(spec, like=like, like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def _check_file_system(spec: Spec, engine: Engine) -> None:
+    asked = spec.file_system
+    if not asked and (spec.mkfs_options or spec.mount_options or spec.disk_mib):
+        raise UserError("mkfs and mount options and a disk are a file system's: give --fs too")
+    if asked and not engine.emulated:
+        raise UserError(
+            f"fs = {spec.fs!r}: a file system is made in virtual machines only; on {real.name(spec.address)} "
+            "workloads work in /tmp: mount there what is to be measured, and leave out --fs"
+        )
+    if asked:
+        asked.check()
 
 
 def _check_repetitions(spec: Spec) -> None:

@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bigiron.errors import UserError
@@ -11,13 +11,17 @@ from bigiron.errors import UserError
 _BUILT_IN = Path(__file__).parent
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 _DESCRIPTION = re.compile(r'\btestcase_description\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)')
+_INCLUDED = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([\w.-]+)"', re.MULTILINE)
 _ROUNDS = re.compile(r"\btestcase_operations\b")
 _TESTCASE = re.compile(r"\btestcase\s*\(")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A C file with will-it-scale's interface; `sha256` says which text of it was measured."""
+    """A C file with will-it-scale's interface.
+
+    `sha256` says which text of it was measured, with that of headers beside it.
+    """
 
     name: str
     description: str
@@ -33,7 +37,13 @@ def builtin() -> list[Workload]:
     >>> [workload.name for workload in builtin()][:4]
     ['brk1', 'context_switch1', 'counters_packed', 'counters_padded']
     """
-    return [from_file(source) for source in sorted(_BUILT_IN.glob("*.c"), key=lambda source: source.stem)]
+    sources = (*_BUILT_IN.glob("*.c"), *_BUILT_IN.glob("*/*.c"))
+    return sorted(map(_built_in, sources), key=lambda workload: (workload.name.count("/"), workload.name))
+
+
+def _built_in(source: Path) -> Workload:
+    """Named as the file is; a suite's as its folder and the file: `fxmark/DWAL`."""
+    return replace(from_file(source), name=str(source.relative_to(_BUILT_IN).with_suffix("")))
 
 
 def find(name: str) -> Workload:
@@ -79,6 +89,12 @@ def from_file(path: Path) -> Workload:
         name=path.stem,
         description=re.sub(r"\\(.)", r"\1", description),
         source=path.resolve(),
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=hashlib.sha256(content + _headers(path.parent, content)).hexdigest(),
         has_rounds=bool(_ROUNDS.search(text)),
     )
+
+
+def _headers(folder: Path, content: bytes) -> bytes:
+    """The files that it includes, of those that lie beside it."""
+    beside = (folder / name.decode() for name in _INCLUDED.findall(content))
+    return b"".join(path.read_bytes() for path in beside if path.is_file())

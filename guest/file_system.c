@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "file_system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fs.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "recorder.h"
+#include "report.h"
+
+#define PLACE "/tmp"
+#define DISK "/dev/ram0"
+#define CONTENT "/disk" /* src/bigiron/machines/file_system.py writes it */
+#define AT_ONCE (1 << 20)
+
+/* Of each piece of the disk's content, which follows. What is between pieces is zero, as the disk is. */
+struct piece {
+	uint64_t offset, length;
+};
+
+/* "FILE PARAMETERS" */
+static int load_module(const char *module, int required)
+{
+	const char *parameters = strchrnul(module, ' ');
+	char path[256];
+	int fd, failed;
+
+	snprintf(path, sizeof(path), "/%.*s", (int)(parameters - module), module);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return report_error("machine", "the module %s was not handed over: %m", path + 1);
+	failed = syscall(SYS_finit_module, fd, *parameters ? parameters + 1 : "", 0) && errno != EEXIST;
+	if (failed && required)
+		report_error("setting", "the kernel does not load the module %s: %m", path + 1);
+	close(fd);
+	unlink(path);
+	return failed && required;
+}
+
+/* "required FILE PARAMETERS" or "optional FILE" */
+static int load_modules(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->nr_modules; i++) {
+		const char *how = job->modules[i], *module = strchr(how, ' ');
+
+		if (!module)
+			return report_error("job", "'%s' is not how a module is loaded, and its file", how);
+		if (load_module(module + 1, *how == 'r'))
+			return 1;
+	}
+	if (job->nr_modules && job->record)
+		record_module_symbols();
+	return 0;
+}
+
+static int has_room(int disk, unsigned long mib)
+{
+	uint64_t bytes = 0;
+
+	if (ioctl(disk, BLKGETSIZE64, &bytes))
+		return !report_error("machine", "cannot tell how large " DISK " is: %m");
+	if (bytes >> 20 >= mib)
+		return 1;
+	return !report_error("setting", "the kernel's disk in memory has %" PRIu64 " MiB, not %lu: boot it with brd.rd_size=%lu",
+			     bytes >> 20, mib, mib << 10);
+}
+
+static int copy_piece(int disk, FILE *content, struct piece piece)
+{
+	static char bytes[AT_ONCE];
+
+	while (piece.length) {
+		size_t some = piece.length < sizeof(bytes) ? piece.length : sizeof(bytes);
+
+		if (fread(bytes, 1, some, content) != some || pwrite(disk, bytes, some, piece.offset) != (ssize_t)some)
+			return 1;
+		piece.offset += some;
+		piece.length -= some;
+	}
+	return 0;
+}
+
+static int fill_disk(unsigned long mib)
+{
+	FILE *content = fopen(CONTENT, "re");
+	int disk = open(DISK, O_RDWR | O_CLOEXEC), failed = 0;
+	struct piece piece;
+
+	if (disk < 0)
+		return report_error("setting", "the kernel has no disk in memory, " DISK ": %m (CONFIG_BLK_DEV_RAM)");
+	if (!content)
+		return report_error("machine", "no content of a disk was handed over: %m");
+	if (!has_room(disk, mib))
+		return 1;
+	while (!failed && fread(&piece, sizeof(piece), 1, content) == 1)
+		failed = copy_piece(disk, content, piece);
+	/* What is mounted reads the disk itself. */
+	failed = failed || fsync(disk) || close(disk);
+	fclose(content);
+	unlink(CONTENT);
+	return failed ? report_error("machine", "cannot write to " DISK ": %m") : 0;
+}
+
+static int is_known(const char *type)
+{
+	FILE *all = fopen("/proc/filesystems", "re");
+	char line[128], *name;
+	int known = 0;
+
+	while (all && !known && fgets(line, sizeof(line), all)) {
+		line[strcspn(line, "\n")] = 0;
+		name = strchr(line, '\t');
+		known = name && !strcmp(name + 1, type);
+	}
+	if (all)
+		fclose(all);
+	return known;
+}
+
+int file_system_mount(const struct job *job)
+{
+	const char *options = job->mount_options ? job->mount_options : "";
+	const char *source = job->disk_mib ? DISK : job->file_system;
+
+	if (load_modules(job))
+		return 1;
+	if (!job->file_system)
+		return 0;
+	if (!is_known(job->file_system))
+		return report_error("setting", "the kernel has no file system %s", job->file_system);
+	if (job->disk_mib && fill_disk(job->disk_mib))
+		return 1;
+	if (mount(source, PLACE, job->file_system, 0, options))
+		return report_error("setting", "the kernel does not mount %s%s%s: %m", job->file_system,
+				    *options ? " with the options " : "", options);
+	if (chdir(PLACE))
+		return report_error("machine", "cannot work in " PLACE ": %m");
+	return 0;
+}

@@ -1,0 +1,221 @@
+"""A kernel's modules that file systems need, out of its own package, in the order in which they load.
+
+A package has no modules.dep: depmod writes that where it is installed. So what a module needs is read in the
+module itself, as depmod does: `depends`, and the `pre` ones of `softdep`, by name or alias (modinfo(8)).
+
+Invariant: a folder under its final name is complete and never changes; it is made under a temporary name and
+renamed.
+"""
+
+import gzip
+import lzma
+import re
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from bigiron.cache_dir import cache_folder
+from bigiron.errors import UserError
+from bigiron.kernels import deb, debian
+from bigiron.kernels.kernel import Kernel
+
+ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs")
+"""What is wanted of a package, with all that it needs."""
+
+_MODULE = re.compile(
+    r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/block)/.+\.ko(\.[a-z]+)?"
+)
+_BUILT_IN = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/modules\.builtin")
+_SOURCE = re.compile(r"Debian \S+, (linux-(image|binary)-\S+) (\S+)")
+_OPENERS: Mapping[str, Callable[[bytes], bytes]] = {
+    ".ko": bytes,
+    ".xz": lzma.decompress,
+    ".gz": gzip.decompress,
+}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One to load. What is not `required` may refuse: it is for CPUs that have it."""
+
+    file: Path
+    required: bool
+
+    @property
+    def name(self) -> str:
+        """As the kernel knows it."""
+        return self.file.stem
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a module says of itself."""
+
+    depends: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    """Its softdep's: what helps if it is there before, by name or alias."""
+    aliases: tuple[str, ...] = ()
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    """modules.json."""
+
+    built_in: list[str]
+    """Of ROOTS those that are part of the kernel."""
+    orders: dict[str, list[tuple[str, bool]]]
+    """Of the others that there are: what to load, and whether that is required."""
+
+
+def needed(kernel: Kernel, root: str) -> list[Module] | None:
+    """What to load for one of ROOTS: nothing where it is built in. None where a kernel's package is unknown.
+
+    UserError where the kernel does not have it.
+    """
+    folder = cache_folder("modules") / kernel.sha256
+    if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
+        return None
+    try:
+        record = msgspec.json.decode((folder / "modules.json").read_bytes(), type=_Record)
+    except msgspec.DecodeError as error:
+        raise UserError(f"{folder} is damaged ({error}): delete that folder") from None
+    if root in record.built_in:
+        return []
+    if root not in record.orders:
+        raise UserError(
+            f"{kernel.name} has no {root}: it is not built in, and there is no such module in {kernel.source}"
+        )
+    return [Module(folder / f"{name}.ko", required) for name, required in record.orders[root]]
+
+
+def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:
+    """What to load for a module, itself last, each after all that it needs; whether it is required.
+
+    >>> infos = {"btrfs": Info(("raid6_pq", "xor"), ("crc32c",)), "raid6_pq": Info(), "xor": Info(),
+    ...          "crc32c_intel": Info((), (), ("crc32c",))}
+    >>> order("btrfs", infos)
+    [('crc32c_intel', False), ('raid6_pq', True), ('xor', True), ('btrfs', True)]
+    """
+    found: dict[str, bool] = {}
+    by_alias: dict[str, list[str]] = {}
+    for name, info in infos.items():
+        for alias in info.aliases:
+            by_alias.setdefault(_normal(alias), []).append(name)
+
+    def visit(name: str, required: bool, above: tuple[str, ...]) -> None:
+        if name in above or name not in infos:  # what is not there is built in
+            return
+        for soft in infos[name].before:
+            for one in [soft] if soft in infos else by_alias.get(soft, []):
+                visit(one, False, (*above, name))
+        for hard in infos[name].depends:
+            visit(hard, required, (*above, name))
+        found[name] = found.get(name, False) or required
+
+    visit(root, True, ())
+    return list(found.items())
+
+
+def read_info(module: bytes, called: str) -> Info:
+    """What is in a module's section .modinfo: texts KEY=VALUE, each with a NUL after it."""
+    texts = [text.decode("ascii", "replace").partition("=") for text in _section(module, called).split(b"\0")]
+    values = [(key, value) for key, _, value in texts]
+    return Info(
+        tuple(_normal(one) for key, value in values if key == "depends" for one in value.split(",") if one),
+        tuple(_normal(one) for key, value in values if key == "softdep" for one in _before(value)),
+        tuple(value for key, value in values if key == "alias"),
+    )
+
+
+def _before(softdep: str) -> list[str]:
+    """Of `pre: crc32c sha256 post: zstd` what comes after `pre:`."""
+    words, before, found = softdep.split(), False, list[str]()
+    for word in words:
+        if word.endswith(":"):
+            before = word == "pre:"
+        elif before:
+            found.append(word)
+    return found
+
+
+def _normal(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _section(module: bytes, called: str) -> bytes:
+    """elf(5): the section headers, and the one that holds their names."""
+    try:
+        if module[:6] != b"\x7fELF\x02\x01":
+            raise ValueError
+        (e_shoff,) = struct.unpack_from("<Q", module, 40)
+        e_shentsize, e_shnum, e_shstrndx = struct.unpack_from("<HHH", module, 58)
+        headers = [struct.unpack_from("<IIQQQQ", module, e_shoff + n * e_shentsize) for n in range(e_shnum)]
+        names = headers[e_shstrndx][4]
+        for name, _type, _flags, _address, offset, size in headers:
+            if module.startswith(b".modinfo\0", names + name):
+                return module[offset : offset + size]
+    except (struct.error, ValueError, IndexError):
+        pass
+    raise UserError(f"{called} is no module of a kernel: it has no section .modinfo")
+
+
+def _fetch(kernel: Kernel, folder: Path) -> bool:
+    """Out of the kernel's package into the cache; whether there is a package."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as staging:
+        packages = _packages(kernel, Path(staging))
+        if not packages:
+            return False
+        modules, built_in = _contents(packages)
+        infos = {name: read_info(content, f"{name}.ko of {kernel.name}") for name, content in modules.items()}
+        orders = {root: order(root, infos) for root in ROOTS if root in infos}
+        made = Path(staging) / "made"
+        made.mkdir()
+        for name in {name for one in orders.values() for name, _ in one}:
+            (made / f"{name}.ko").write_bytes(modules[name])
+        record = _Record([root for root in ROOTS if root in built_in], orders)
+        (made / "modules.json").write_bytes(msgspec.json.encode(record))
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / "modules.json").exists():  # by another, just now
+                raise
+    return True
+
+
+def _packages(kernel: Kernel, to: Path) -> list[Path]:
+    """The packages that hold its modules: Debian's, or the one that it was added from."""
+    if Path(kernel.source).suffix == ".deb":
+        if not Path(kernel.source).is_file():
+            raise UserError(f"{kernel.name} was added from {kernel.source}, which is gone, and its modules")
+        return [Path(kernel.source)]
+    if not (found := _SOURCE.fullmatch(kernel.source)):
+        return []
+    name, kind, version = found.groups()
+    # From 7.x on the image, the modules and what is built in lie in packages of their own.
+    parts = (kind,) if kind == "image" else ("modules", "base")
+    names = [name.replace(f"-{kind}-", f"-{part}-", 1) for part in parts]
+    apt = debian.Apt(kernel.arch)
+    apt.update(lambda _step: None)
+    try:
+        return apt.download([f"{one}={version}" for one in names], to)
+    except UserError as error:
+        raise UserError(
+            f"the modules of {kernel.name}: {error}; a newer one has them: delete {kernel.image.parent}"
+        ) from None
+
+
+def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], set[str]]:
+    """The modules in packages by name, and the names of what is built in."""
+    modules: dict[str, bytes] = {}
+    built_in: set[str] = set()
+    for package in packages:
+        for path, content in deb.files(package, re.compile(f"{_MODULE.pattern}|{_BUILT_IN.pattern}")):
+            if path.endswith("modules.builtin"):
+                built_in |= {_normal(PurePosixPath(line).stem) for line in content.decode().splitlines()}
+            elif opener := _OPENERS.get(PurePosixPath(path).suffix):
+                name = PurePosixPath(path).name.partition(".ko")[0]
+                modules[_normal(name)] = opener(content)
+    return modules, built_in

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The lock of one inode that all tasks write to, each elsewhere. */
+#include "fxmark.h"
+
+char *testcase_description = "overwrite the task's own block of a shared file";
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	make_folder();
+	make_shared_file(nr_tasks);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	int fd = open_shared_file();
+
+	while (1) {
+		if (pwrite(fd, block, BLOCK, nr * BLOCK) != BLOCK)
+			die("DWOM: pwrite");
+		(*iterations)++;
+	}
+}

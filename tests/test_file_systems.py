@@ -1,0 +1,226 @@
+"""File systems in virtual machines: modules in order, disks, and counts of what a workload meets on each."""
+
+import doctest
+import re
+import shutil
+import struct
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import bigiron, compared, measured
+
+import bigiron as library
+from bigiron import compile, kernels, workloads
+from bigiron.architectures import architecture
+from bigiron.errors import UserError
+from bigiron.kernels import modules
+from bigiron.kernels.modules import Info
+from bigiron.machines import vm
+from bigiron.machines.file_system import KINDS, FileSystem
+from bigiron.machines.topology import Topology
+
+KERNEL = "debian/6.1"
+X86_64 = architecture("x86_64")
+SMALL = ("--kernel", KERNEL, "--cpus", "2", "--operations", "50")
+
+
+# Modules
+
+
+def test_the_examples() -> None:
+    assert doctest.testmod(modules).failed == 0
+
+
+def test_each_module_comes_after_all_that_it_needs_and_once() -> None:
+    infos = {
+        "fs": Info(("b", "a"), ("sum", "helper")),
+        "a": Info(("c",)),
+        "b": Info(("a", "c", "built_in")),
+        "c": Info(),
+        "helper": Info(("c",)),
+        "sum_generic": Info((), (), ("sum", "crypto-sum")),
+        "sum_fast": Info(("c",), (), ("sum",)),
+        "unrelated": Info(("c",)),
+    }
+    found = modules.order("fs", infos)
+    assert found == [
+        ("sum_generic", False), ("c", True), ("sum_fast", False), ("helper", False), ("a", True), ("b", True),
+        ("fs", True),
+    ]  # fmt: skip
+
+
+def test_modules_that_need_each_other_come_to_an_end() -> None:
+    found = modules.order("a", {"a": Info(("b",)), "b": Info(("a",), ("a",))})
+    assert found == [("b", True), ("a", True)]
+
+
+def test_what_a_module_says_of_itself(tmp_path: Path) -> None:
+    source = tmp_path / "module.c"
+    source.write_text(
+        'static const char info[] __attribute__((section(".modinfo"), used)) =\n'
+        '"license=GPL\\0depends=raid6_pq,blake2b-generic\\0softdep=pre: crc32c sha-256 post: zstd\\0"\n'
+        '"alias=fs-btrfs\\0alias=devname:btrfs-control\\0depends=";\n'
+    )
+    subprocess.run(["gcc", "-c", source, "-o", tmp_path / "module.ko"], check=True)
+    content = (tmp_path / "module.ko").read_bytes()
+    assert modules.read_info(content, "it") == Info(
+        ("raid6_pq", "blake2b_generic"), ("crc32c", "sha_256"), ("fs-btrfs", "devname:btrfs-control")
+    )
+    for damaged in (b"", b"\x7fELF", content[:100], content[:64], b"#!" + content):
+        with pytest.raises(UserError, match=r"^it is no module of a kernel: it has no section .modinfo$"):
+            modules.read_info(damaged, "it")
+
+
+def test_the_modules_of_a_kernel() -> None:
+    kernel = kernels.find(KERNEL)
+    found = kernels.modules_for(kernel, "btrfs")
+    assert found and found[-1].name == "btrfs" and found[-1].required
+    assert {"xor", "raid6_pq", "libcrc32c"} <= {module.name for module in found}
+    assert all(module.file.read_bytes().startswith(b"\x7fELF") for module in found)
+    assert kernels.modules_for(kernel, "ext4") == [], "it is built in"
+    assert kernels.modules_for(replace(kernel, sha256="0" * 64, source="/none"), "btrfs") is None
+    with pytest.raises(UserError, match=r"was added from /none/it\.deb, which is gone, and its modules$"):
+        kernels.modules_for(replace(kernel, sha256="0" * 64, source="/none/it.deb"), "btrfs")
+
+
+# Disks
+
+
+@pytest.mark.parametrize("fs", [name for name, kind in KINDS.items() if kind.mkfs])
+def test_a_disk_s_pieces_are_the_disk(fs: str, tmp_path: Path) -> None:
+    """Written where they belong, they are such a file system."""
+    packed = FileSystem(fs, disk_mib=512).made().read_bytes()
+    assert len(packed) < 32 << 20
+    disk, at = tmp_path / "disk", 0
+    with disk.open("wb") as file:
+        file.truncate(512 << 20)
+        while at < len(packed):
+            offset, length = struct.unpack_from("<QQ", packed, at)
+            file.seek(offset)
+            file.write(packed[at + 16 : at + 16 + length])
+            at += 16 + length
+    magic = {"ext4": (1080, b"\x53\xef"), "xfs": (0, b"XFSB"), "btrfs": (0x10040, b"_BHRfS_M"),
+             "f2fs": (1024, b"\x10\x20\xf5\xf2")}[fs]  # fmt: skip
+    with disk.open("rb") as file:
+        file.seek(magic[0])
+        assert file.read(len(magic[1])) == magic[1]
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("{k} --fs zfs", "fs = 'zfs': use one of tmpfs, ext4, xfs, btrfs, f2fs"),
+        ("{k} --fs f2fs", "debian/6.1 has no f2fs: it is not built in, and there is no such module in Deb"),
+        ("{k} --fs xfs --disk 100", "a disk of 100 MiB with xfs cannot be made: Filesystem must be larger "),
+        ("{k} --fs btrfs --disk 9", "a disk of 9 MiB with btrfs cannot be made: ERROR: 'the disk' is too "),
+        ("{k} --fs ext4 --mkfs-options=-Q", "with ext4 cannot be made: .*mkfs.ext4: invalid option -- 'Q'"),
+        ("{k} --fs ext4 --mkfs-options='", 'mkfs options "\'": No closing quotation'),
+        ("{k} --fs tmpfs --disk 100", "tmpfs has no disk and no mkfs: mount options may say its size"),
+        ("{k} --fs xfs --disk 99999999", "disk_mib = 99999999: use whole numbers from 1 to 1048576"),
+        ("{k} --mount-options noatime", "mkfs and mount options and a disk are a file system's: give --fs"),
+        ("--machine host --fs xfs", "fs = 'xfs': a file system is made in virtual machines only; on this"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: str, complaint: str, tmp_path: Path) -> None:
+    words = [KERNEL if word == "{k}" else word for word in arguments.replace("{k}", "--kernel {k}").split()]
+    answer = bigiron("run", "open1", *words, "-o", tmp_path / "s")
+    assert (answer.status, answer.out) == (2, ""), answer
+    assert re.search(complaint, answer.complaint), answer.complaint
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_mount_option_that_the_kernel_refuses(tmp_path: Path) -> None:
+    answer = bigiron("run", "open1", *SMALL, "--fs", "ext4", "--mount-options", "frob", "-o", tmp_path / "s")
+    assert answer.status == 2
+    assert "the kernel does not mount ext4 with the options frob: Invalid argument" in answer.err
+
+
+def test_a_disk_that_is_too_small_for_the_workload(tmp_path: Path) -> None:
+    options = ("--fs", "ext4", "--disk", "1", "--operations", "500")
+    answer = bigiron("run", "fxmark/DWAL", "--kernel", KERNEL, "--cpus", "2", *options, "-o", tmp_path / "s")
+    assert answer.status == 2
+    assert "DWAL: pwrite: No space left on device" in answer.err
+
+
+def run_with(file: Path, job: str) -> None:
+    machine = vm.VirtualMachine(
+        architecture=X86_64,
+        kernel=kernels.find(KERNEL).image,
+        agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
+        job=f"{job}\ncpus 1\n",
+        topology=Topology(),
+        memory_mib=512,
+        deadline_s=300,
+        files=(file,),
+    )
+    vm.run(machine, threading.Event(), lambda _stage: None)
+
+
+def test_a_module_that_does_not_load(tmp_path: Path) -> None:
+    damaged = tmp_path / "btrfs.ko"
+    modules_of = kernels.modules_for(kernels.find(KERNEL), "btrfs")
+    assert modules_of
+    shutil.copyfile(modules_of[-1].file, damaged)
+    complaint = "setting: the kernel does not load the module btrfs.ko: "
+    with pytest.raises(UserError, match=f"^{complaint}No such file or directory$"):
+        run_with(damaged, "module required btrfs.ko")  # without what it needs
+    damaged.write_bytes(b"no module at all")
+    with pytest.raises(UserError, match=f"^{complaint}Exec format error$"):
+        run_with(damaged, "module required btrfs.ko")
+    run_with(damaged, "module optional btrfs.ko")
+    with pytest.raises(UserError, match=r"^setting: the kernel has no file system zfs$"):
+        run_with(damaged, "file_system zfs")
+
+
+# Counts
+
+
+@pytest.fixture(scope="module", params=["tmpfs", "ext4", "xfs", "btrfs"])
+def appended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    study = tmp_path_factory.mktemp("fs") / request.param
+    measured("fxmark/DWAL", *SMALL, "--fs", request.param, "--probe", "locks,work", "-o", study)
+    return request.param, study
+
+
+def test_the_workload_works_on_the_file_system(appended: tuple[str, Path]) -> None:
+    """The lock of its own file is that of such a file system's, taken once for each block."""
+    fs, study = appended
+    locks = {row["lock"]: row["cells"][KERNEL] for row in compared(study, "--probe", "locks")["rows"]}
+    own = locks[f"struct inode.i_rwsem ({fs} file)"]
+    assert own["acquisitions_per_op"] == pytest.approx(1, abs=0.001)
+    assert (own["cpus"], own["locks"]) == (1, 2), "each task has a file"
+    if fs == "btrfs":
+        space = locks["struct btrfs_space_info.lock (data)"]
+        assert space["cpus"] == 2 and space["acquisitions_per_op"] >= 1
+
+
+def test_functions_of_modules_have_their_names(appended: tuple[str, Path]) -> None:
+    fs, study = appended
+    function = {"tmpfs": "shmem_write_begin", "ext4": "ext4_da_write_begin", "xfs": "xfs_file_buffered_write",
+                "btrfs": "btrfs_buffered_write"}[fs]  # fmt: skip
+    rows = compared(study, "--probe", "work")["rows"]
+    assert function in {row["function"] for row in rows}
+
+
+def test_what_the_record_says_of_it(appended: tuple[str, Path]) -> None:
+    fs, study = appended
+    (record,) = library.open_study(study).records()
+    said = {key: record.environment[key] for key in ("fs", "mkfs_options", "mount_options", "disk_mib")}
+    size = 0 if fs == "tmpfs" else 16384
+    assert said == {"fs": fs, "mkfs_options": "", "mount_options": "", "disk_mib": size}
+    assert bool(record.environment["mkfs"]) == bool(size)
+    loaded = {"tmpfs": [], "ext4": ["brd"], "xfs": ["brd", "crc32c_intel", "libcrc32c", "xfs"]}
+    assert record.environment["modules"] == loaded.get(fs, record.environment["modules"])
+
+
+def test_another_file_system_is_another_question(appended: tuple[str, Path]) -> None:
+    fs, study = appended
+    other = "xfs" if fs == "ext4" else "ext4"
+    answer = bigiron("run", "fxmark/DWAL", *SMALL, "--fs", other, "--probe", "locks,work", "-o", study)
+    assert answer.status == 2
