@@ -7,12 +7,15 @@ median error, the share of points inside the 90 % interval, and the interval's w
 contention at all (every core as fast as the first), and the universal scalability law fitted to the points
 up to a quarter of the range.
 
-    benchmarks/curves.py STUDIES [ID...]
+    benchmarks/curves.py [--fit] STUDIES [ID...]
 
-STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each.
+STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each. With `--fit`
+the constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is
+scored with constants fitted to the curves of all other machines. DRAWS and SEED are environment variables.
 """
 
 import csv
+import os
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,32 +24,38 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from fitting import WIDE, Surveyed, fit, predicted
 from scipy.optimize import curve_fit
 
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
+from bigiron.simulator.fitted import Constants
+from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
+from bigiron.simulator.replay import Asked, replay
 from bigiron.study import prediction, store
 
 HERE = Path(__file__).parent
 BIGIRON = Path(sys.executable).with_name("bigiron")
 OURS = HERE / "workloads"
-DRAWS = 64
+DRAWS = int(os.environ.get("DRAWS", "64"))
+SEED = int(os.environ.get("SEED", "1"))
 PAGES = 64  # faults an operation of the page_fault workloads
 
-# name: workload, kernel, mode, kernel parameters
+MORE = {"user": ["--scope", "user"], "slow": ["--operations", "100"]}
+# name: workload, kernel, mode, kernel parameters or one of the above
 RECORDINGS = {
     "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
     "signal1": ("signal1", "5.10", "process", "apparmor=0"),
     "brk1": ("brk1", "5.10", "process", ""),
     "malloc1": (str(OURS / "malloc1.c"), "5.10", "process", ""),
-    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", ""),
+    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", "slow"),
     "pf1": ("page_fault1", "5.10", "process", ""),
     "pf1-6.1": ("page_fault1", "6.1", "process", ""),
     "pf1-7.2": ("page_fault1", "7.2", "process", ""),
     "pf3": ("page_fault3", "5.10", "process", ""),
     "pf1-thr": (str(OURS / "page_fault1_apart.c"), "5.10", "thread", ""),
     "pf1-thr-6.1": (str(OURS / "page_fault1_apart.c"), "6.1", "thread", ""),
-    "pf1-thr-6.12": (str(OURS / "page_fault1_apart.c"), "6.12", "thread", ""),
+    "pf1-thr-6.12": (str(OURS / "page_fault1_apart.c"), "6.12", "thread", "slow"),
     "pf3-thr": (str(OURS / "page_fault3_apart.c"), "5.10", "thread", ""),
     "getppid1-7.2": ("getppid1", "7.2", "process", ""),
     "open1-7.2": ("open1", "7.2", "process", ""),
@@ -103,7 +112,6 @@ class Score:
     no_contention: float
     universal: float | None
     contends: bool
-    beyond: int  # points with more tasks than CPUs: nothing is predicted there
     rows: tuple[tuple[int, float, float, float, float], ...]
 
 
@@ -123,7 +131,7 @@ def recorded(folder: Path, name: str) -> store.Study:
     study = folder / name
     if not (study / "study.toml").exists():
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
-        extra = ["--scope", "user"] if more == "user" else ["--boot", more] if more else []
+        extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
             *("--probe", "conflicts,locks,work", *extra, "-o", str(study)),
@@ -132,39 +140,77 @@ def recorded(folder: Path, name: str) -> store.Study:
     return store.open_study(study)
 
 
-def score(curve: str, points: list[tuple[int, float]], folder: Path, draws: int = DRAWS) -> Score:
+def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveyed:
+    """Replay a curve with constants from wide ranges."""
+    name, machine, lock, per_op, unit = CURVES[curve]
+    model = machine_files.load(machine)
+    points = [point for point in points if point[0] <= model.cpus]
+    tasks = [number for number, _ in points]
+    known = (tasks[0], points[0][1] * unit / per_op)
+    recordings, refused = prediction.record(recorded(folder, name), tasks[-1])
+    if not recordings:
+        raise UserError(refused[0].why)
+    asked = Asked(model, tasks, DRAWS, SEED, known, lock, constants=WIDE)
+    found = replay({curve: recordings[0].source}, asked)
+    of = found.variants[curve]
+    later = [found.tasks.index(number) for number in tasks[1:]]
+    return Surveyed(
+        curve,
+        machine,
+        np.log([value / points[0][1] for _, value in points[1:]]),
+        np.log(of.throughput[:, later] / known[1]),
+        np.column_stack([2 * found.unknowns[constant] - 1 for constant in FITTED_UNKNOWNS]),
+        np.array(tasks[1:]) / tasks[0],
+    )
+
+
+def score(curve: str, points: list[tuple[int, float]], folder: Path) -> Score:
     """Predict a curve, and compare."""
     name, machine, lock, per_op, unit = CURVES[curve]
     cpus = machine_files.load(machine).cpus
-    beyond = sum(tasks > cpus for tasks, _ in points)
     points = [point for point in points if point[0] <= cpus]
     (first, rate), *later = points
     tasks = [number for number, _ in points]
-    found = prediction.predict(
-        recorded(folder, name), machine, tasks, known=(first, rate * unit / per_op), lock=lock, draws=draws
-    )
-    predicted = {point.tasks: point.throughput for point in found.curves[0].points}
     base = rate * unit / per_op
-    rows = []
-    for number, value in later:
-        at, truth = predicted[number], value / rate
-        rows.append((number, truth, at.value / base, at.low / base, at.high / base))
-    errors = [abs(value / truth - 1) for _, truth, value, _, _ in rows]
-    inside = sum(low <= truth <= high for _, truth, _, low, high in rows)
+    found = prediction.predict(
+        recorded(folder, name), machine, tasks, known=(first, base), lock=lock, draws=DRAWS, seed=SEED
+    )
+    at = {point.tasks: point.throughput for point in found.curves[0].points}
+    rows = [
+        (number, value / rate, at[number].value / base, at[number].low / base, at[number].high / base)
+        for number, value in later
+    ]
+    return compared(curve, points, rows)
+
+
+def scored(surveyed: Surveyed, points: list[tuple[int, float]], constants: Constants) -> Score:
+    """The same of a curve that was surveyed, with constants that were fitted without its machine."""
+    points = points[: 1 + len(surveyed.truth)]
+    at = np.exp([surveyed.truth, *predicted(surveyed, constants)]).T
+    rows = [
+        (number, float(truth), float(value), float(low), float(high))
+        for (number, _), (truth, value, low, high) in zip(points[1:], at, strict=True)
+    ]
+    return compared(surveyed.curve, points, rows)
+
+
+def compared(
+    curve: str, points: list[tuple[int, float]], rows: list[tuple[int, float, float, float, float]]
+) -> Score:
+    """Published points beside predicted ones: tasks, published, predicted, low and high."""
+    first = points[0][0]
     relative = [(number, truth) for number, truth, *_ in rows]
-    linear = [abs(number / first / truth - 1) for number, truth in relative]
     return Score(
         curve,
-        machine,
-        median(errors),
-        inside,
+        CURVES[curve][1],
+        median(abs(value / truth - 1) for _, truth, value, _, _ in rows),
+        sum(low <= truth <= high for _, truth, _, low, high in rows),
         len(rows),
         median(high / low for *_, low, high in rows),
         _knees(points, rows),
-        median(linear),
+        median(abs(number / first / truth - 1) for number, truth in relative),
         _universal(points),
         relative[-1][1] < 0.7 * relative[-1][0] / first,
-        beyond,
         tuple(rows),
     )
 
@@ -200,36 +246,60 @@ def _universal(points: list[tuple[int, float]]) -> float | None:
 
 def main() -> None:
     """Print the table, and the scores over all."""
-    if len(sys.argv) < 2:
-        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py STUDIES")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--fit"]
+    if not arguments:
+        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py [--fit] STUDIES")
         return
-    folder, wanted = Path(sys.argv[1]), sys.argv[2:] or list(CURVES)
+    folder, wanted = Path(arguments[0]), arguments[1:] or list(CURVES)
     curves = published()
-    scores, refused = [], []
-    print("| curve | machine | error | inside | width | knee | no contention | USL |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    each = survey if "--fit" in sys.argv else score
+    found: list[Surveyed | Score] = []
+    refused = []
     for curve in wanted:
         try:
-            found = score(curve, curves[curve], folder)
+            found.append(each(curve, curves[curve], folder))
         except (UserError, subprocess.CalledProcessError) as error:
             refused.append((curve, error))
-            continue
-        scores.append(found)
-        law = f"{found.universal:.0%}" if found.universal is not None else "-"
-        inside = f"{found.inside} of {found.points}"
-        if found.beyond:
-            inside += f" ({found.beyond} beyond the CPUs)"
-        print(
-            f"| {curve} | {found.machine} | {found.error:.0%} | {inside} | {found.width:.2f} | {found.knee} "
-            f"| {found.no_contention:.0%} | {law} |",
-            flush=True,
-        )
-        for tasks, truth, value, low, high in found.rows:
-            print(f"{curve} {tasks}: {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})", file=sys.stderr)
+    surveyed = [one for one in found if isinstance(one, Surveyed)]
+    scores = [one for one in found if isinstance(one, Score)] or left_out(surveyed, curves)
+    table(scores)
     for curve, error in refused:
         print(f"\nrefused: {curve}: {error}")
     if scores:
         summary(scores, len(refused))
+
+
+def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]]) -> list[Score]:
+    """Each curve with the constants that all other machines' curves give; the constants are printed."""
+    print("| left out | crossing | contended | kept_ns | under_locks | model_error |")
+    print("|---|--:|--:|--:|--:|--:|")
+    scores = {}
+    for machine in ["", *sorted({one.machine for one in surveyed})]:
+        of = fit([one for one in surveyed if one.machine != machine])
+        constants = (of.crossing, of.contended, of.kept_ns, of.under_locks)
+        values = [*(constant.value for constant in constants), of.model_error]
+        print(f"| {machine or 'none'} | " + " | ".join(f"{value:g}" for value in values) + " |")
+        for one in surveyed:
+            if one.machine == machine:
+                scores[one.curve] = scored(one, curves[one.curve], of)
+    print()
+    return [scores[one.curve] for one in surveyed]
+
+
+def table(scores: list[Score]) -> None:
+    """A line a curve; and every point of it, on stderr."""
+    print("| curve | machine | error | inside | width | knee | no contention | USL |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    for found in scores:
+        law = f"{found.universal:.0%}" if found.universal is not None else "-"
+        print(
+            f"| {found.curve} | {found.machine} | {found.error:.0%} | {found.inside} of {found.points} "
+            f"| {found.width:.2f} | {found.knee} | {found.no_contention:.0%} | {law} |"
+        )
+        for tasks, truth, value, low, high in found.rows:
+            print(
+                f"{found.curve} {tasks}: {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})", file=sys.stderr
+            )
 
 
 def summary(scores: list[Score], refused: int) -> None:

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -249,6 +250,8 @@ def start_qemu(command: list[str]) -> tuple[subprocess.Popen[bytes], int, int]:
     child = start([*command[:at], f"{found[1]}{theirs.detach()}", *command[at + 1 :]], pass_fds=others)
     for fd in others:
         os.close(fd)
+    # What bigiron tells the machine is not harmed: the agent is started by it.
+    threading.Thread(target=hand_on, args=(received(out), ours.fileno()), daemon=True).start()
     return child, ours.detach(), out
 
 

@@ -32,10 +32,18 @@ pub(crate) struct Line {
     busy_until: Time,
     /// Of the transfers between nodes that were waited for, how much of one has yet to be paid for.
     crossings: f64,
+    /// Who waits for it, until when, where whoever is near is served first: at most one CPU of each core.
+    waiting: Vec<Waiting>,
     /// The first of those who wait for a write; a list through the contexts.
     pub watchers: u32,
     pub name: u32,
     pub traffic: Traffic,
+}
+
+struct Waiting {
+    core: u32,
+    cpu: usize,
+    until: Time,
 }
 
 /// When an access is served and when it is done.
@@ -57,6 +65,7 @@ impl Line {
             any: 0,
             busy_until: Time::ZERO,
             crossings: 0.0,
+            waiting: Vec::new(),
             watchers: NOBODY,
             name,
             traffic: Traffic::default(),
@@ -84,7 +93,11 @@ impl Line {
         let place = machine.place(cpu);
         let mut latency = self.latency(machine, place, writes);
         let mut begin = now.max(self.busy_until);
-        if begin > now && machine.crossing < 1.0 {
+        let near_first = begin > now && machine.crossing < 1.0;
+        let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
+        if let Some(sibling) = sibling {
+            latency = latency.min(machine.transfer(sibling, cpu));
+        } else if near_first {
             latency = self.near_first(machine, place, latency);
         }
         if let Some(link) = machine.link {
@@ -107,6 +120,9 @@ impl Line {
             self.share(cpu, machine);
         }
         self.last = cpu as u32;
+        if near_first && sibling.is_none() {
+            self.waiting.push(Waiting { core: machine.core_of(cpu), cpu, until: begin + latency });
+        }
         self.traffic.transfers += 1;
         self.traffic.waiting += begin - now;
         self.traffic.transferring += latency;
@@ -125,6 +141,14 @@ impl Line {
             return latency;
         }
         latency.min(machine.inside_node())
+    }
+
+    /// Another thread of the same core that waits already: when the line comes, it serves both.
+    fn sibling(&mut self, machine: &Machine, cpu: usize, now: Time) -> Option<usize> {
+        self.waiting.retain(|other| other.until > now);
+        let core = machine.core_of(cpu);
+        let at = self.waiting.iter().position(|other| other.core == core && other.cpu != cpu)?;
+        Some(self.waiting.swap_remove(at).cpu)
     }
 
     fn share(&mut self, cpu: usize, machine: &Machine) {

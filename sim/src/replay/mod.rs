@@ -392,6 +392,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_serves_both_threads_of_a_core_at_once() {
+        let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
+        let program = of(vec![Event::Work(200.0), access]);
+        let mut machine = Machine::named("i7-4770").unwrap();
+        machine.crossing = 0.5;
+        let rates = [4, 8].map(|tasks| replay(&machine, &program, setting(tasks)).unwrap().throughput);
+        assert!(rates[1] > 1.4 * rates[0], "{rates:?}");
+    }
+
+    #[test]
     fn every_kind_of_lock_is_exclusive() {
         for lock in 0..5 {
             let operation = vec![

@@ -2,7 +2,9 @@
 
 A trace has the order. Where there is none, accesses and acquisitions lie somewhere in the calls that made
 them: the call paths of the probes `conflicts`, `locks` and `work` nest, and what a call executes lies between
-its first instruction and its last. Within that, each draw puts them elsewhere.
+its first instruction and its last. Within that, each draw puts them elsewhere. The counts are sums over all
+calls of a path: page faults are laid out one by one, as their number is known; and a call that is little more
+than what it does under a lock is made as often as it takes the lock.
 """
 
 import heapq
@@ -11,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -19,13 +22,18 @@ from bigiron.analysis import locks as lock_table
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
 
-OPERATIONS = 8
-"""Of a program: what an operation does only now and then is in some of them."""
+OPERATIONS = 32
+"""Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
+_EVENTS = 2000  # of all operations of a program, about
 
 _LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
+_TO_TAKE = 500.0  # instructions in the time in which a lock goes from one to the next
+_LEAST_BUSY = 0.05  # share of the time that all tasks have a lock, if none waits; less is left out
 _SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
 _OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
-_MOST_READS = 4  # of one line in one call: without a write in between, only the first can miss
+# A line that nobody else touches in between does not miss. Counted are
+_MOST_READS = 4  # reads of one line in one call, or as many as it is written
+_MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 
 _OF_NODES = re.compile(
     r"^(\*?node_data|contig_page_data|struct (zone|pglist_data|kmem_cache_node|node_barn|lruvec"
@@ -48,12 +56,21 @@ _FOR_LOCKS = (
 _LOCKS = re.compile(
     r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
 )
+_USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
+_TRYLOCK = "down_read_trylock"
+"""It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
 _INTERRUPTS = re.compile(r"^(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)$")
 
 # Instructions of one call, in kernels 5.10 to 7.2 on x86_64: from these come the numbers of calls.
-_OF_ENTRY = {"entry_SYSCALL_64": 40.0, "asm_exc_page_fault": 8.5}
-_OF_CLEARED_PAGE = {"clear_page_erms": 4.0, "clear_page_rep": 6.0, "clear_page_orig": 700.0}
+_FAULT = "asm_exc_page_fault"
+_OF_ENTRY = {"entry_SYSCALL_64": 40.0, _FAULT: 8.5}
+_OF_CLEARED_PAGE = {
+    "clear_page_erms": 4.0,
+    "clear_page_rep": 6.0,
+    "clear_page_orig": 700.0,
+    "clear_highpages_kasan_tagged": 11.0,  # as 7.2 has it, with the instruction of clear_page_erms inside
+}
 _PAGE = 4096.0
 _HAIR = 1e-3  # of an instruction
 
@@ -64,9 +81,7 @@ class Site:
 
     path: tuple[str, ...]
     per_op: float
-    line: int
-    how: str
-    visits: bool = False
+    event: Event
 
 
 @dataclass
@@ -78,26 +93,42 @@ class Section:
     held: float
     lock: int
     shared: bool
+    tries: str = (
+        ""  # what a trylock does to the lock's line first: a read, or a compare-and-exchange that fails
+    )
 
 
 @dataclass
 class Call:
-    """Calls of one path, as one: what they execute themselves, and whom they call."""
+    """Calls of one path in an operation: what they execute themselves, and whom they call."""
 
     own: float = 0.0
     calls: dict[str, "Call"] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
-    @property
+    @cached_property
     def inclusive(self) -> float:
         """Instructions, with those of all that it calls."""
         return self.own + sum(call.inclusive for call in self.calls.values())
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether anything of interest lies in it."""
-        return bool(self.sites or self.sections) or any(call.is_needed for call in self.calls.values())
+    @cached_property
+    def needed(self) -> list["Call"]:
+        """Those it calls in which anything of interest lies."""
+        return [call for call in self.calls.values() if call.sites or call.sections or call.needed]
+
+    @cached_property
+    def rest(self) -> float:
+        """Instructions, without those of the calls that are needed."""
+        return self.inclusive - sum(call.inclusive for call in self.needed)
+
+    @cached_property
+    def times(self) -> float:
+        """How often an operation makes it, if that can be told: with a lock for most, as often as it."""
+        most = max(self.sections, key=lambda section: section.per_op * section.held, default=None)
+        if most is None or 2 * most.per_op * most.held < self.inclusive:
+            return math.inf
+        return most.per_op
 
 
 @dataclass(frozen=True)
@@ -109,25 +140,26 @@ class Counted:
     root: Call
     instructions: float
     system_calls: float
-    bytes: float
-    interrupts: float
+    faults: float
 
     def program(self, chance: np.random.Generator) -> Program:
         """One that has these counts, in an order by chance."""
-        return Program(self.lines, self.locks, [self._operation(chance) for _ in range(OPERATIONS)])
+        operations = [self._operation(chance)]
+        count = max(8, min(OPERATIONS, _EVENTS // len(operations[0])))
+        operations += [self._operation(chance) for _ in range(count - 1)]
+        return Program(self.lines, self.locks, operations)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
         found = _Layout(chance, self.locks)
-        found.place(self.root, 0.0)
-        length = max(self.instructions, 1.0)
-        for _ in range(_times(self.interrupts, chance)):
-            found.at(chance.uniform(0, length), Event("interrupt"))
-        pages = self.bytes / _PAGE
-        chunks = min(_times(pages, chance), 8) if pages else 0
-        for _ in range(chunks):
-            found.at(chance.uniform(0, length), Event("fill", self.bytes / chunks))
-        calls = max(1, _times(self.system_calls, chance))
-        return list(_with_work(found.events(), length, calls))
+        at = 0.0
+        entries = list(self.root.calls.items())
+        for number in chance.permutation(len(entries)):
+            name, call = entries[number]
+            times = _times(self.faults, chance) if name == _FAULT else 1
+            for _ in range(times):
+                at += found.place(call, at, float(times))
+        calls = max(1, _times(self.system_calls + self.faults, chance))
+        return list(_with_work(found.events(), max(at, 1.0), calls))
 
 
 def count(
@@ -150,18 +182,17 @@ def count(
     found, of_lock = _locks(taken, lines, of_line)
     for site in _sites(kept, of_line, of_lock, lines, operations):
         _call(root, site.path).sites.append(site)
-    for section in _sections(taken, of_lock, operations):
+    for section in _sections(taken, touched, of_lock, operations):
+        if section.per_op * (section.held + _TO_TAKE) * most_tasks < _LEAST_BUSY * root.inclusive:
+            continue
         _call(root, section.path).sections.append(section)
+    for site in _fills(work, operations):
+        _call(root, site.path).sites.append(site)
+    for site in _interrupts(work, operations, tasks) if threads else ():
+        _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
-    return Counted(
-        lines,
-        found,
-        root,
-        instructions=root.inclusive,
-        system_calls=sum(own.get(name, 0.0) / each for name, each in _OF_ENTRY.items()),
-        bytes=_PAGE * sum(own.get(name, 0.0) / each for name, each in _OF_CLEARED_PAGE.items()),
-        interrupts=_interrupts(work, operations, tasks) if threads else 0.0,
-    )
+    system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
+    return Counted(lines, found, root, root.inclusive, system_calls, faults)
 
 
 def share_of_sleep(work: pl.DataFrame) -> float:
@@ -173,6 +204,17 @@ def share_of_sleep(work: pl.DataFrame) -> float:
     locks = sleeps.filter(pl.col("whole").str.contains(_FOR_LOCKS))
     whole, asleep, for_locks = (int(of["instructions"].sum()) for of in (work, sleeps, locks))
     return (asleep - for_locks) / whole if whole else 0.0
+
+
+def lock_of_user_space(conflicts: pl.DataFrame) -> str:
+    """A function of user space that takes a lock which several tasks take; empty where there is none."""
+    taken = conflicts.filter(
+        (pl.col("context") == "operation")
+        & (pl.col("writes") > 0)
+        & pl.col("function").str.contains(_USER_LOCKS.pattern)
+    )
+    by_line = taken.group_by("line", "function").agg(pl.col("cpu").n_unique()).filter(pl.col("cpu") > 1)
+    return str(by_line["function"].sort()[0]) if len(by_line) else ""
 
 
 def _own(table: pl.DataFrame) -> pl.DataFrame:
@@ -197,11 +239,20 @@ def _call(root: Call, path: Iterable[str]) -> Call:
     return call
 
 
-def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> float:
-    """How often an operation interrupts the other tasks' CPUs: from what it executes for each of them."""
+def _fills(work: pl.DataFrame, operations: int) -> Iterator[Site]:
+    """Where pages are cleared, and how many."""
+    for path, function, instructions in work.select("whole", "function", "instructions").iter_rows():
+        if each := _OF_CLEARED_PAGE.get(function):
+            yield Site(tuple(path.split(";")), instructions / operations / each, Event("fill", _PAGE))
+
+
+def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Site]:
+    """Where an operation interrupts the other tasks' CPUs, and how often: from what it executes for each."""
     sent = work.filter(pl.col("function").str.contains(_INTERRUPTS.pattern))
-    # The loop over the CPUs is some 40 instructions for each of them.
-    return float(sent["instructions"].sum()) / operations / (40.0 * max(1, tasks - 1))
+    for path, instructions in sent.select("whole", "instructions").iter_rows():
+        # The loop over the CPUs is some 40 instructions for each of them.
+        per_op = instructions / operations / (40.0 * max(1, tasks - 1))
+        yield Site(tuple(path.split(";")), per_op, Event("interrupt"))
 
 
 def _lines(
@@ -298,10 +349,18 @@ def _sites(
             for visiting, share in ((False, 1 - visits), (True, visits)):
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations
+    written: dict[int, float] = defaultdict(float)
+    accessed: dict[tuple[int, bool], float] = defaultdict(float)
+    for (_, number, how, visiting), per_op in sums.items():
+        accessed[number, visiting] += per_op
+        if how != "read" and lines[number].scope != "task":
+            written[number] += per_op
     for (path, number, how, visiting), per_op in sums.items():
+        if lines[number].scope == "task" and not visiting:
+            per_op *= min(1.0, _MOST_OWN * accessed[number, True] / accessed[number, False])
         if how == "read":
-            per_op = min(per_op, _MOST_READS)
-        yield Site(tuple(path.split(";")), per_op, number, how, visiting)
+            per_op = min(per_op, max(_MOST_READS, written[number]))
+        yield Site(tuple(path.split(";")), per_op, Event("visit" if visiting else "access", 0.0, number, how))
 
 
 def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple[str, int]]:
@@ -314,8 +373,10 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
 
 
 def _sections(
-    taken: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
+    taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
 ) -> Iterator[Section]:
+    looks = touched.filter((pl.col("function") == _TRYLOCK) & (pl.col("writes") == 0))
+    looked = set(looks["address"])
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
     for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
         number = of_lock.get((lock, _kind(function)))
@@ -323,7 +384,8 @@ def _sections(
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
-        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared)
+        tries = ("read" if lock in looked else "atomic") if function == _TRYLOCK else ""
+        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, tries)
 
 
 def _times(per_op: float, chance: np.random.Generator) -> int:
@@ -350,34 +412,32 @@ class _Layout:
         """Something that is done there."""
         self._events.append((place, event))
 
-    def place(self, call: Call, start: float) -> None:
-        """All that a call does, which begins there."""
-        whole = call.inclusive
-        held = [each for section in call.sections for each in self._sections(section, start, whole)]
-        needed = [child for child in call.calls.values() if child.is_needed]
-        gaps = self._chance.dirichlet(np.ones(len(needed) + 1))
-        rest = whole - sum(child.inclusive for child in needed)
+    def place(self, call: Call, start: float, times: float) -> float:
+        """One of so many calls in an operation, which begins there; how many instructions it has."""
+        made = []
+        for child in call.needed:
+            often = min(times, child.times)
+            if self._chance.uniform() * times < often:
+                made.append((child, often))
+        gaps = self._chance.dirichlet(np.ones(len(made) + 1)) * (call.rest / times)
         at = start
-        for gap, number in zip(gaps, self._chance.permutation(len(needed)), strict=False):
-            child = needed[number]
-            at += float(gap) * rest
-            self.place(child, at)
-            at += child.inclusive
+        for gap, number in zip(gaps, self._chance.permutation(len(made)), strict=False):
+            at += float(gap)
+            at += self.place(made[number][0], at, made[number][1])
+        whole = at + float(gaps[-1]) - start
+        for section in call.sections:
+            self._held += self._sections(section, start, whole, times)
         for site in call.sites:
-            self._sites(site, start, whole)
-        self._held += held
+            for _ in range(_times(site.per_op / times, self._chance)):
+                self.at(start + self._chance.uniform(0, whole), site.event)
+        return whole
 
-    def _sections(self, section: Section, start: float, whole: float) -> list[_Held]:
-        times = _times(section.per_op, self._chance)
+    def _sections(self, section: Section, start: float, whole: float, calls: float) -> list[_Held]:
+        times = _times(section.per_op / calls, self._chance)
         held = max(section.held, 4 * _HAIR)
         between = np.sort(self._chance.uniform(0, max(0.0, whole - held * times), times))
         begins = start + between + held * np.arange(times)
         return [_Held(begin, begin + held, section) for begin in begins]
-
-    def _sites(self, site: Site, start: float, whole: float) -> None:
-        event = Event("visit" if site.visits else "access", 0.0, site.line, site.how)
-        for _ in range(_times(site.per_op, self._chance)):
-            self.at(start + self._chance.uniform(0, whole), event)
 
     def events(self) -> list[tuple[float, Event]]:
         """In order, with the locks: no task waits for one that it keeps from others who wait for it."""
@@ -403,14 +463,16 @@ class _Layout:
                 heapq.heappush(waiting, (after, number, held))
                 continue
             placed.append(held)
-        return [event for held in self._held for event in _taken(held)]
+        return [event for held in self._held for event in self._taken(held)]
 
-
-def _taken(held: _Held) -> list[tuple[float, Event]]:
-    how = "read" if held.section.shared else "write"
-    lock = held.section.lock
-    # What ends at a place comes before what begins there.
-    return [(held.start, Event("lock", 0.0, lock, how)), (held.end - _HAIR, Event("unlock", 0.0, lock, how))]
+    def _taken(self, held: _Held) -> Iterator[tuple[float, Event]]:
+        how = "read" if held.section.shared else "write"
+        lock = held.section.lock
+        if held.section.tries:
+            yield held.start, Event("access", 0.0, self._locks[lock].line, held.section.tries)
+        yield held.start, Event("lock", 0.0, lock, how)
+        # What ends at a place comes before what begins there.
+        yield held.end - _HAIR, Event("unlock", 0.0, lock, how)
 
 
 def _with_work(events: list[tuple[float, Event]], length: float, system_calls: int) -> Iterator[Event]:

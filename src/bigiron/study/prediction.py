@@ -11,6 +11,7 @@ from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
+from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import Asked, Replayed, Source, replay
 from bigiron.study.store import CellRecord, Study
 
@@ -70,6 +71,7 @@ def predict(
     seed: int = 1,
     lock: str = "qspinlock",
     spread: bool = False,
+    constants: Constants = FITTED,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
@@ -86,7 +88,7 @@ def predict(
     recordings, refused = record(study, max(tasks))
     if not recordings:
         raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
-    asked = Asked(model, tasks, draws, seed, known, lock, spread)
+    asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
     return Prediction(
         study.name,
@@ -193,6 +195,9 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
             f"{asleep:.0%} of its instructions put tasks to sleep and wake them, other than for locks: "
             "whom they wait for is in no count, and needs a trace"
         )
+        return Refused(record.variant, why)
+    if function := counted_operation.lock_of_user_space(conflicts):
+        why = f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
