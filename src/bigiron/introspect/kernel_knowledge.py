@@ -78,6 +78,9 @@ MERGED = frozenset(
 )
 """Caches that may stand for others too, whose objects are next to always their own."""
 
+LENT = {"maple_node": "alloc_extent_buffer"}
+"""Of these caches those that btrfs shares, as far as it is there: its extent buffers are as large."""
+
 VARIABLES = {
     "contig_page_data": "pglist_data",
     "init_css_set": "css_set",

@@ -324,9 +324,13 @@ class Objects:
         if cache.is_kmalloc or cache.name == "kmem_cache_node":
             part = self._slabs.part_at(found.start)
             return self._btf.find(part[0]) if part else self._btf.find(cache.name)
-        if cache.merged and cache.name not in kernel_knowledge.MERGED:
+        if cache.merged and (cache.name not in kernel_knowledge.MERGED or self._is_lent(cache.name)):
             return 0
         return self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
+
+    def _is_lent(self, cache: str) -> bool:
+        """Whether code is there that has many objects of its own in it."""
+        return self._symbols.address(kernel_knowledge.LENT.get(cache, "")) is not None
 
     def _slab_object_at(self, address: int) -> Object | None:
         if self._class_of(address) != "page or slab object":
