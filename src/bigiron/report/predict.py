@@ -143,7 +143,7 @@ def _ratio(ratio: PredictedRatio) -> str:
         )
     from_ = ratio.points[ratio.differs_from]
     return (
-        f"{ratio.variant} beside {ratio.base}: differs from {ratio.differs_from} tasks on, predicted "
+        f"{ratio.variant} beside {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, predicted "
         f"{interval(from_)} times as much, and {interval(ratio.points[last])} at {last}"
     )
 
