@@ -143,8 +143,8 @@ def _ratio(ratio: PredictedRatio) -> str:
         )
     from_ = ratio.points[ratio.differs_from]
     return (
-        f"{ratio.variant} beside {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, predicted "
-        f"{interval(from_)} times as much, and {interval(ratio.points[last])} at {last}"
+        f"{ratio.variant} beside {ratio.base}: differs from "
+        f"{counted(ratio.differs_from, 'task')} on, predicted {interval(from_)} times as much, and {interval(ratio.points[last])} at {last}"
     )
 
 
