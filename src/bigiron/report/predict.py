@@ -141,10 +141,10 @@ def _ratio(ratio: PredictedRatio) -> str:
             f"{ratio.variant} beside {ratio.base}: predicted {interval(ratio.points[last])} times as much at "
             f"{last} tasks; whether it differs is not known"
         )
-    from_ = ratio.points[ratio.differs_from]
+    there, then = interval(ratio.points[ratio.differs_from]), interval(ratio.points[last])
     return (
-        f"{ratio.variant} beside {ratio.base}: differs from "
-        f"{counted(ratio.differs_from, 'task')} on, predicted {interval(from_)} times as much, and {interval(ratio.points[last])} at {last}"
+        f"{ratio.variant} beside {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, "
+        f"predicted {there} times as much, and {then} at {last}"
     )
 
 
