@@ -6,12 +6,9 @@ char *testcase_description = "create a file in a shared directory";
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	char path[PATH_MAX];
-
 	(void)nr_tasks;
 	make_folder();
-	path_of(path, "shared");
-	make_directory(path);
+	make_shared_directory();
 }
 
 static void remove_files(unsigned long nr, unsigned long files)

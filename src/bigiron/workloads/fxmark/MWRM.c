@@ -6,12 +6,9 @@ char *testcase_description = "move a file to a shared directory, the next time b
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	char path[PATH_MAX];
-
 	(void)nr_tasks;
 	make_folder();
-	path_of(path, "shared");
-	make_directory(path);
+	make_shared_directory();
 }
 
 void testcase(unsigned long long *iterations, unsigned long nr)

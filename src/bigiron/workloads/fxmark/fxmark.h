@@ -56,6 +56,14 @@ OURS void make_directory(const char *path)
 		die("fxmark: mkdir");
 }
 
+OURS void make_shared_directory(void)
+{
+	char path[PATH_MAX];
+
+	path_of(path, "shared");
+	make_directory(path);
+}
+
 /* The directory of a task. */
 OURS void make_own_directory(unsigned long nr)
 {
@@ -83,30 +91,30 @@ OURS void write_blocks(int fd, unsigned long blocks)
 		die("fxmark: fsync");
 }
 
-OURS int open_own_file(unsigned long nr, unsigned long blocks)
+OURS int make_file(const char *path, unsigned long blocks)
 {
-	char path[PATH_MAX];
-	int fd;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 
-	path_of(path, "%lu", nr);
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	if (fd < 0)
 		die("fxmark: open");
 	write_blocks(fd, blocks);
 	return fd;
 }
 
+OURS int open_own_file(unsigned long nr, unsigned long blocks)
+{
+	char path[PATH_MAX];
+
+	path_of(path, "%lu", nr);
+	return make_file(path, blocks);
+}
+
 OURS void make_shared_file(unsigned long blocks)
 {
 	char path[PATH_MAX];
-	int fd;
 
 	path_of(path, "shared");
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-	if (fd < 0)
-		die("fxmark: open");
-	write_blocks(fd, blocks);
-	close(fd);
+	close(make_file(path, blocks));
 }
 
 /* Each task by itself: they share the inode, not the struct file. */
