@@ -90,7 +90,11 @@ class Btf:
         self.name = cache(self._name)
         self.size = cache(self._size)
         self.place = cache(self._place)
+        self.pointers = cache(self._pointers)
+        self.resolve = cache(self._resolve)
+        self._head = cache(self._read_head)
         self._members = cache(self._read_members)
+        self._layout = cache(self._read_layout)
 
     @classmethod
     def none(cls) -> "Btf":
@@ -174,7 +178,7 @@ class Btf:
         kind, target = self._head(self.resolve(type))
         return target if kind == _PTR else 0
 
-    def resolve(self, type: int) -> int:
+    def _resolve(self, type: int) -> int:
         """The type that a typedef, a const, a volatile stands for."""
         for _ in range(_DEEPEST):
             kind, target = self._head(type)
@@ -220,7 +224,7 @@ class Btf:
         except _NoEndError:
             return whole
 
-    def pointers(self, type: int) -> list[tuple[int, int]]:
+    def _pointers(self, type: int) -> list[tuple[int, int]]:
         """The pointers in a value of the type: the offset of each, and the type it points to."""
         found: list[tuple[int, int]] = []
         with suppress(_NoEndError):
@@ -233,41 +237,51 @@ class Btf:
         if depth > _DEEPEST or (depth and self._is_atom(whole.type, atoms)):
             return whole
         best, best_rank = whole, (2, 0)
-        for part in self._parts(whole, offset):
-            budget.spend()
-            if part.start <= offset and end <= part.start + part.size:
-                inner = self._descend(part, offset, end, atoms, depth + 1, budget)
-                if inner.path == whole.path:
-                    continue  # an anonymous struct, and nothing named in it
-                exact = inner.size == end - offset or self._is_atom(inner.type, atoms)
-                rank = (0, 0) if exact else (1, inner.size)
-                if rank < best_rank:
-                    best, best_rank = inner, rank
+        for part in self._parts(whole, offset, end, budget):
+            inner = self._descend(part, offset, end, atoms, depth + 1, budget)
+            if inner.path == whole.path:
+                continue  # an anonymous struct, and nothing named in it
+            exact = inner.size == end - offset or self._is_atom(inner.type, atoms)
+            rank = (0, 0) if exact else (1, inner.size)
+            if rank < best_rank:
+                best, best_rank = inner, rank
         return best
 
-    def _parts(self, whole: Place, offset: int) -> Iterator[Place]:
-        """The members of a struct or union, or an array's element at `offset`."""
+    def _parts(self, whole: Place, offset: int, end: int, budget: "_Budget") -> Iterator[Place]:
+        """The members of a struct or union, or an array's element, that hold the bytes to `end`."""
         type = self.resolve(whole.type)
         kind = self._head(type)[0]
-        within = (*whole.within, whole.type)
         if kind == _ARRAY:
             element, _ = self._array(type)
             size = self.size(element)
-            if size:
-                number = (offset - whole.start) // size
-                yield Place(f"{whole.path}[{number}]", whole.start + number * size, size, element, within)
+            number = (offset - whole.start) // size if size else 0
+            start = whole.start + number * size
+            budget.spend()
+            if end <= start + size:
+                yield Place(f"{whole.path}[{number}]", start, size, element, (*whole.within, whole.type))
         elif kind in (_STRUCT, _UNION):
-            for member in self._members(type):
-                if member.bits:
-                    continue
-                path = ".".join(filter(None, (whole.path, member.name)))
-                size = self.size(member.type)
-                start = whole.start + member.bit // 8
+            layout = self._layout(type)
+            budget.spend(len(layout) + 1)
+            for at, known, member in layout:
+                start = whole.start + at
                 # An array of no length at the end of a struct goes on after it.
-                if not size and self._head(self.resolve(member.type))[0] == _ARRAY and offset >= start:
-                    size = offset - start + 64
-                yield Place(path, start, size, member.type, within)
-            yield from self._bit_fields(whole, type, offset)
+                size = offset - start + 64 if known is None else known
+                if start <= offset and end <= start + size:
+                    path = ".".join(filter(None, (whole.path, member.name)))
+                    yield Place(path, start, size, member.type, (*whole.within, whole.type))
+            for part in self._bit_fields(whole, type, offset):
+                if part.start <= offset and end <= part.start + part.size:
+                    yield part
+
+    def _read_layout(self, type: int) -> tuple[tuple[int, int | None, _Member], ...]:
+        """Where each member starts that is no bit field, and its bytes; None of an array of no length."""
+        layout = []
+        for member in self._members(type):
+            size, start = self.size(member.type), member.bit // 8
+            is_open = not size and self._head(self.resolve(member.type))[0] == _ARRAY
+            if not member.bits:
+                layout.append((start, None if is_open else size, member))
+        return tuple(layout)
 
     def _bit_fields(self, whole: Place, type: int, offset: int) -> Iterator[Place]:
         """The bit fields that share the byte at `offset`, as one: `sched_migrated|sched_remote_wakeup`."""
@@ -321,9 +335,13 @@ class Btf:
         elif kind == _ARRAY:
             element, length = self._array(type)
             size = self.size(element)
+            inside: list[tuple[int, int]] = []
+            self._add_pointers(inside, element, 0, depth + 1, budget)
             # An array of no length goes on as far as there is memory.
-            for number in range(min(length or _MOST_ELEMENTS, _MOST_ELEMENTS) if size else 0):
-                self._add_pointers(found, element, offset + number * size, depth + 1, budget)
+            for number in range(min(length or _MOST_ELEMENTS, _MOST_ELEMENTS) if size and inside else 0):
+                budget.spend(len(inside))
+                start = offset + number * size
+                found.extend((start + at, target) for at, target in inside)
         elif kind in (_STRUCT, _UNION):
             for member in self._members(type):
                 if not member.bits:
@@ -343,7 +361,7 @@ class Btf:
                 values.setdefault(self._string(name), value)
         return values
 
-    def _head(self, type: int) -> tuple[int, int]:
+    def _read_head(self, type: int) -> tuple[int, int]:
         """Kind, and size or target; of what does not exist as of void."""
         if not 0 < type < len(self._places):
             return 0, 0
@@ -433,7 +451,7 @@ class _Budget:
     def __init__(self) -> None:
         self._left = _MOST_STEPS
 
-    def spend(self) -> None:
-        self._left -= 1
+    def spend(self, steps: int = 1) -> None:
+        self._left -= steps
         if self._left < 0:
             raise _NoEndError

@@ -82,6 +82,7 @@ class KernelMemory:
         self._ram = ram
         self._architecture = architecture
         self._page = lru_cache(_PAGES_KEPT)(self._read_page)
+        self._table = lru_cache(_PAGES_KEPT)(self._read_physical)
         self._top = self._find_top(root)
 
     def read(self, address: int, length: int) -> bytes | None:
@@ -128,7 +129,8 @@ class KernelMemory:
         last, _ = tables.levels[-1]
         for shift, bits in tables.levels:
             index = address >> shift & (1 << bits) - 1
-            entry = int.from_bytes(self._read_physical(table + index * 8, 8), tables.byte_order)
+            entries = self._table(table, 8 << bits)
+            entry = int.from_bytes(entries[index * 8 : index * 8 + 8], tables.byte_order)
             if not entry & tables.present:
                 return None
             if shift == last or (shift <= tables.largest_page and entry & tables.leaf):

@@ -8,7 +8,6 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from functools import cache
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.mm.percpu import PerCpu
@@ -55,7 +54,6 @@ class PointerWalk:
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
-        self._pointers = cache(structs.btf.pointers)
 
     def walk(self, starts: Iterable[Struct], wanted: Set[int], per_cpu: bool) -> None:
         """Follow the pointers in these structs and in what they lead to, until `wanted` is found.
@@ -75,7 +73,7 @@ class PointerWalk:
 
     def _targets(self, struct: Struct) -> Iterable[Struct]:
         btf = self._structs.btf
-        pointers = self._pointers(struct.type)
+        pointers = btf.pointers(struct.type)
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
         for offset, target in itertools.chain(pointers, self._untyped(struct)):
             self._left -= 1
