@@ -54,6 +54,7 @@ class PointerWalk:
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
+        self._followed: set[tuple[int, int]] = set()  # pointers, by what they are and what they point to
 
     def walk(self, starts: Iterable[Struct], wanted: Set[int], per_cpu: bool) -> None:
         """Follow the pointers in these structs and in what they lead to, until `wanted` is found.
@@ -80,8 +81,10 @@ class PointerWalk:
             if self._left < 0:
                 return
             value = int.from_bytes(content[offset : offset + WORD], "little")
-            if found := self._object(value, target) if value >> 63 else None:
-                yield found
+            if value >> 63:
+                if (value, target) not in self._followed and (found := self._object(value, target)):
+                    yield found
+                self._followed.add((value, target))
             elif value >= PAGE and value not in self.per_cpu and self._per_cpu.is_pointer(value):
                 path = btf.place(struct.type, offset, WORD).path
                 self.per_cpu[value] = Struct(value, target, btf.size(target), f"{struct.label}.{path}")

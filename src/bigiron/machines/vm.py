@@ -241,7 +241,8 @@ class _Cell:
         if self.vm.plugin:
             symbols = SymbolTable.shared(content)
             root = symbols.address(self.vm.architecture.page_tables.root) or 0
-            types_in(KernelMemory(self.ram, self.vm.architecture, root), symbols)
+            types = types_in(KernelMemory(self.ram, self.vm.architecture, root), symbols)
+            types.enumerator("")  # which makes a table of all
 
     def _symbols(self) -> bytes:
         """Those of the kernel, as the recorder heard them."""
