@@ -5,8 +5,9 @@ Every built-in workload that is not done in rounds, or with --checkout every tes
 
     .venv/bin/python benchmarks/turns.py FOLDER [--checkout CHECKOUT] [--kernels debian/6.1,...] [NAME ...]
 
-Measures what FOLDER does not have yet, so that it can be interrupted; some hours for all. `--print` measures
-nothing.
+Measures what FOLDER does not have yet, so that it can be interrupted; an hour for will-it-scale's tests.
+`--print` measures nothing. Nor does `--now`, which prints what is shared as it is now, by test and kernel: the
+first table in docs/will-it-scale.md, of which the second is printed without it.
 """
 
 import argparse
@@ -60,6 +61,10 @@ def shown(names: dict[str, float]) -> str:
     return ", ".join([*words, *([f"{len(ranked) - 3} more"] if len(ranked) > 3 else [])])
 
 
+def _test(name: str) -> str:
+    return name.removeprefix("wis-")
+
+
 def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
     """A line for each workload and kernel that share anything before or after."""
     yield "| workload | kernel | shared | recycled | shared now | recycled now | gone | came | stayed |"
@@ -84,13 +89,32 @@ def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
             counts = [
                 f"{count:.3f}" for found in (before, after) for count in (sum(found[0].values()), found[1])
             ]
-            cells = [f"`{name}`", kernel.removeprefix("debian/"), *counts, *map(shown, (gone, came, stayed))]
+            cells = [
+                f"`{_test(name)}`",
+                kernel.removeprefix("debian/"),
+                *counts,
+                *map(shown, (gone, came, stayed)),
+            ]
             yield f"| {' | '.join(cells)} |"
     quiet = [
-        f"`{name}`" + ("" if len(those) == len(kernels) else f" ({', '.join(those)})")
+        f"`{_test(name)}`" + ("" if len(those) == len(kernels) else f" ({', '.join(those)})")
         for name, those in nothing.items()
     ]
     yield f"\nNothing above {LEAST} accesses an operation before or after: {', '.join(quiet)}."
+
+
+def now(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
+    """A line for each workload: accesses on each kernel, and what the last but one has most of."""
+    short = [kernel.removeprefix("debian/") for kernel in kernels]
+    yield f"| test | {' | '.join(short)} | the lines touched most on {short[-2]}, accesses per operation |"
+    yield f"|---|{'--:|' * len(kernels)}---|"
+    for name in names:
+        study = bigiron.open_study(folder / f"{name}-after")
+        found = [rows(study, kernel) for kernel in kernels]
+        sums = [f"{sum(lines[0].values()):.3f}" if lines else "failed" for lines in found]
+        seen = found[-2][0] if found[-2] else {}
+        most = shown({line: count for line, count in seen.items() if count > LEAST})
+        yield f"| {_test(name)} | {' | '.join(sums)} | {most} |"
 
 
 def main() -> None:
@@ -101,6 +125,7 @@ def main() -> None:
     parser.add_argument("--kernels", default=KERNELS)
     parser.add_argument("--checkout", type=Path)
     parser.add_argument("--print", action="store_true")
+    parser.add_argument("--now", action="store_true")
     asked = parser.parse_intermixed_args()
     kernels = asked.kernels.split(",")
     if asked.checkout:
@@ -114,11 +139,11 @@ def main() -> None:
         ]
         sources = {name: f'workload = "{name}"' for name in builtin}
     names = asked.names or list(sources)
-    for name in names if not asked.print else []:
+    for name in names if not (asked.print or asked.now) else []:
         for machine in MACHINES:
             measure(asked.folder, name, sources[name], machine, kernels)
             print(f"{name} {machine}", file=sys.stderr, flush=True)
-    print("\n".join(table(asked.folder, names, kernels)))
+    print("\n".join((now if asked.now else table)(asked.folder, names, kernels)))
 
 
 if __name__ == "__main__":
