@@ -6,7 +6,7 @@ Every built-in workload that is not done in rounds, or with --checkout every tes
     .venv/bin/python benchmarks/turns.py FOLDER [--checkout CHECKOUT] [--kernels debian/6.1,...] [NAME ...]
 
 Measures what FOLDER does not have yet, so that it can be interrupted; an hour for will-it-scale's tests.
-`--print` measures nothing. Nor does `--now`, which prints what is shared as it is now, by test and kernel: the
+`--print` measures nothing. Nor does `--now`, which prints what is shared now, by test and kernel: the
 first table in docs/will-it-scale.md, of which the second is printed without it.
 """
 
