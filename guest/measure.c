@@ -59,6 +59,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
+	set_goals(target);
 	for (unsigned long i = 0; i < job->tasks; i++) {
 		while (task_operations(i) < target[i]) {
 			uint64_t done = task_operations(i) - start[i];
@@ -73,7 +74,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 						    "task %lu made %lu of %lu operations in %lu s (%s): ask for fewer "
 						    "operations",
 						    i, done, target[i] - start[i], job->patience_s, stage);
-			sleep_ns(POLL_NS);
+			wait_for_goals(POLL_NS);
 		}
 	}
 	return 0;

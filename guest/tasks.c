@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,11 +44,14 @@ struct task {
 	pid_t pid;
 	pthread_t thread;
 	unsigned long long *slot;
+	volatile unsigned long long *goal;
 };
 
 static struct task *tasks;
 static unsigned long nr_tasks;
 static char *slots;
+static char *goals; /* as far apart, and not among what the recorder takes for counts */
+static unsigned int *left; /* shared: how many tasks have not reached their goals; a futex */
 static pid_t *thread_ids; /* of the tasks, shared with them; 0 until a task is on its CPU */
 static int gate[2]; /* each task waits for one byte of it */
 static int in_threads;
@@ -98,8 +102,10 @@ static void *task_main(void *arg)
 		wait_for_release();
 	if (by_operation)
 		end_turns_with(task->slot, task->nr);
+	set_goal(task->goal, left);
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
+	syscall(SYS_futex, left, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return NULL;
 }
 
@@ -195,6 +201,12 @@ static void end_threads(void)
 		usleep(POLL_US);
 }
 
+/* Only so that who waits for goals looks whether a task is dead. */
+static void wake(int signal)
+{
+	(void)signal;
+}
+
 int start_tasks(const struct job *job)
 {
 	struct cpus allowed;
@@ -204,10 +216,13 @@ int start_tasks(const struct job *job)
 	set_turns(job->turn_operations, job->turn_seed);
 	if (in_threads)
 		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
+	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = wake, .sa_flags = SA_NOCLDSTOP }, NULL);
 	tasks = calloc(job->tasks, sizeof(*tasks));
 	slots = share(job->tasks * TASK_SLOT_BYTES);
 	thread_ids = share(job->tasks * sizeof(*thread_ids));
-	if (!tasks || !slots || !thread_ids || pipe2(gate, O_CLOEXEC) ||
+	goals = share(job->tasks * TASK_SLOT_BYTES);
+	left = share(sizeof(*left));
+	if (!tasks || !slots || !thread_ids || !goals || !left || pipe2(gate, O_CLOEXEC) ||
 	    allowed_cpus(&allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
 	nr_tasks = job->tasks;
@@ -219,6 +234,7 @@ int start_tasks(const struct job *job)
 			.nr = i,
 			.cpu = nth_cpu(i, &allowed),
 			.slot = (void *)(slots + i * TASK_SLOT_BYTES),
+			.goal = (void *)(goals + i * TASK_SLOT_BYTES),
 		};
 		if (start_task(&tasks[i]))
 			return report_error("machine", "cannot start task %lu of %lu: %m", i, job->tasks);
@@ -265,6 +281,22 @@ uint64_t task_slots(void)
 uint64_t task_operations(unsigned long task)
 {
 	return *(volatile unsigned long long *)tasks[task].slot;
+}
+
+void set_goals(const uint64_t *operations)
+{
+	__atomic_store_n(left, nr_tasks, __ATOMIC_RELAXED);
+	for (unsigned long i = 0; i < nr_tasks; i++)
+		*tasks[i].goal = operations[i];
+}
+
+void wait_for_goals(uint64_t ns)
+{
+	const struct timespec most = { ns / 1000000000, ns % 1000000000 };
+	unsigned int now = __atomic_load_n(left, __ATOMIC_RELAXED);
+
+	if (now)
+		syscall(SYS_futex, left, FUTEX_WAIT, now, &most, NULL, 0);
 }
 
 void read_operations(uint64_t *operations, unsigned long tasks)

@@ -28,6 +28,9 @@ void die_with(pid_t parent);
 
 uint64_t task_slots(void); /* address of the first counter */
 uint64_t task_operations(unsigned long task);
+/* Until each task has done so many operations in all, or so long: tasks tell if their turns end with operations. */
+void set_goals(const uint64_t *operations);
+void wait_for_goals(uint64_t ns);
 /* What each task has done so far, into as many places. */
 void read_operations(uint64_t *operations, unsigned long tasks);
 /* "workload", "agent", "kthread", "idle", or "task" for any other. */

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
 #include "turns.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 static const unsigned long long never;
-static __thread const volatile unsigned long long *count = &never;
+static __thread const volatile unsigned long long *count = &never, *goal = &never;
+static __thread unsigned int *left;
 static __thread unsigned long long seen;
+static __thread unsigned long long reached; /* the goal before */
 static __thread unsigned long long ended; /* the count when the turn before ended */
 static unsigned long operations_of_a_turn = 1, turn_seed;
 static __thread unsigned long long chance; /* its state: not 0 where chance has a part in it */
@@ -26,6 +34,12 @@ void set_turns(unsigned long operations, unsigned long seed)
 {
 	operations_of_a_turn = operations ? operations : 1;
 	turn_seed = seed;
+}
+
+void set_goal(const volatile unsigned long long *own, unsigned int *all_left)
+{
+	goal = own;
+	left = all_left;
 }
 
 void end_turns_with(const unsigned long long *operations, unsigned long nr)
@@ -51,6 +65,13 @@ static int coin(void)
 	return chance >> 63;
 }
 
+static void reach(unsigned long long now)
+{
+	reached = now;
+	if (!__atomic_sub_fetch(left, 1, __ATOMIC_RELAXED))
+		syscall(SYS_futex, left, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void __sanitizer_cov_trace_pc(void)
 {
 	unsigned long long now = *count;
@@ -58,6 +79,8 @@ void __sanitizer_cov_trace_pc(void)
 	if (now == seen)
 		return;
 	seen = now;
+	if (*goal != reached && now >= *goal)
+		reach(*goal);
 	if (chance ? coin() : now - ended < operations_of_a_turn)
 		return;
 	ended = now;
