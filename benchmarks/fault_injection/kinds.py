@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -173,6 +174,9 @@ def race(trial: Trial) -> None:
             why in run.err for why in ("another bigiron is running", "asks something else")
         ):
             trial.violations.append(f"refused for another reason: {run.err[-300:]}")
+    asked = trial.study / "study.toml"
+    if asked.exists() and re.search(rf"^operations = 19$|echo {FIGURE} '", asked.read_text(), re.MULTILINE):
+        trial.overtaken_by = tuple(another)  # who asks something else was first, and the study is theirs
 
 
 KINDS = (

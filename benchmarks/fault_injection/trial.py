@@ -91,6 +91,7 @@ class Trial:
     measured: dict[str, str] = field(default_factory=dict)
     harmed: int = 0  # how many of its runs
     whole: bool = False
+    overtaken_by: tuple[str, ...] = ()  # the question of who made the study before the first run could
     number: int = 0  # of the next run
 
     @property
@@ -123,6 +124,8 @@ class Trial:
     @property
     def question(self) -> tuple[str, ...]:
         """The arguments of a first run."""
+        if self.overtaken_by:
+            return self.overtaken_by
         return (*self.place.question, "--deadline", str(self.deadline_s), "-o", str(self.study))
 
     def finish(self, started: Started, killed: bool = False) -> Run:
