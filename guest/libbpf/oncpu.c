@@ -8,6 +8,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -28,6 +29,8 @@
 /* Samples fall anywhere, and their stacks are many more than those of tasks that leave their CPU. */
 #define KERNEL_STACKS 16
 #define USER_STACKS 4
+
+#define FIRST_PID_NAMESPACE 0xeffffffc /* PROC_PID_INIT_INO, linux/proc_ns.h */
 
 static struct bpf_object *object;
 static volatile struct sampling *sampling;
@@ -70,10 +73,21 @@ static const struct event *choose_event(void)
 	return NULL;
 }
 
+/* Whether samples have the numbers of tasks that /proc has here. */
+static int knows_tasks(void)
+{
+	struct stat namespace;
+
+	return stat("/proc/self/ns/pid", &namespace) || namespace.st_ino == FIRST_PID_NAMESPACE;
+}
+
 static int load(const struct job *job)
 {
 	struct bpf_map *samples;
 
+	if (!knows_tasks())
+		return report_error("machine", "cannot sample: in a PID namespace, such as a container's, tasks have other "
+					       "numbers than in samples: run it outside");
 	bpf_capture_errors();
 	object = bpf_object__open_file(job->oncpu, NULL);
 	if (!object)
