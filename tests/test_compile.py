@@ -81,6 +81,7 @@ def test_the_compiler_s_version_goes_into_it(source: Path, gcc: Path) -> None:
     assert compiled(source) != first
 
 
+@pytest.mark.slow
 def test_a_library_goes_into_it(source: Path, tmp_path: Path) -> None:
     def library(number: int) -> None:
         (tmp_path / "of.c").write_text(f"int of_library(void) {{ return {number}; }}\n")

@@ -67,6 +67,7 @@ def test_what_harm_comes_to(harm: str, comes: object) -> None:
     assert sum(came) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PROGRAM is None, reason="no sshd: apt-get install openssh-server")
 def test_a_few_faults() -> None:
     done = subprocess.run(

@@ -81,6 +81,7 @@ def test_exact_counts_are_sure(law: Law, cpus: list[int], b: int, a: int) -> Non
     assert found.sure > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpus", [[2, 3, 4, 6, 8], [2, 4, 8, 16, 32]])
 @pytest.mark.parametrize(
     ("noise", "digits", "least_grown", "wanted"),

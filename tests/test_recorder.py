@@ -548,6 +548,7 @@ def test_a_full_table_still_counts_what_it_has(lines: Path) -> None:
     assert twice.lost == once.lost > 0
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_whatever_is_touched(lines: Path) -> None:
     """64 CPUs, the recorder's 512 MiB for all of them, and more lines than fit."""
     found = written(lines, f"tables 64 {(512 << 20) // 64}", f"fill {PLACE:x} 150000")

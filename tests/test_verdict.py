@@ -62,6 +62,7 @@ def shares(verdict_of: Callable[[np.random.Generator], Verdict], times: int) -> 
     return {verdict: counted[verdict] / times for verdict in Verdict}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "drift"), CONDITIONS)
 def test_no_change_is_seldom_called_one_and_one_of_5_percent_nearly_always(noise: str, drift: str) -> None:
     """10 repetitions, 2 % noise; the standard deviation of the heavy tails is as large."""
@@ -75,6 +76,7 @@ def test_no_change_is_seldom_called_one_and_one_of_5_percent_nearly_always(noise
     assert min(detected) >= 0.95
 
 
+@pytest.mark.slow
 def test_of_many_comparisons_seldom_any_is_a_false_alarm() -> None:
     points = [(8, tasks) for tasks in (1, 2, 4, 8)]
 
@@ -99,6 +101,7 @@ def until_decided(chance: np.random.Generator, change: float, noise: str, drift:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "drift"), [CONDITIONS[0], CONDITIONS[-1]])
 def test_looking_until_it_is_decided_raises_no_more_false_alarms(noise: str, drift: str) -> None:
     for change, times in ((0.0, 150), (0.05, 100)):
@@ -111,11 +114,13 @@ def test_looking_until_it_is_decided_raises_no_more_false_alarms(noise: str, dri
             assert found[Verdict.unchanged] > 0.3
 
 
+@pytest.mark.slow
 def test_a_change_just_beyond_the_tolerance_is_seldom_called_unchanged() -> None:
     found = shares(lambda chance: until_decided(chance, 0.021, "calm", "steady").verdict, 150)
     assert found[Verdict.unchanged] <= 0.05
 
 
+@pytest.mark.slow
 def test_where_nothing_ran_beside_each_other_the_errors_are_no_larger() -> None:
     def verdict_on(change: float) -> Callable[[np.random.Generator], Verdict]:
         return lambda chance: judged(simulated(chance, change, 8), [8], paired=False)[0].verdict
@@ -230,6 +235,7 @@ def test_a_kernel_is_never_changed_against_itself() -> None:
                 assert judged(series, taken, paired=paired)[0].verdict is not Verdict.changed, where
 
 
+@pytest.mark.slow
 def test_nor_if_chance_had_given_its_repetitions_other_names() -> None:
     """What was recorded, noise, drift and outliers, with names exchanged between what ran side by side."""
     false_alarms, studies = 0, 0
