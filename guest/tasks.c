@@ -101,11 +101,9 @@ static void *task_main(void *arg)
 	if (!workload_is_bounded())
 		wait_for_release();
 	if (by_operation)
-		end_turns_with(task->slot, task->nr);
-	set_goal(task->goal, left);
+		end_turns_with(task->slot, task->goal, left, task->nr);
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
-	syscall(SYS_futex, left, FUTEX_WAKE, 1, NULL, NULL, 0);
 	return NULL;
 }
 
@@ -201,12 +199,6 @@ static void end_threads(void)
 		usleep(POLL_US);
 }
 
-/* Only so that who waits for goals looks whether a task is dead. */
-static void wake(int signal)
-{
-	(void)signal;
-}
-
 int start_tasks(const struct job *job)
 {
 	struct cpus allowed;
@@ -216,7 +208,6 @@ int start_tasks(const struct job *job)
 	set_turns(job->turn_operations, job->turn_seed);
 	if (in_threads)
 		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
-	sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = wake, .sa_flags = SA_NOCLDSTOP }, NULL);
 	tasks = calloc(job->tasks, sizeof(*tasks));
 	slots = share(job->tasks * TASK_SLOT_BYTES);
 	thread_ids = share(job->tasks * sizeof(*thread_ids));

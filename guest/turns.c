@@ -36,15 +36,12 @@ void set_turns(unsigned long operations, unsigned long seed)
 	turn_seed = seed;
 }
 
-void set_goal(const volatile unsigned long long *own, unsigned int *all_left)
-{
-	goal = own;
-	left = all_left;
-}
-
-void end_turns_with(const unsigned long long *operations, unsigned long nr)
+void end_turns_with(const unsigned long long *operations, const volatile unsigned long long *own_goal,
+		    unsigned int *all_left, unsigned long nr)
 {
 	count = operations;
+	goal = own_goal;
+	left = all_left;
 	seen = ended = *operations;
 	/* Odd multiples of an odd number: no two tasks have the same, and none has 0. */
 	chance = turn_seed ? (2 * (turn_seed * 1000003 + nr) + 1) * 0x9e3779b97f4a7c15 : 0;

@@ -15,10 +15,12 @@
  * a half, so that tasks meet in another order.
  */
 void set_turns(unsigned long operations, unsigned long seed);
-/* A task's goal is a count. `left` is how many tasks have not reached theirs yet: a futex, which the last one wakes. */
-void set_goal(const volatile unsigned long long *goal, unsigned int *left);
-/* By task number `nr`: its turn ends when `count` has changed so often. */
-void end_turns_with(const unsigned long long *count, unsigned long nr);
+/*
+ * By task number `nr`: its turn ends when `count` has changed so often. `goal` is a count; `left` is how many tasks have
+ * not reached theirs yet: a futex, which the last one wakes.
+ */
+void end_turns_with(const unsigned long long *count, const volatile unsigned long long *goal, unsigned int *left,
+		    unsigned long nr);
 /* By a process that was forked from such a task, and does none of its operations. */
 void end_no_turns(void);
 

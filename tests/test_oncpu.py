@@ -1,13 +1,16 @@
 """Samples of what CPUs execute, on real kernels."""
 
-import re
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import bigiron, measured
+from conftest import BIGIRON, bigiron, measured
 
 import bigiron as package
 from bigiron.probes.oncpu import CONTEXTS
+
+FIRST_PID_NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +65,30 @@ def test_hotplug_has_none(tmp_path: Path) -> None:
     assert answer.status == 2 and "probe oncpu is for workloads that go on for ever" in answer.complaint
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces")
+def test_in_a_pid_namespace(tmp_path: Path) -> None:
+    """Samples have the numbers that tasks have outside: none would be told."""
+    namespace = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*namespace, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make namespaces")
+    asked = ("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu", "-o", tmp_path / "s")
+    done = subprocess.run([*namespace, BIGIRON, *asked], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "cannot sample: in a PID namespace, such as a container's, tasks have other numbers" in done.stderr
+
+
 def test_on_this_machine(tmp_path: Path) -> None:
-    """Its kernel may lack perf events, or it may be a container: it says so."""
+    """Its kernel may lack perf events, and says so; in a container tasks cannot be told."""
     answer = bigiron(
         *("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu"), "-o", tmp_path / "s"
     )
     if answer.status == 3:
-        assert re.search("cannot sample: (the kernel lets nobody have|in a PID namespace)", answer.err)
+        why = (
+            "the kernel lets nobody have a perf event here: "
+            if FIRST_PID_NAMESPACE
+            else "in a PID namespace, "
+        )
+        assert f"cannot sample: {why}" in answer.err
     else:
         study = package.open_study(tmp_path / "s")
         (record,) = study.records()

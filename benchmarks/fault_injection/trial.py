@@ -124,9 +124,8 @@ class Trial:
     @property
     def question(self) -> tuple[str, ...]:
         """The arguments of a first run."""
-        if self.overtaken_by:
-            return self.overtaken_by
-        return (*self.place.question, "--deadline", str(self.deadline_s), "-o", str(self.study))
+        asked = (*self.place.question, "--deadline", str(self.deadline_s), "-o", str(self.study))
+        return self.overtaken_by or asked
 
     def finish(self, started: Started, killed: bool = False) -> Run:
         """Wait until it ends, and look at how it did. Whoever was killed may leave files."""
