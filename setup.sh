@@ -59,6 +59,7 @@ program   cpio                         cpio             reads what the tests' vi
 program   go                           golang-go        has pprof, which reads what bigiron exports
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
+program   unshare                      util-linux       makes their namespaces
 program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
 program   umount                       mount            takes them away again
 END
