@@ -267,6 +267,11 @@ class Damaged:
         at = chance.randrange(0, max(1, length), 8)
         return (content[:at] + word.to_bytes(8, "little") + content[at + 8 :])[:length]
 
+    def mapped(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        for address in range(start, end, 4096):
+            if content := self.read(address, min(4096, end - address)):
+                yield address, content
+
 
 @given(st.integers(0, 1 << 32), st.sampled_from([0.001, 0.02, 0.3, 1.0]))
 @example(33, 0.3).via("a list of caches that leads nowhere")

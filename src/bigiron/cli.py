@@ -3,63 +3,61 @@
 import errno
 import logging
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
+from typer.main import get_group
 
 import bigiron
-from bigiron import probes
-from bigiron.commands import (
-    case,
-    check,
-    compare,
-    doctor,
-    explain,
-    export,
-    fleet,
-    growth,
-    import_,
-    kernel,
-    knee,
-    machine,
-    predict,
-    report,
-    run,
-    show,
-    simulate,
-    template,
-    workload,
-)
-from bigiron.commands.options import grouped
-from bigiron.commands.output import Complaints, complain
+from bigiron.commands.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
+_COMMANDS = {
+    name: name.replace("import", "import_")
+    for name in (
+        *("run", "import", "simulate", "case", "compare", "explain", "check", "growth", "knee", "predict"),
+        *("export", "report", "show", "doctor", "kernel", "workload", "machine", "fleet", "template"),
+    )
+}
+"""The commands, in the order of --help, and the module of each: a function of its name, or `app`."""
+
+
+class _Loaded(Mapping[str, Any]):
+    """Commands by name, each imported when it is asked for: together they take a second."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = import_module(f"bigiron.commands.{_COMMANDS[name]}")
+        alone = typer.Typer(rich_markup_mode="markdown", callback=_options)
+        if hasattr(module, "app"):
+            alone.add_typer(module.app, name=name)
+        else:
+            alone.command(name)(getattr(module, _COMMANDS[name]))
+        return get_group(alone).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Loaded()  # type: ignore[assignment]
+
+
 app = typer.Typer(
+    cls=_Group,
     help="Find, explain and predict scalability regressions of the Linux kernel, without the big machine.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.add_typer(kernel.app, name="kernel")
-app.add_typer(workload.app, name="workload")
-app.add_typer(machine.app, name="machine")
-app.add_typer(fleet.app, name="fleet")
-app.add_typer(template.app, name="template")
-app.command("run")(grouped(run.run, *probes.option_kinds()))
-app.command("import")(import_.import_)
-app.command("simulate")(simulate.simulate)
-app.command("case")(case.case)
-app.command("compare")(compare.compare)
-app.command("explain")(explain.explain)
-app.command("check")(check.check)
-app.command("growth")(growth.growth)
-app.command("knee")(knee.knee)
-app.command("predict")(predict.predict)
-app.command("export")(export.export)
-app.command("report")(report.report)
-app.command("show")(show.show)
-app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

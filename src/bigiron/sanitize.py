@@ -1,10 +1,12 @@
 """Text from outside made harmless: a name of a guest or in somebody's study must not steer a terminal."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from typing import Any
 
-import polars as pl
+from bigiron.lazy import polars as pl
 
 _STEERING = re.compile(r"[^\S\n\t ]|[^\s -~]")  # all that might not be printable; most texts have none of it
 _STEERING_IN_TABLES = r"[\p{C}\p{Zl}\p{Zp}]"

@@ -1,8 +1,8 @@
 """From the times that tasks were off the CPU to where they waited."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Sequence
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import (
@@ -17,6 +17,8 @@ from bigiron.analysis.comparison import (
     Row,
 )
 from bigiron.counted import counted
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 CONTEXTS = ("operation", "kthread")
 
@@ -35,13 +37,15 @@ _MEASURES = (Measure("ms"), Measure("times"))
 _ROW = ("context", "task", "pid", "tgid", "state", "path", "user_path", "count", "total_ns", "max_ns")
 _NAMED = 3  # functions that tell a place
 
-PLACES: dict[str, pl.DataType] = {
-    "place": pl.String(),  # place(path)
-    "state": pl.String(),
-    "count": pl.UInt64(),
-    "total_ns": pl.UInt64(),
-    "max_ns": pl.UInt64(),
-}
+PLACES = Schema(
+    lambda: {
+        "place": pl.String(),  # place(path)
+        "state": pl.String(),
+        "count": pl.UInt64(),
+        "total_ns": pl.UInt64(),
+        "max_ns": pl.UInt64(),
+    }
+)
 
 
 def place(path: str) -> str:

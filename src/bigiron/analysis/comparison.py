@@ -4,15 +4,16 @@ One model, made by the probe's own module: what is compared is decided here and 
 CSV, JSON and the report's page (`bigiron.report`) only lay it out.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-import polars as pl
-
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.verdict import Judgement, Repeated
+from bigiron.lazy import polars as pl
 
 Details: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -53,18 +54,18 @@ class Measurements:
     lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
-    changed: "tuple[ChangedShape, ...]" = ()  # the same on machines of other shapes, where they were measured
+    changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
 
     @property
     def about(self) -> dict[str, Any]:
         """What a comparison of it says of itself."""
         return {"study": self.study, "workload": self.workload}
 
-    def about_counts(self, options: "Options") -> dict[str, Any]:
+    def about_counts(self, options: Options) -> dict[str, Any]:
         """The same of counts per operation."""
         return {**self.about, "operations": self.operations, "contexts": options.contexts}
 
-    def at_each(self, compare_at: "CompareAt", options: "Options") -> "tuple[Point, ...]":
+    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
         """What is compared at each number of CPUs and tasks."""
         return tuple(
             compare_at(cells, cpus, tasks, self, options) for (cpus, tasks), cells in self.points.items()

@@ -4,40 +4,44 @@ Tables in, tables out. A line is shared, here, if in the chosen contexts at leas
 of them wrote it; two lines beside each other are shared as a pair if they would be as one line.
 """
 
-import polars as pl
+from __future__ import annotations
 
 from bigiron.analysis.sharing import Touched, in_pair, sharing
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 CONTEXTS = ("operation", "interrupt", "kthread")
 
-SCHEMA: dict[str, pl.DataType] = {
-    "line": pl.UInt64(),
-    "object": pl.String(),  # what the hottest instruction touched
-    "functions": pl.List(pl.String),  # hottest first
-    "weights": pl.List(pl.Float64),  # accesses per operation of each of them
-    "paths": pl.List(pl.String()),  # the functions that led there, ";" between them, hottest first
-    "path_weights": pl.List(pl.Float64()),  # accesses per operation of each of them
-    "writes_per_op": pl.Float64(),
-    "accesses_per_op": pl.Float64(),
-    "all_per_op": pl.Float64(),  # accesses, also those that no other CPU can have disturbed
-    "writers": pl.UInt32(),  # CPUs
-    "readers": pl.UInt32(),  # CPUs
-    "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
-    "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
-    "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
-    "because": pl.List(pl.String()),  # what told each of them
-    "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
-    "halves": pl.List(  # of a pair of lines, its first and its second
-        pl.Struct(
-            {
-                "object": pl.String(),  # what the hottest instruction touched
-                "touched": pl.List(  # bytes, counted from the pair's first, and who touched just these
-                    pl.Struct({"cpus": pl.String(), "writes": pl.Boolean(), "bytes": pl.String()})
-                ),
-            }
-        )
-    ),
-}
+SCHEMA = Schema(
+    lambda: {
+        "line": pl.UInt64(),
+        "object": pl.String(),  # what the hottest instruction touched
+        "functions": pl.List(pl.String),  # hottest first
+        "weights": pl.List(pl.Float64),  # accesses per operation of each of them
+        "paths": pl.List(pl.String()),  # the functions that led there, ";" between them, hottest first
+        "path_weights": pl.List(pl.Float64()),  # accesses per operation of each of them
+        "writes_per_op": pl.Float64(),
+        "accesses_per_op": pl.Float64(),
+        "all_per_op": pl.Float64(),  # accesses, also those that no other CPU can have disturbed
+        "writers": pl.UInt32(),  # CPUs
+        "readers": pl.UInt32(),  # CPUs
+        "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
+        "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
+        "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
+        "because": pl.List(pl.String()),  # what told each of them
+        "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
+        "halves": pl.List(  # of a pair of lines, its first and its second
+            pl.Struct(
+                {
+                    "object": pl.String(),  # what the hottest instruction touched
+                    "touched": pl.List(  # bytes, counted from the pair's first, and who touched just these
+                        pl.Struct({"cpus": pl.String(), "writes": pl.Boolean(), "bytes": pl.String()})
+                    ),
+                }
+            )
+        ),
+    }
+)
 
 PAIR_BYTES = 128
 """Of two lines that processors with an adjacent-line prefetcher fetch together."""

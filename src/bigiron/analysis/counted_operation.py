@@ -7,6 +7,8 @@ calls of a path: page faults are laid out one by one, as their number is known; 
 than what it does under a lock is made as often as it takes the lock.
 """
 
+from __future__ import annotations
+
 import heapq
 import math
 import re
@@ -15,12 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-import polars as pl
-
 from bigiron.analysis import locks as lock_table
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
+from bigiron.lazy import numpy as np
+from bigiron.lazy import polars as pl
 
 OPERATIONS = 32
 """Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
@@ -103,7 +104,7 @@ class Call:
     """Calls of one path in an operation: what they execute themselves, and whom they call."""
 
     own: float = 0.0
-    calls: dict[str, "Call"] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
@@ -113,7 +114,7 @@ class Call:
         return self.own + sum(call.inclusive for call in self.calls.values())
 
     @cached_property
-    def needed(self) -> list["Call"]:
+    def needed(self) -> list[Call]:
         """Those it calls in which anything of interest lies."""
         return [call for call in self.calls.values() if call.sites or call.sections or call.needed]
 

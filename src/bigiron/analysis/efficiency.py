@@ -1,12 +1,14 @@
 """From what each CPU spent its time on to shares of it."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Sequence
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cell, Cells, Comparison, Measure, Measurements, Options, Point, Row
 from bigiron.counted import counted
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 _SOURCES = {
     "events": "by events",
@@ -19,15 +21,17 @@ _MEASURES = (
     Measure("most %", "{:.2f}".format, of_repetitions="most"),
 )
 
-SHARES: dict[str, pl.DataType] = {
-    "source": pl.String(),
-    "kind": pl.String(),
-    "name": pl.String(),
-    "mean": pl.Float64(),  # % of the time of all CPUs
-    "least": pl.Float64(),  # % of one CPU's time
-    "most": pl.Float64(),
-    "times_per_second": pl.Float64(),  # on all CPUs together; null where the source does not tell
-}
+SHARES = Schema(
+    lambda: {
+        "source": pl.String(),
+        "kind": pl.String(),
+        "name": pl.String(),
+        "mean": pl.Float64(),  # % of the time of all CPUs
+        "least": pl.Float64(),  # % of one CPU's time
+        "most": pl.Float64(),
+        "times_per_second": pl.Float64(),  # on all CPUs together; null where the source does not tell
+    }
+)
 _WAITING = "waiting"  # of tasks, while the CPU does something else: no part of its time
 
 

@@ -1,8 +1,8 @@
 """From the calls of a trace to what each function took."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Sequence
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import (
@@ -17,6 +17,8 @@ from bigiron.analysis.comparison import (
     Row,
 )
 from bigiron.counted import counted
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 _MOST = 40
 _TOTAL = 1  # the measure by which rows are ranked
@@ -30,16 +32,18 @@ _MEASURES = (
     Measure("max us", "{:.1f}".format, of_repetitions="most"),
 )
 
-SCHEMA: dict[str, pl.DataType] = {
-    "function": pl.String(),
-    "calls": pl.UInt64(),
-    "total_ns": pl.Float64(),  # all calls together; of a function that calls itself, the outermost
-    "own_ns": pl.Float64(),  # without what was traced below them
-    "min_ns": pl.Float64(),
-    "median_ns": pl.Float64(),
-    "p99_ns": pl.Float64(),
-    "max_ns": pl.Float64(),
-}
+SCHEMA = Schema(
+    lambda: {
+        "function": pl.String(),
+        "calls": pl.UInt64(),
+        "total_ns": pl.Float64(),  # all calls together; of a function that calls itself, the outermost
+        "own_ns": pl.Float64(),  # without what was traced below them
+        "min_ns": pl.Float64(),
+        "median_ns": pl.Float64(),
+        "p99_ns": pl.Float64(),
+        "max_ns": pl.Float64(),
+    }
+)
 
 
 def profile(calls: pl.DataFrame) -> pl.DataFrame:

@@ -18,18 +18,19 @@ to the Bootstrap, 1993, chapter 9). A prediction's interval is wider by what the
 but the last, misses that one by, once more for each step as far. It knows nothing of what else may come.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from bigiron.analysis.ratio import CONFIDENCE, Estimate, median_of
 from bigiron.analysis.repetitions import Repetitions
 from bigiron.analysis.verdict import Judgement, Verdict
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 
 FURTHEST = 4
 """Times the most tasks measured: past that nothing is predicted."""
@@ -41,8 +42,6 @@ _BENT = 0.9  # of ideal scaling: as long as the last point has more, nothing tel
 _APART = 1.25  # the ratio by which two laws' predictions, or the ends of an interval, may differ
 _RESAMPLES = 200
 _ENDLESS = 60.0  # a parameter's logarithm: no time is as long, no share as small
-
-_Array: TypeAlias = npt.NDArray[np.float64]
 
 
 class Law(StrEnum):
@@ -191,20 +190,20 @@ def _why_no_law(throughput: Mapping[int, float]) -> str:
     return ""
 
 
-_Form: TypeAlias = Callable[[_Array, float, float, float], _Array]
+_Form: TypeAlias = Callable[[Floats, float, float, float], Floats]
 
 
-def universal(tasks: _Array, one: float, serial: float, crosstalk: float) -> _Array:
+def universal(tasks: Floats, one: float, serial: float, crosstalk: float) -> Floats:
     """Throughput by the universal scalability law.
 
     >>> universal(np.array([1.0, 2.0, 10.0]), 100.0, 0.1, 0.0).round(1).tolist()
     [100.0, 181.8, 526.3]
     """
-    throughput: _Array = one * tasks / (1 + serial * (tasks - 1) + crosstalk * tasks * (tasks - 1))
+    throughput: Floats = one * tasks / (1 + serial * (tasks - 1) + crosstalk * tasks * (tasks - 1))
     return throughput
 
 
-def lock_bound(tasks: _Array, compute: float, hold: float, handover: float) -> _Array:
+def lock_bound(tasks: Floats, compute: float, hold: float, handover: float) -> Floats:
     """Throughput by the lock-bound law; times in seconds, `handover` for each waiting task.
 
     A birth-death chain: with k tasks at the lock, the others come at a rate of (N - k) / compute, and one
@@ -220,7 +219,7 @@ def lock_bound(tasks: _Array, compute: float, hold: float, handover: float) -> _
         logarithms = np.cumsum(np.log(elsewhere) - np.log(compute * leaving), axis=1)
     most = np.maximum(logarithms.max(axis=1, keepdims=True), 0)
     likely = np.exp(logarithms - most)
-    throughput: _Array = (likely @ leaving) / (np.exp(-most[:, 0]) + likely.sum(axis=1))
+    throughput: Floats = (likely @ leaving) / (np.exp(-most[:, 0]) + likely.sum(axis=1))
     return throughput
 
 
@@ -256,21 +255,21 @@ class _Fitted:
     """A law with parameters; they are positive, and searched for as logarithms."""
 
     kind: _Kind
-    logarithms: _Array
+    logarithms: Floats
 
-    def at(self, tasks: Sequence[int]) -> _Array:
+    def at(self, tasks: Sequence[int]) -> Floats:
         """The logarithm of its throughput."""
         parameters = np.exp(np.clip(self.logarithms, -_ENDLESS, _ENDLESS))
         throughput = self.kind.form(np.array(tasks, np.float64), *parameters)
-        logarithms: _Array = np.log(throughput)
+        logarithms: Floats = np.log(throughput)
         return logarithms
 
 
-def _search(kind: _Kind, tasks: Sequence[int], logarithms: _Array, begins: Iterable[_Array]) -> _Fitted:
+def _search(kind: _Kind, tasks: Sequence[int], logarithms: Floats, begins: Iterable[Floats]) -> _Fitted:
     """The least squares of relative residuals, from wherever the search for them ends best."""
     from scipy import optimize  # here, as no other command should wait for it
 
-    def residuals(parameters: _Array) -> _Array:
+    def residuals(parameters: Floats) -> Floats:
         return _Fitted(kind, parameters).at(tasks) - logarithms
 
     found = [optimize.least_squares(residuals, begin, method="lm") for begin in begins]
@@ -281,9 +280,9 @@ def _fit(kind: _Kind, throughput: Mapping[int, float]) -> _Fitted:
     return _search(kind, list(throughput), np.log(list(throughput.values())), _begins(kind, throughput))
 
 
-def _begins(kind: _Kind, throughput: Mapping[int, float]) -> _Array:
+def _begins(kind: _Kind, throughput: Mapping[int, float]) -> Floats:
     fewest, *_ = throughput
-    begins: _Array = np.log(kind.begin(throughput[fewest] / fewest, max(throughput.values())))
+    begins: Floats = np.log(kind.begin(throughput[fewest] / fewest, max(throughput.values())))
     return begins
 
 
@@ -326,7 +325,7 @@ def _with_intervals(fitted: _Fitted, throughput: Mapping[int, float], to: int) -
     )
 
 
-def _resampled(fitted: _Fitted, tasks: Sequence[int], residuals: _Array, begin: _Array) -> list[_Fitted]:
+def _resampled(fitted: _Fitted, tasks: Sequence[int], residuals: Floats, begin: Floats) -> list[_Fitted]:
     """Fits to curves that chance might have given; residuals of a fit are smaller than chance's own."""
     chance = np.random.default_rng(0)
     residuals = residuals * math.sqrt(len(tasks) / (len(tasks) - len(fitted.logarithms)))
@@ -334,7 +333,7 @@ def _resampled(fitted: _Fitted, tasks: Sequence[int], residuals: _Array, begin: 
     return [_search(fitted.kind, tasks, curve, [begin]) for curve in curves]
 
 
-def _estimate(value: float, resampled: _Array) -> Estimate:
+def _estimate(value: float, resampled: Floats) -> Estimate:
     low, high = np.quantile(resampled, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)))
 

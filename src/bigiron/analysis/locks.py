@@ -1,15 +1,17 @@
 """From a cell's acquisitions to its locks: how often an operation takes each, and how long it holds it."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-
-import polars as pl
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
 from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 _TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
@@ -24,16 +26,18 @@ _MEASURES = (
 )
 _COLUMNS = ("acquisitions_per_op", "held_per_op", "longest", "cpus", "locks")
 
-SCHEMA: dict[str, pl.DataType] = {
-    "lock": pl.String(),  # what it is: all locks that are called so together, whichever CPU's they are
-    "taken_by": pl.String(),  # spin_lock, read_lock, write_lock, mutex_lock, down_read or down_write
-    "locks": pl.UInt32(),  # how many there are
-    "cpus": pl.UInt32(),  # the most that take one of them
-    "acquisitions_per_op": pl.Float64(),
-    "held_per_op": pl.Float64(),  # instructions
-    "longest": pl.UInt64(),  # instructions of one acquisition
-    "taken_in": pl.List(pl.String()),  # the functions that take it, most acquisitions first
-}
+SCHEMA = Schema(
+    lambda: {
+        "lock": pl.String(),  # what it is: all locks that are called so together, whichever CPU's they are
+        "taken_by": pl.String(),  # spin_lock, read_lock, write_lock, mutex_lock, down_read or down_write
+        "locks": pl.UInt32(),  # how many there are
+        "cpus": pl.UInt32(),  # the most that take one of them
+        "acquisitions_per_op": pl.Float64(),
+        "held_per_op": pl.Float64(),  # instructions
+        "longest": pl.UInt64(),  # instructions of one acquisition
+        "taken_in": pl.List(pl.String()),  # the functions that take it, most acquisitions first
+    }
+)
 
 
 def profile(

@@ -4,13 +4,15 @@ The same line is the same kind of thing, touched by the same functions. Addresse
 and mean nothing here.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import polars as pl
+from bigiron.lazy import polars as pl
 
 TOLERANCE = 0.05
 """Accesses per operation up to which a difference is not marked: the clock's ticks alone cause that much."""

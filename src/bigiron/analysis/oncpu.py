@@ -1,6 +1,8 @@
 """From samples to what functions cost an operation."""
 
-import polars as pl
+from __future__ import annotations
+
+from bigiron.lazy import polars as pl
 
 UNITS = {"cycles": "cycles", "cpu-clock": "nanoseconds"}
 """What the cost is, by the event that took the samples."""

@@ -1,15 +1,16 @@
 """What a round of operations took: the sums of each repetition, variant beside variant."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-import polars as pl
-
 from bigiron.analysis.comparison import Cells, Comparison, Measure, Measurements, Options, Point, Row, decimal
 from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted
+from bigiron.lazy import polars as pl
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """From many replays to a prediction: medians, intervals, what limits, knees, what decides them."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 
 CONFIDENCE = 0.9
 _LIMITS = 0.1  # share of the tasks' time from which something limits
@@ -13,8 +15,6 @@ _LISTED = 0.01  # and from which it is listed
 _MOST_DECIDING = 4
 _DECIDES = 0.3  # rank correlation
 _BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decides nothing
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, draws: Array) -> "Interval":
+    def of(cls, draws: Floats) -> Interval:
         """Of the draws of one figure.
 
         >>> Interval.of(np.array([1.0, 2.0, 3.0]))
@@ -96,9 +96,9 @@ class PredictedRatio:
 def curve(
     variant: str,
     tasks: Sequence[int],
-    throughput: Array,
+    throughput: Floats,
     shares: Sequence[Sequence[Mapping[tuple[str, str], float]]],
-    unknowns: Mapping[str, Array],
+    unknowns: Mapping[str, Floats],
     asked: Sequence[int],
 ) -> PredictedCurve:
     """A variant's draws, a row each; the first column is of one task."""
@@ -119,7 +119,9 @@ def curve(
     return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
 
 
-def ratio(base: str, variant: str, tasks: Sequence[int], of_base: Array, of_variant: Array) -> PredictedRatio:
+def ratio(
+    base: str, variant: str, tasks: Sequence[int], of_base: Floats, of_variant: Floats
+) -> PredictedRatio:
     """Both of the same draws, so that what is not known of the machine is so for both alike.
 
     What is faster with few tasks and slower with many differs from where on it is slower.
@@ -133,7 +135,7 @@ def ratio(base: str, variant: str, tasks: Sequence[int], of_base: Array, of_vari
     return PredictedRatio(variant, base, points, differs)
 
 
-def knee(tasks: Sequence[int], relative: Array) -> int | None:
+def knee(tasks: Sequence[int], relative: Floats) -> int | None:
     """The number of tasks past which one more adds less than half of what the first does.
 
     >>> knee([1, 2, 4, 8], np.array([1, 1.9, 3.5, 4.0])), knee([1, 2, 4], np.array([1, 2, 4.0]))
@@ -145,7 +147,7 @@ def knee(tasks: Sequence[int], relative: Array) -> int | None:
     return None
 
 
-def _knee(tasks: Sequence[int], relative: Array) -> Interval | None:
+def _knee(tasks: Sequence[int], relative: Floats) -> Interval | None:
     found = [knee(tasks, row) for row in relative]
     knees = np.array([number for number in found if number], np.float64)
     return Interval.of(knees) if 2 * len(knees) > len(found) else None
@@ -162,7 +164,7 @@ def _limits(draws: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, li
     return work, sorted(limits, key=lambda limit: -limit.share)
 
 
-def _deciders(unknowns: Mapping[str, Array], figure: Array) -> list[Decider]:
+def _deciders(unknowns: Mapping[str, Floats], figure: Floats) -> list[Decider]:
     """The unknowns with which a figure goes up or down, those first with which it does most."""
     if len(figure) < 8 or np.ptp(figure) < 1e-6 * abs(float(figure.mean())):
         return []

@@ -5,14 +5,16 @@ chance has it (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, cha
 measurements always give the same interval.
 """
 
+from __future__ import annotations
+
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 
-import numpy as np
-import numpy.typing as npt
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 
 CONFIDENCE = 0.95
 """Of an interval of which nothing else is said."""
@@ -89,7 +91,7 @@ def median_of(values: Sequence[float]) -> Estimate:
     return replace(found, value=float(np.median(values)))
 
 
-def _of_one_sample(logarithms: npt.NDArray[np.float64], confidence: float) -> Estimate:
+def _of_one_sample(logarithms: Floats, confidence: float) -> Estimate:
     from scipy import special  # here, as no other command should wait for it
 
     count, value, outside = len(logarithms), float(np.median(logarithms)), (1 - confidence) / 2
@@ -99,15 +101,15 @@ def _of_one_sample(logarithms: npt.NDArray[np.float64], confidence: float) -> Es
     return _estimate(value, _medians(logarithms, 0), NormalDist().cdf(stretched))
 
 
-def _medians(logarithms: npt.NDArray[np.float64], seed: int) -> npt.NDArray[np.float64]:
+def _medians(logarithms: Floats, seed: int) -> Floats:
     """The medians of as many resamples."""
     chance = np.random.default_rng(seed)
     drawn = chance.integers(0, len(logarithms), (_RESAMPLES, len(logarithms)))
-    medians: npt.NDArray[np.float64] = np.median(logarithms[drawn], axis=1)
+    medians: Floats = np.median(logarithms[drawn], axis=1)
     return medians
 
 
-def _estimate(value: float, resampled: npt.NDArray[np.float64], outside: float) -> Estimate:
+def _estimate(value: float, resampled: Floats, outside: float) -> Estimate:
     low, high = np.quantile(resampled, [outside, 1 - outside], method="inverted_cdf")
     return Estimate(_ratio(value), _ratio(low), _ratio(high))
 

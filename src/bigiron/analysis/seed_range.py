@@ -1,9 +1,11 @@
 """Figures that were simulated with several seeds: their mean and their range."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from statistics import fmean
 
-import polars as pl
+from bigiron.lazy import polars as pl
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import polars as pl
 
 from bigiron.analysis import conflicts, match_lines, paths, shape
 from bigiron.analysis.comparison import (
@@ -26,6 +26,7 @@ from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted
 from bigiron.errors import UserError
+from bigiron.lazy import polars as pl
 
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _MOST_FUNCTIONS = 8

@@ -1,10 +1,10 @@
 """What was simulated: each figure by variant, with the range of the seeds, and where the CPUs waited."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
-
-import polars as pl
 
 from bigiron.analysis.comparison import (
     Appendix,
@@ -20,6 +20,7 @@ from bigiron.analysis.comparison import (
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.seed_range import SeedRange, number
 from bigiron.counted import counted
+from bigiron.lazy import polars as pl
 
 _MOST_WAITS = 5  # shown of each variant
 _Figures: TypeAlias = dict[tuple[str, str], dict[str, tuple[float, ...]]]

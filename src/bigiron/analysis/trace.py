@@ -1,29 +1,33 @@
 """A recorded trace as a program: what each sampled operation did, in order (docs/trace.md)."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
-
-import polars as pl
 
 from bigiron.analysis.counted_operation import scope_of
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
-SCHEMA = {
-    "task": pl.UInt32,
-    "operation": pl.UInt32,  # of the task, from 0
-    "sequence": pl.UInt32,  # of the event in the operation, from 0
-    "kind": pl.String,
-    "instructions": pl.UInt64,  # of the task since its event before
-    "line": pl.UInt64,  # the same number for the same line in all of the cell
-    "offset": pl.UInt8,  # in the line, of the first byte
-    "bytes": pl.UInt64,
-    "access": pl.String,  # read, write or atomic
-    "lock": pl.String,  # spin_lock, read_lock, write_lock, mutex_lock, down_read, down_write or seqcount
-    "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
-    "object": pl.String,  # what lies there
-    "function": pl.String,  # that did it
-}
+SCHEMA = Schema(
+    lambda: {
+        "task": pl.UInt32,
+        "operation": pl.UInt32,  # of the task, from 0
+        "sequence": pl.UInt32,  # of the event in the operation, from 0
+        "kind": pl.String,
+        "instructions": pl.UInt64,  # of the task since its event before
+        "line": pl.UInt64,  # the same number for the same line in all of the cell
+        "offset": pl.UInt8,  # in the line, of the first byte
+        "bytes": pl.UInt64,
+        "access": pl.String,  # read, write or atomic
+        "lock": pl.String,  # spin_lock, read_lock, write_lock, mutex_lock, down_read, down_write or seqcount
+        "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
+        "object": pl.String,  # what lies there
+        "function": pl.String,  # that did it
+    }
+)
 
 KINDS = ("enter", "exit", "access", "lock", "unlock", "fill", "copy", "sleep", "wake", "ipi")
 

@@ -23,6 +23,8 @@ bound; Lan and DeMets, Discrete Sequential Boundaries for Clinical Trials, Biome
 many repetitions the next look comes is fixed beforehand and never depends on what was measured.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +32,10 @@ from enum import StrEnum
 from statistics import NormalDist, median
 
 import msgspec
-import numpy as np
 
 from bigiron.analysis.ratio import Estimate, median_of_ratios, ratio_of_medians
 from bigiron.analysis.repetitions import Repetitions
+from bigiron.lazy import numpy as np
 
 ERROR = 0.05
 """The chance of a wrong verdict that all looks share."""

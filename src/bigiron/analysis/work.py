@@ -1,8 +1,8 @@
 """From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Iterator, Mapping, Sequence
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import (
@@ -19,16 +19,20 @@ from bigiron.analysis.comparison import (
 from bigiron.analysis.growth import Series
 from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 
 _LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
 _MOST = 40
 _MEASURES = (Measure("own", adds_up=True), Measure("incl", "{:.1f}".format))
 
-SCHEMA: dict[str, pl.DataType] = {
-    "function": pl.String(),
-    "own_per_op": pl.Float64(),  # instructions of the function itself
-    "inclusive_per_op": pl.Float64(),  # and of all that it called
-}
+SCHEMA = Schema(
+    lambda: {
+        "function": pl.String(),
+        "own_per_op": pl.Float64(),  # instructions of the function itself
+        "inclusive_per_op": pl.Float64(),  # and of all that it called
+    }
+)
 
 
 def profile(

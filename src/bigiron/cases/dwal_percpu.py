@@ -4,12 +4,13 @@ fxmark's DWAL lost half of its throughput on 288 CPUs. All tasks reserve space u
 the kernel looks at percpu_counters: at the shared count, or at every CPU's part.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Mapping
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
+from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
 
 _AT = 63  # tasks of the published headline

@@ -4,14 +4,15 @@ Since 3b87f136f8fc (v5.13) every change of the scheduler's domains removes and m
 debugfs, a folder a CPU. Since v6.3 they are made only when somebody asks for them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import polars as pl
 
 from bigiron.analysis.growth import Growth, fit
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
+from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
 
 # Kernel functions.

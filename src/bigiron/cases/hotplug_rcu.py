@@ -5,15 +5,16 @@ waits for one. Four scenarios: the kernel as it is, without that wait, with an e
 with all grace periods expedited.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-import polars as pl
-
 from bigiron.analysis.ratio import Estimate, ratio_of_means
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
+from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
 
 _STATES = ("offline", "online")

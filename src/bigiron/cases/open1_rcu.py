@@ -4,12 +4,13 @@ Since 3.16-rc0 every RCU_COND_RESCHED_LIM-th cond_resched is a quiescent state. 
 shorter, so objects come back to SLUB in smaller batches.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Mapping
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
+from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
 
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"

@@ -5,12 +5,13 @@ often, `(jiffies & mask) == (cpu & mask)`, cures it at the price of longer grace
 cures it for good.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
 
-import polars as pl
+from collections.abc import Mapping
 
 from bigiron.analysis.seed_range import SeedRange, number, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
+from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
 
 MASKS = (0, 1, 3, 7, 15, 31, 63, 127, 511)

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
+from bigiron.commands.complaints import complain
 from bigiron.commands.options import ListFormat
-from bigiron.commands.output import complain, print_list, say
+from bigiron.commands.output import print_list, say
 from bigiron.report.listing import Listing
 
 app = typer.Typer(help="Kernels to boot: fetch, build, add, list.", no_args_is_help=True)

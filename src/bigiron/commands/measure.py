@@ -8,7 +8,7 @@ from time import monotonic
 
 import typer
 
-from bigiron.commands.output import complain
+from bigiron.commands.complaints import complain
 from bigiron.report.progress import ProgressBar
 from bigiron.study import run as runner
 from bigiron.study import sequential, store

@@ -54,27 +54,31 @@ def choice(names: Iterable[str], help: str) -> Any:
     )
 
 
-def grouped(function: Callable[..., None], *more: type) -> Callable[..., None]:
-    """A command for typer, of a function whose parameters are dataclasses of options.
+def grouped(*more: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command for typer of a function whose parameters are dataclasses of options.
 
     Each field is an option of the command. `more`: classes whose values it takes as its `*args`.
     """
-    hints = get_type_hints(function)
-    groups = [
-        hints[name]
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is not parameter.VAR_POSITIONAL
-    ]
-    fields = {kind: _options(kind) for kind in (*groups, *more)}
 
-    @wraps(function)
-    def command(**given: Any) -> None:
-        function(*(kind(**{one.name: given[one.name] for one in fields[kind]}) for kind in fields))
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function)
+        groups = [
+            hints[name]
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is not parameter.VAR_POSITIONAL
+        ]
+        fields = {kind: _options(kind) for kind in (*groups, *more)}
 
-    parameters = [one for each in fields.values() for one in each]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
-    return command
+        @wraps(function)
+        def command(**given: Any) -> None:
+            function(*(kind(**{one.name: given[one.name] for one in fields[kind]}) for kind in fields))
+
+        parameters = [one for each in fields.values() for one in each]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorated
 
 
 def _options(kind: type) -> list[inspect.Parameter]:

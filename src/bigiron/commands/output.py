@@ -1,26 +1,11 @@
-"""What commands write: lists, progress on stderr, and the one line that says what is wrong."""
+"""What commands write: lists, and progress on stderr."""
 
-import logging
 import sys
 from collections.abc import Callable
 
 from bigiron.commands.options import ListFormat
 from bigiron.report import listing
 from bigiron.report.listing import Listing
-
-
-def complain(message: str, status: int) -> int:
-    """One line on stderr; the exit status to end with."""
-    print(f"bigiron: {message}", file=sys.stderr)
-    return status
-
-
-class Complaints(logging.Handler):
-    """What went wrong and stopped nothing: a line on stderr, which a progress bar makes room for."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show it."""
-        complain(self.format(record), 0)
 
 
 def say(name: str) -> Callable[[str], None]:

@@ -12,7 +12,7 @@ from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import numbers
+from bigiron.commands.options import grouped, numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
@@ -175,6 +175,7 @@ class Running:
     ] = None
 
 
+@grouped(*probes.option_kinds())
 def run(
     what: What,
     variants: Variants,

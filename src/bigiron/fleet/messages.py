@@ -4,13 +4,14 @@ Both travel as bytes of MessagePack. What a worker can be asked by these is to m
 can be asked for more (docs/fleet.md).
 """
 
+from __future__ import annotations
+
 import io
 import re
 from dataclasses import replace as with_fields
 from pathlib import Path
 
 import msgspec
-import polars as pl
 from msgspec.structs import replace
 
 from bigiron import kernels, probes
@@ -18,6 +19,7 @@ from bigiron.errors import UserError
 from bigiron.fleet import files
 from bigiron.fleet.files import File
 from bigiron.kernels import Kernel
+from bigiron.lazy import polars as pl
 from bigiron.machines.engine import Programs
 from bigiron.probes import Table
 from bigiron.study import simulated
@@ -61,7 +63,7 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         one = (self.agent, self.recorder, self.init, self.machine, *self.bpf)
         return [file for file in (*one, *(kernel.image for kernel in self.kernels.values())) if file]
 
-    def of(self, kernel: str) -> "Supplies":
+    def of(self, kernel: str) -> Supplies:
         """Those of a cell with that kernel."""
         return replace(self, kernels={name: one for name, one in self.kernels.items() if name == kernel})
 

@@ -89,19 +89,27 @@ class KernelMemory:
         """The bytes at a kernel address; None where not all of them are mapped to RAM."""
         if not (0 <= address < 1 << 64 and 0 <= length <= _LONGEST_READ):
             return None
-        parts = []
-        while length:
-            at = address % _PAGE
+        at = address % _PAGE
+        if at + length <= _PAGE:
             page = self._page(address - at)
-            if page is None:
-                return None
-            parts.append(page[at : at + length])
-            address, length = address + len(parts[-1]), length - len(parts[-1])
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            return None if page is None else page[at : at + length]
+        content = b"".join(part for _, part in self.mapped(address, address + length))
+        return content if len(content) == length else None
+
+    def mapped(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """What of a range is mapped to RAM: where each part of it is, and its bytes."""
+        while start < end:
+            found = None if self._top is None else self._walk(self._top, start)
+            size = min(end - start, found[1] if found else _PAGE - start % _PAGE)
+            content = self._read_physical(found[0], size) if found else b""
+            if content:
+                yield start, content
+            start += size
 
     def physical(self, address: int) -> int | None:
         """The physical address that a kernel address is mapped to, or None."""
-        return None if self._top is None else self._walk(self._top, address)
+        found = None if self._top is None else self._walk(self._top, address)
+        return found and found[0]
 
     def _read_page(self, address: int) -> bytes | None:
         physical = self.physical(address)
@@ -120,11 +128,13 @@ class KernelMemory:
         linked = root - self._architecture.page_tables.image
         step = 2 << 20
         for candidate in itertools.chain([linked], range(linked % step, self._ram.bytes, step)):
-            if self._walk(candidate, root) == candidate:
+            found = self._walk(candidate, root)
+            if found and found[0] == candidate:
                 return candidate
         return None
 
-    def _walk(self, table: int, address: int) -> int | None:
+    def _walk(self, table: int, address: int) -> tuple[int, int] | None:
+        """Where an address is mapped to, and how many bytes from there one entry maps."""
         tables = self._architecture.page_tables
         last, _ = tables.levels[-1]
         for shift, bits in tables.levels:
@@ -135,6 +145,6 @@ class KernelMemory:
                 return None
             if shift == last or (shift <= tables.largest_page and entry & tables.leaf):
                 within = (1 << shift) - 1
-                return (entry & tables.page & ~within) | (address & within)
+                return (entry & tables.page & ~within) | (address & within), within + 1 - (address & within)
             table = entry & tables.table
         return None

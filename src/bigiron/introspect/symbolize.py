@@ -4,6 +4,8 @@ Everything is read from the memory that the guest left, through the kernel's own
 believed: what makes no sense has no name.
 """
 
+from __future__ import annotations
+
 import stat
 from bisect import bisect_right
 from collections import Counter
@@ -11,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
-
-import numpy as np
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
@@ -24,6 +24,7 @@ from bigiron.introspect.mm.structs import WORD, Memory, Structs, UnreadableError
 from bigiron.introspect.mm.vmalloc import Areas
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import numpy as np
 
 _DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
@@ -55,7 +56,7 @@ class Symbolized:
     name: str
     types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
 
-    def of_cpu(self, cpu: int) -> "Symbolized":
+    def of_cpu(self, cpu: int) -> Symbolized:
         """The same, of memory that each CPU has."""
         return replace(self, name=f"{self.name} of CPU {cpu}")
 
@@ -447,19 +448,19 @@ class Objects:
         start, end = self._symbols.address("_etext"), self._symbols.address("_end")
         if start is None or end is None:
             return {}
-        init = range(self._symbols.address("__init_begin") or 0, self._symbols.address("__init_end") or 0)
+        init = self._symbols.address("__init_begin") or end, self._symbols.address("__init_end") or end
         low = self._map.start_of("page or slab object")
         high = self._map.start_of("struct page")
         low = end if low <= start < high else low
-        size = self._map.page_bytes
+        end = min(end, start + _LARGEST_IMAGE)
         found: dict[int, str] = {}
-        for page in range(start - start % size, min(end, start + _LARGEST_IMAGE), size):
-            content = (self._structs.memory.read(page, size) if page not in init else None) or b""
-            words = np.frombuffer(content, "<u8")
-            for place in np.flatnonzero((words >= low) & (words < high)):
-                symbol, offset = self._symbols.lookup(page + int(place) * WORD)
-                if symbol and not offset:
-                    found.setdefault(int(words[place]), symbol)
+        for begin, stop in ((start, min(init[0], end)), (max(start, init[1]), end)):
+            for address, content in self._structs.memory.mapped(begin & -WORD, stop):
+                words = np.frombuffer(content[: len(content) & -WORD], "<u8")
+                for place in np.flatnonzero((words >= low) & (words < high)).tolist():
+                    symbol, offset = self._symbols.lookup(address + place * WORD)
+                    if symbol and not offset:
+                        found.setdefault(int(words[place]), symbol)
         return found
 
     def _value(self, type: str, address: int, path: str) -> int:

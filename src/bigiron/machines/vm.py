@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from bigiron import compile, kernels, workloads
+from bigiron import compile, kernels, lazy, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam, KernelMemory
@@ -237,7 +237,8 @@ class _Cell:
                 return guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
 
     def _read_ahead(self, content: bytes) -> None:
-        """Read what whoever makes tables of a recording asks for, and finds there then."""
+        """Have ready what whoever makes tables of a recording asks for."""
+        lazy.load()
         if self.vm.plugin:
             symbols = SymbolTable.shared(content)
             root = symbols.address(self.vm.architecture.page_tables.root) or 0

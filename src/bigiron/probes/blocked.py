@@ -4,29 +4,34 @@ Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel 
 the scheduler's events. Only times that both began and ended in recorded operations count.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, ClassVar
 
-import polars as pl
 import typer
 
 from bigiron.analysis import blocked
 from bigiron.errors import MachineError, UserError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions, whole_number
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "context": pl.String,  # operation or kthread: whose time it was
-    "task": pl.String,  # the task's name
-    "pid": pl.UInt32,
-    "tgid": pl.UInt32,
-    "state": pl.String,  # S, D, I, ... as ps shows them; R: it could have run, and another task did
-    "path": pl.String,  # functions in which it left the CPU, outermost first: "do_syscall_64;...;__schedule"
-    "user_path": pl.String,  # of its program; "" unless asked for
-    "count": pl.UInt64,  # how many times
-    "total_ns": pl.UInt64,
-    "max_ns": pl.UInt64,
-    "histogram": pl.List(pl.UInt32),  # times shorter than 2048 ns, 4096 ns, 8192 ns, ...
-}
+SCHEMA = Schema(
+    lambda: {
+        "context": pl.String,  # operation or kthread: whose time it was
+        "task": pl.String,  # the task's name
+        "pid": pl.UInt32,
+        "tgid": pl.UInt32,
+        "state": pl.String,  # S, D, I, ... as ps shows them; R: it could have run, and another task did
+        "path": pl.String,  # functions where it left the CPU, outermost first: "do_syscall_64;...;schedule"
+        "user_path": pl.String,  # of its program; "" unless asked for
+        "count": pl.UInt64,  # how many times
+        "total_ns": pl.UInt64,
+        "max_ns": pl.UInt64,
+        "histogram": pl.List(pl.UInt32),  # times shorter than 2048 ns, 4096 ns, 8192 ns, ...
+    }
+)
 
 STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 """Letters of the states in which a task leaves its CPU, and their bits (bpf/blocked_maps.h)."""

@@ -4,10 +4,11 @@ Recorded by the QEMU plugin in plugin/, only between the agent's marks and only 
 task's operations: counts have no noise of the host's.
 """
 
+from __future__ import annotations
+
 from functools import cache
 from typing import Annotated, ClassVar, Literal
 
-import polars as pl
 import typer
 
 from bigiron import compile
@@ -15,6 +16,8 @@ from bigiron.analysis import conflicts, line_growth, match_lines, shared_lines
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
@@ -23,21 +26,23 @@ from bigiron.workloads.user_memory import UserMemory, read_pages
 _MAPS = "/proc/self/maps"
 _PRIVATE = ""
 
-SCHEMA = {
-    "cpu": pl.UInt32,
-    "context": pl.String,  # operation, interrupt or kthread: on whose behalf the kernel ran
-    "line": pl.UInt64,  # address of the cache line; of user memory the physical one
-    "address": pl.UInt64,  # lowest byte in it that this instruction touched
-    "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
-    "object": pl.String,  # what lies at `address` (docs/schema.md)
-    "types": pl.String,  # of the structs that hold it, outermost first, and its own: "dentry;lockref;int"
-    "pc": pl.UInt64,  # address of the instruction
-    "function": pl.String,
-    "offset": pl.UInt32,  # of the instruction in the function
-    "path": pl.String,  # functions whose calls led there, outermost first: "do_syscall_64;__x64_sys_openat"
-    "reads": pl.UInt64,
-    "writes": pl.UInt64,
-}
+SCHEMA = Schema(
+    lambda: {
+        "cpu": pl.UInt32,
+        "context": pl.String,  # operation, interrupt or kthread: on whose behalf the kernel ran
+        "line": pl.UInt64,  # address of the cache line; of user memory the physical one
+        "address": pl.UInt64,  # lowest byte in it that this instruction touched
+        "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
+        "object": pl.String,  # what lies at `address` (docs/schema.md)
+        "types": pl.String,  # of the structs that hold it, outermost first, and its own: "dentry;lockref;int"
+        "pc": pl.UInt64,  # address of the instruction
+        "function": pl.String,
+        "offset": pl.UInt32,  # of the instruction in the function
+        "path": pl.String,  # functions whose calls led there, outermost first: "do_syscall_64;do_sys_openat2"
+        "reads": pl.UInt64,
+        "writes": pl.UInt64,
+    }
+)
 
 
 class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):

@@ -4,27 +4,31 @@ By a BPF program in the guest's kernel where it can run one, and as the kernel a
 in /proc/stat and /proc/schedstat. In a VM, times are VM times.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-import polars as pl
-
 from bigiron.analysis import efficiency
 from bigiron.errors import MachineError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 WINDOW_MS = 2000
 
-SCHEMA = {
-    "cpu": pl.UInt32,
-    "source": pl.String,  # who says so: events, /proc/stat, /proc/schedstat
-    "kind": pl.String,  # workload, task, kthread, softirq, interrupt, idle; user, system; running, waiting
-    "name": pl.String,  # of a task without its CPU (kworker), of a softirq (RCU); "" if the kind says it all
-    "nanoseconds": pl.UInt64,
-    "times": pl.UInt64,  # how often it ended, or was switched out; null where the source does not tell
-}
+SCHEMA = Schema(
+    lambda: {
+        "cpu": pl.UInt32,
+        "source": pl.String,  # who says so: events, /proc/stat, /proc/schedstat
+        "kind": pl.String,  # what it went to: workload, interrupt, idle, ... (docs/schema.md)
+        "name": pl.String,  # of a task without its CPU (kworker), of a softirq (RCU); "" if the kind says all
+        "nanoseconds": pl.UInt64,
+        "times": pl.UInt64,  # how often it ended, or was switched out; null where the source does not tell
+    }
+)
 
 _TICK_NS = 10_000_000  # /proc/stat counts in USER_HZ, 100 a second everywhere (proc(5))
 _STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")  # proc(5)

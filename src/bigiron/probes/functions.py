@@ -4,17 +4,20 @@ By the kernel's function graph tracer in the guest. In a VM the times are VM tim
 as long as it waits.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, ClassVar
 
 import msgspec
-import polars as pl
 import typer
 
 from bigiron.analysis import functions
 from bigiron.errors import MachineError, UserError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.machines import limits
 from bigiron.probes.graph import calls
 from bigiron.probes.options import ProbeOptions, in_words, whole_number
@@ -23,14 +26,16 @@ from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 AUTO = "auto"
 """Instead of names: the functions that account for most of the operations' time."""
 
-SCHEMA = {
-    "path": pl.String,  # functions that led there from the one asked for, outermost first, ";" between them
-    "function": pl.String,
-    "task": pl.String,  # the name of the task that called it
-    "cpu": pl.UInt32,
-    "nanoseconds": pl.UInt64,
-    "own_ns": pl.UInt64,  # without the calls below it
-}
+SCHEMA = Schema(
+    lambda: {
+        "path": pl.String,  # functions that led there from the one asked for, outermost first: "a;b;c"
+        "function": pl.String,
+        "task": pl.String,  # the name of the task that called it
+        "cpu": pl.UInt32,
+        "nanoseconds": pl.UInt64,
+        "own_ns": pl.UInt64,  # without the calls below it
+    }
+)
 
 _FUNCTION = re.compile(r"[\w.*?]{1,200}")
 

@@ -4,24 +4,28 @@ Counted by the QEMU plugin in plugin/, for the same operations as conflicts: an 
 of the kernel's lock functions, and held is from its return to the call that releases the lock.
 """
 
-import polars as pl
+from __future__ import annotations
 
 from bigiron.analysis import locks
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import Chains, read_objects, read_recording
 
-SCHEMA = {
-    "cpu": pl.UInt32,  # that took it
-    "context": pl.String,  # operation, interrupt or kthread, in which it was taken
-    "lock": pl.UInt64,  # its address
-    "object": pl.String,  # what it is (docs/schema.md)
-    "function": pl.String,  # of the kernel, that took it: _raw_spin_lock, down_read
-    "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
-    "acquisitions": pl.UInt64,  # over all recorded operations
-    "instructions": pl.UInt64,  # executed while it was held, outside of interrupts that came meanwhile
-    "longest": pl.UInt64,  # instructions of the acquisition that held it longest
-}
+SCHEMA = Schema(
+    lambda: {
+        "cpu": pl.UInt32,  # that took it
+        "context": pl.String,  # operation, interrupt or kthread, in which it was taken
+        "lock": pl.UInt64,  # its address
+        "object": pl.String,  # what it is (docs/schema.md)
+        "function": pl.String,  # of the kernel, that took it: _raw_spin_lock, down_read
+        "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
+        "acquisitions": pl.UInt64,  # over all recorded operations
+        "instructions": pl.UInt64,  # executed while it was held, outside of interrupts that came meanwhile
+        "longest": pl.UInt64,  # instructions of the acquisition that held it longest
+    }
+)
 
 _LOCKS = {"_raw_spin": "spinlock_t", "_raw_": "rwlock_t", "mutex_": "mutex", "down_": "rw_semaphore"}
 """The type of the lock that a function takes, by how its name starts."""

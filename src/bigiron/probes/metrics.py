@@ -1,13 +1,15 @@
 """metrics: the figures that an external command prints (docs/workload.md)."""
 
+from __future__ import annotations
+
 from typing import Annotated, ClassVar
 
-import polars as pl
 import typer
 
 from bigiron import readers
 from bigiron.analysis import throughput
 from bigiron.errors import MachineError, UserError
+from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table

@@ -4,27 +4,31 @@ Samples are taken by perf events, after so many cycles where a CPU counts them, 
 and added up by a BPF program in the machine's kernel.
 """
 
-import re
+from __future__ import annotations
 
-import polars as pl
+import re
 
 from bigiron.analysis import oncpu
 from bigiron.errors import MachineError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 
 CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
 
-SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "cpu": pl.UInt32,
-    "context": pl.String,  # one of CONTEXTS; an interrupt is one whomever it interrupts
-    "task": pl.String,  # the task's name
-    "pid": pl.UInt32,
-    "tgid": pl.UInt32,
-    "path": pl.String,  # functions in the kernel, outermost first; "" in user space
-    "user_path": pl.String,  # of the program
-    "samples": pl.UInt64,
-    "cost": pl.UInt64,  # what the CPU counted in them: cycles, or nanoseconds
-}
+SCHEMA = Schema(
+    lambda: {
+        "cpu": pl.UInt32,
+        "context": pl.String,  # one of CONTEXTS; an interrupt is one whomever it interrupts
+        "task": pl.String,  # the task's name
+        "pid": pl.UInt32,
+        "tgid": pl.UInt32,
+        "path": pl.String,  # functions in the kernel, outermost first; "" in user space
+        "user_path": pl.String,  # of the program
+        "samples": pl.UInt64,
+        "cost": pl.UInt64,  # what the CPU counted in them: cycles, or nanoseconds
+    }
+)
 
 _REAL_PERIOD_US, _REAL_SAMPLES = 1000, 3000
 _SAMPLES = 500  # of each CPU

@@ -1,22 +1,26 @@
 """operations: what each single operation took, for workloads of CPU hotplug. In a VM, times are VM times."""
 
-import polars as pl
+from __future__ import annotations
 
 from bigiron.analysis import operations
 from bigiron.errors import MachineError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
-SCHEMA = {
-    "operation": pl.UInt32,  # from 0, in their order
-    "state": pl.String,  # that its CPU was put into: offline or online
-    "cpu": pl.UInt32,  # that went or came; null where it was several at once
-    "nanoseconds": pl.UInt64,  # by the guest's clock
-    "system_ns": pl.UInt64,  # of the task's own, in the kernel
-    "voluntary": pl.UInt64,  # context switches of the task: it waited
-    "involuntary": pl.UInt64,
-    "grace_periods": pl.UInt64,  # normal ones that anybody waited for; null where the kernel does not tell
-    "expedited": pl.UInt64,
-}
+SCHEMA = Schema(
+    lambda: {
+        "operation": pl.UInt32,  # from 0, in their order
+        "state": pl.String,  # that its CPU was put into: offline or online
+        "cpu": pl.UInt32,  # that went or came; null where it was several at once
+        "nanoseconds": pl.UInt64,  # by the guest's clock
+        "system_ns": pl.UInt64,  # of the task's own, in the kernel
+        "voluntary": pl.UInt64,  # context switches of the task: it waited
+        "involuntary": pl.UInt64,
+        "grace_periods": pl.UInt64,  # normal ones that were waited for; null where the kernel does not tell
+        "expedited": pl.UInt64,
+    }
+)
 
 
 def _job(_request: CellRequest) -> list[str]:

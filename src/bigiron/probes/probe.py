@@ -1,11 +1,11 @@
 """What a probe is: one record, over which everything else iterates."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-import polars as pl
 
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cell, Measurements
@@ -13,10 +13,11 @@ from bigiron.analysis.growth import Series
 from bigiron.analysis.repetitions import Better
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
+from bigiron.lazy import DType
+from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import Options, ProbeOptions
 
-Schema: TypeAlias = Mapping[str, pl.DataType | type[pl.DataType]]
 Contexts: TypeAlias = tuple[str, ...]
 
 
@@ -109,7 +110,7 @@ class Probe:
 
     name: str
     description: str
-    columns: Schema  # of its table (docs/schema.md)
+    columns: Mapping[str, DType]  # of its table (docs/schema.md)
     job: Callable[[CellRequest], list[str]]
     collect: Callable[[RawOutput], Table]
     units: Mapping[str, str] = field(default_factory=dict)  # of those columns that have one

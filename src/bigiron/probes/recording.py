@@ -1,18 +1,20 @@
 """What the recorder leaves behind: its summary, the tree of call chains, and who allocated what."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import msgspec
-import polars as pl
 
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import KernelMemory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import RawOutput
 
 
@@ -65,7 +67,7 @@ def read_recording(results: Path) -> Recording:
     return recording
 
 
-def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, chains: "Chains") -> Objects:
+def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, chains: Chains) -> Objects:
     """What lies in the memory that the machine left."""
     if raw.ram is None:
         raise MachineError("the machine's memory was not kept")

@@ -1,20 +1,24 @@
 """throughput: operations each task completes, sampled as will-it-scale does. In a VM the time is VM time."""
 
-import itertools
+from __future__ import annotations
 
-import polars as pl
+import itertools
 
 from bigiron.analysis import throughput
 from bigiron.errors import MachineError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
 
 _SAMPLES = 5
-SCHEMA = {
-    "sample": pl.UInt32,  # from 0
-    "nanoseconds": pl.UInt64,  # how long the sample was, by the guest's clock
-    "task": pl.UInt32,
-    "operations": pl.UInt64,  # that the task completed in it
-}
+SCHEMA = Schema(
+    lambda: {
+        "sample": pl.UInt32,  # from 0
+        "nanoseconds": pl.UInt64,  # how long the sample was, by the guest's clock
+        "task": pl.UInt32,
+        "operations": pl.UInt64,  # that the task completed in it
+    }
+)
 
 
 def _job(request: CellRequest) -> list[str]:

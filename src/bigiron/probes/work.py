@@ -3,20 +3,24 @@
 Counted by the QEMU plugin in plugin/, a block at a time, for the same operations as conflicts.
 """
 
-import polars as pl
+from __future__ import annotations
 
 from bigiron.analysis import work
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Chains, read_recording
 
-SCHEMA = {
-    "cpu": pl.UInt32,
-    "context": pl.String,  # operation, interrupt or kthread
-    "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
-    "function": pl.String,
-    "instructions": pl.UInt64,  # of the function's own, over all recorded operations
-}
+SCHEMA = Schema(
+    lambda: {
+        "cpu": pl.UInt32,
+        "context": pl.String,  # operation, interrupt or kthread
+        "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
+        "function": pl.String,
+        "instructions": pl.UInt64,  # of the function's own, over all recorded operations
+    }
+)
 
 
 def _job(request: CellRequest) -> list[str]:

@@ -1,5 +1,7 @@
 """A figure that some tool printed, and how a tool's output becomes figures."""
 
+from __future__ import annotations
+
 import json
 import math
 import re
@@ -7,20 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-import polars as pl
-
 from bigiron.errors import UserError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.readers.folder import Folder
 
 Better = Literal["more", "less"]
 
-SCHEMA = {
-    "metric": pl.String,
-    "unit": pl.String,
-    "better": pl.String,  # more or less
-    "sample": pl.UInt32,  # of the metric, from 0
-    "value": pl.Float64,
-}
+SCHEMA = Schema(
+    lambda: {
+        "metric": pl.String,
+        "unit": pl.String,
+        "better": pl.String,  # more or less
+        "sample": pl.UInt32,  # of the metric, from 0
+        "value": pl.Float64,
+    }
+)
 _MOST_TASKS = 1 << 20
 _MOST = 1e18  # what is more is no measurement
 _LONGEST = 200  # characters of a name

@@ -1,14 +1,15 @@
 """What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import polars as pl
 
 from bigiron import probes
 from bigiron.analysis.profiles import Weights
 from bigiron.counted import counted
 from bigiron.errors import UserError
+from bigiron.lazy import polars as pl
 from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
 

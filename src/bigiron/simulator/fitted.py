@@ -6,10 +6,12 @@ between processors and between kernels; how wide the ranges are is not fitted. T
 off by.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Constants:
     nearly all: no range of a machine holds what the recording and the replay leave out."""
 
 
-def share_of_error(kept: NDArray[np.float64]) -> NDArray[np.float64]:
+def share_of_error(kept: Floats) -> Floats:
     """How much of the model's error there is where tasks keep so much of a lone task's rate.
 
     >>> share_of_error(np.array([1.0, 0.75, 0.0]))

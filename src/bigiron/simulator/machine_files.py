@@ -1,12 +1,13 @@
 """Machine files: the machines that the simulator knows by name, and one's own, in TOML."""
 
-from pathlib import Path
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from pathlib import Path
 
 from bigiron import _sim
 from bigiron.errors import UserError
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 
 
 def builtin() -> list[_sim.Machine]:
@@ -44,7 +45,7 @@ def load(name: str) -> _sim.Machine:
         raise UserError(f"{name}: {error}") from None
 
 
-def drawn_places(unknowns: int, draws: int, seed: int = 1) -> NDArray[np.float64]:
+def drawn_places(unknowns: int, draws: int, seed: int = 1) -> Floats:
     """A place in the range of each unknown, for each draw: they fill the space, as chance alone does not.
 
     The first draws of many are those of few.

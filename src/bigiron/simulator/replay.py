@@ -1,14 +1,16 @@
 """Programs replayed on a machine whose figures are ranges: many draws, each of them a whole machine."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from bigiron import _sim
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
+from bigiron.lazy import Floats
+from bigiron.lazy import numpy as np
 from bigiron.simulator import fitted, machine_files
 
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
@@ -23,7 +25,7 @@ descriptions), of which kernel code has one or two done in a cycle until a read 
 
 WORK = ("work", "instructions")
 
-Source = Callable[[np.random.Generator], Program]
+Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 """What gives a program for each draw: always the same from a trace, another order each time from counts."""
 
 
@@ -45,7 +47,7 @@ class Asked:
 class Draws:
     """What came of it: a row a draw, a column a number of tasks."""
 
-    throughput: NDArray[np.float64]  # operations a second
+    throughput: Floats  # operations a second
     shares: list[
         list[dict[tuple[str, str], float]]
     ]  # of the tasks' time, by kind and name of what it went into
@@ -57,8 +59,8 @@ class Replayed:
 
     tasks: list[int]
     variants: Mapping[str, Draws]
-    unknowns: Mapping[str, NDArray[np.float64]]  # where in its range each was, 0 to 1, by draw
-    slower: NDArray[np.float64]  # what instructions took, of what the machine's file says
+    unknowns: Mapping[str, Floats]  # where in its range each was, 0 to 1, by draw
+    slower: Floats  # what instructions took, of what the machine's file says
 
 
 def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
@@ -103,9 +105,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     return Replayed(tasks, found, unknowns, slower)
 
 
-def _off(
-    asked: Asked, tasks: Sequence[int], replayed: NDArray[np.float64], places: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
     """What was replayed, off by what the model may be off: nothing where tasks do not disturb each other."""
     from scipy.special import ndtri  # here, as no other command should wait for it
 
@@ -123,7 +123,7 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
     return by_object
 
 
-def _drawn(asked: Asked, places: NDArray[np.float64]) -> tuple[_sim.Machine, dict[str, float]]:
+def _drawn(asked: Asked, places: Floats) -> tuple[_sim.Machine, dict[str, float]]:
     """A machine, and what its cores do beside what its file says."""
     of = asked.constants
     figures, (*constants, _, overlapped) = places[: -len(FITTED) - 2], places[-len(FITTED) - 2 :]

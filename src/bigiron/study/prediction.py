@@ -1,15 +1,16 @@
 """What a study has recorded, replayed on a machine that is described (docs/predict.md)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import polars as pl
 
 from bigiron.analysis import counted_operation, prediction, trace
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
+from bigiron.lazy import numpy as np
+from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import Asked, Replayed, Source, replay

@@ -1,14 +1,17 @@
 """Simulated cells: a design on a machine of any size, not a workload on a kernel (docs/simulate.md)."""
 
+from __future__ import annotations
+
 import hashlib
 from itertools import product
 from typing import Any, Literal
 
 import msgspec
-import polars as pl
 
 from bigiron import _sim
 from bigiron.errors import UserError
+from bigiron.lazy import Schema
+from bigiron.lazy import polars as pl
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.simulated import parameters
 from bigiron.probes import Table
@@ -17,15 +20,19 @@ from bigiron.study.engines import SIMULATED
 from bigiron.study.spec import Simulation, Spec, Variant, slug
 from bigiron.study.store import Collected
 
-LINES = {
-    "line": pl.String,
-    "accesses": pl.UInt64,
-    "transfers": pl.UInt64,
-    "waiting_ns": pl.Float64,
-    "transferring_ns": pl.Float64,
-}
-LOCKS = {"lock": pl.String, "acquired": pl.UInt64, "waiting_ns": pl.Float64, "holding_ns": pl.Float64}
-FIGURES = {"figure": pl.String, "value": pl.Float64, "unit": pl.String}
+LINES = Schema(
+    lambda: {
+        "line": pl.String,
+        "accesses": pl.UInt64,
+        "transfers": pl.UInt64,
+        "waiting_ns": pl.Float64,
+        "transferring_ns": pl.Float64,
+    }
+)
+LOCKS = Schema(
+    lambda: {"lock": pl.String, "acquired": pl.UInt64, "waiting_ns": pl.Float64, "holding_ns": pl.Float64}
+)
+FIGURES = Schema(lambda: {"figure": pl.String, "value": pl.Float64, "unit": pl.String})
 _SPENT = ("user", "work", "queueing", "transfer", "spinning", "idle")
 
 

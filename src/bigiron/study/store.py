@@ -4,6 +4,8 @@ Invariant: a folder in cells/ under its final name is whole. It is made under a 
 and nothing in it changes afterwards; a failed cell is replaced by its next try.
 """
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import io
@@ -20,11 +22,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import polars as pl
 
 import bigiron
 from bigiron import sanitize
 from bigiron.errors import UserError
+from bigiron.lazy import polars as pl
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend

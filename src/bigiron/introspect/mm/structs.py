@@ -20,6 +20,9 @@ class Memory(Protocol):
     def read(self, address: int, length: int) -> bytes | None:
         """The bytes there; None where there is no memory."""
 
+    def mapped(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """What of a range is memory: where each part of it is, and its bytes."""
+
 
 class UnreadableError(Exception):
     """Why something cannot be read: the kernel has no such thing, or an address leads nowhere."""

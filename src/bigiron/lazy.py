@@ -1,0 +1,58 @@
+"""Libraries that take long to load: they are loaded where they are first used, and many commands never do.
+
+Together they take half a second, as long as a machine takes to resume.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+DType: TypeAlias = "polars.DataType | type[polars.DataType]"
+Floats: TypeAlias = "NDArray[numpy.float64]"
+
+
+class _Library(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self.__name__), name)
+        setattr(self, name, found)
+        return found
+
+
+class Schema(Mapping[str, DType]):
+    """A table's columns and their types, made when somebody first looks into it.
+
+    >>> dict(Schema(lambda: {"cpu": polars.UInt32}))
+    {'cpu': UInt32}
+    """
+
+    def __init__(self, columns: Callable[[], Mapping[str, DType]]) -> None:
+        self._make = columns
+
+    @cached_property
+    def _columns(self) -> Mapping[str, DType]:
+        return self._make()
+
+    def __getitem__(self, column: str) -> DType:
+        return self._columns[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+if TYPE_CHECKING:
+    import numpy as numpy
+    import polars as polars
+    from numpy.typing import NDArray
+else:
+    numpy, polars = _Library("numpy"), _Library("polars")
+
+
+def load() -> None:
+    """Load them now, where there is nothing else to do."""
+    for library in (numpy, polars):
+        import_module(library.__name__)
