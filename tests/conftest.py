@@ -16,8 +16,9 @@ import pytest
 from hypothesis import settings
 
 # An example may take long on a busy machine. The same examples each time: whether a change is to blame for a
-# failure must not be chance. `--hypothesis-profile=wide` looks for new ones.
+# failure must not be chance. `--hypothesis-profile=wide` looks for new ones; make check takes a few of them.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("wide", deadline=None, max_examples=2000)
 settings.load_profile("repeatable")
 
