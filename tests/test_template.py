@@ -15,9 +15,11 @@ import pytest
 from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, measured, wait_until
 
 from bigiron import compile
+from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
-from bigiron.introspect.memory import GuestRam
-from bigiron.machines import template
+from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines import template, vm
 from bigiron.machines.initramfs import Entry, archive, handover
 from bigiron.machines.outcome import StoppedError
 from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
@@ -115,6 +117,19 @@ def test_one_of_another_qemu_is_made_anew(
     keep(ram)
     assert template.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
     assert "made anew: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("khz", "kept"), [(2_445_900, True), (2_445_000, True), (3_000_000, False), (0, False)]
+)
+def test_one_whose_clock_would_be_wrong_is_made_anew(
+    khz: int, kept: bool, cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_with, here = (msgspec.structs.replace(QEMU, counter_khz=one) for one in (2_445_427, khz))
+    assert template.keep(machine(), made_with, STOPPED, ram)
+    assert bool(template.find(machine(), here)) == kept
+    if not kept:
+        assert "its counter of 2445 MHz, and this is" in caplog.text
 
 
 def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,6 +358,29 @@ def test_a_state_that_qemu_refuses_is_made_anew(cache: Path, tmp_path: Path) -> 
     (folder / "template.json").write_bytes(msgspec.json.encode(record))
     answer = measured(*OPEN1, "-o", tmp_path / "refused")
     assert f"bigiron: template {folder.name} is made anew: " in answer.err
+
+
+def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
+    """A busy host makes a kernel find out as wrong a rate as a parameter can name."""
+    answer = bigiron("run", *OPEN1, "--boot", "tsc_early_khz=540644", "-o", tmp_path / "s")
+    assert answer.status == 3
+    assert "MHz for one of 541, and its times would be wrong: boot it where less else runs" in answer.err
+    assert template.everything() == []
+
+
+def test_the_kernel_is_told_how_fast_its_clock_runs(cache: Path, tmp_path: Path) -> None:
+    measured(*OPEN1, "-o", tmp_path / "s")
+    (file,) = (cache / "templates").glob("*/template.json")
+    record = msgspec.json.decode(file.read_bytes(), type=Record)
+    found = template.find(record.machine, record.emulator)
+    assert found
+    symbols = SymbolTable.shared(found.symbols)
+    with GuestRam(record.machine.memory_mib) as ram:
+        found.fill(ram)
+        memory = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        assert X86_64.counter
+        rate = memory.read(symbols.address(X86_64.counter.symbol) or 0, 4) or b""
+    assert int.from_bytes(rate, "little") == pytest.approx(vm.counter_khz(), rel=0.001)
 
 
 def test_without_room_it_boots(cache: Path, tmp_path: Path) -> None:

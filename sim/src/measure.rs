@@ -29,6 +29,34 @@ const MOST_CPUS: usize = 8192;
 #[repr(align(128))]
 struct Line(AtomicU64);
 
+/// How many thousand times a second this machine's time stamp counter counts; None where it is of another
+/// architecture. QEMU counts an emulated processor's by it (`cpu_get_host_ticks()` in its include/qemu/timer.h).
+pub fn counter_khz() -> Option<f64> {
+    const APART: Duration = Duration::from_millis(20);
+    let (begin, first) = counted()?;
+    thread::sleep(APART);
+    let (end, last) = counted()?;
+    Some((last - first) as f64 / (end - begin).as_secs_f64() / 1e3)
+}
+
+/// A moment and what the counter was then: of several looks the one that was disturbed least.
+#[cfg(target_arch = "x86_64")]
+fn counted() -> Option<(Instant, u64)> {
+    let looks = (0..LOOKS / 100).map(|_| {
+        let before = Instant::now();
+        // SAFETY: every x86-64 processor has the instruction, and user programs of Linux may execute it.
+        let counter = unsafe { std::arch::x86_64::_rdtsc() };
+        let took = before.elapsed();
+        (took, before + took / 2, counter)
+    });
+    looks.min_by_key(|look| look.0).map(|(_, middle, counter)| (middle, counter))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counted() -> Option<(Instant, u64)> {
+    None
+}
+
 /// Nanoseconds of a load that hits the CPU's own cache.
 pub fn hit(cpu: usize) -> io::Result<f64> {
     on(cpu, || {

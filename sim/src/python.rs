@@ -467,6 +467,12 @@ fn dict_of_curve(py: Python<'_>, curved: Curved) -> PyResult<Bound<'_, PyDict>> 
     Ok(dict)
 }
 
+/// How many thousand times a second this machine's time stamp counter counts, measured here.
+#[pyfunction]
+fn counter_khz(py: Python<'_>) -> Option<f64> {
+    py.detach(measure::counter_khz)
+}
+
 /// Nanoseconds of a load that hits the CPU's own cache, measured here.
 #[pyfunction]
 fn hit_ns(py: Python<'_>, cpu: usize) -> PyResult<f64> {
@@ -502,6 +508,7 @@ fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(machines, module)?)?;
     module.add_function(wrap_pyfunction!(designs, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(counter_khz, module)?)?;
     module.add_function(wrap_pyfunction!(hit_ns, module)?)?;
     module.add_function(wrap_pyfunction!(transfer_ns, module)?)?;
     module.add_function(wrap_pyfunction!(memory_ns, module)?)?;

@@ -21,6 +21,14 @@ class PageTables:
 
 
 @dataclass(frozen=True)
+class Counter:
+    """A processor's counter that is the kernel's clock, and that QEMU counts by the host's own."""
+
+    parameter: str  # of the kernel: its rate in kHz
+    symbol: str  # of the kernel: what it takes that for
+
+
+@dataclass(frozen=True)
 class Architecture:
     """One architecture: how QEMU and the compiler name its parts, and what its lines are."""
 
@@ -35,6 +43,7 @@ class Architecture:
     accelerated_cpu: str  # the CPU model under KVM
     remapping: tuple[str, ...]  # QEMU's options where interrupts must reach more than 255 CPUs
     boot: tuple[str, ...]  # kernel parameters that it needs
+    counter: Counter | None  # that the kernel finds out the rate of by itself, and on a busy host finds wrong
     compiler: str
     compiler_package: str
     line_bytes: int

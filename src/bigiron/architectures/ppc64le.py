@@ -26,6 +26,7 @@ ARCHITECTURE = Architecture(
     remapping=(),
     # With page tables, which can be read from outside, also where a kernel's configuration prefers a hash.
     boot=("console=hvc0", "disable_radix=no"),
+    counter=None,  # the device tree tells the time base's rate
     compiler="powerpc64le-linux-gnu-gcc",
     compiler_package="gcc-powerpc64le-linux-gnu",
     line_bytes=128,

@@ -1,6 +1,6 @@
 """x86_64, as QEMU's q35 machine has it."""
 
-from bigiron.architectures.architecture import Architecture, PageTables
+from bigiron.architectures.architecture import Architecture, Counter, PageTables
 
 
 def _q35_ram_offset(physical: int, ram_bytes: int) -> int | None:
@@ -35,6 +35,7 @@ ARCHITECTURE = Architecture(
     # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
     # On a busy host the first timer's interrupts may be late, for which the kernel would panic.
     boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
+    counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.7 and newer take the parameter
     compiler="gcc",
     compiler_package="gcc",
     line_bytes=64,

@@ -28,13 +28,14 @@ from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.outcome import StoppedError
 
-FORMAT = 1
+FORMAT = 2
 _LOOK_S = 0.25  # how soon a stop is noticed
 _STAGING = ".new-"
 _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
 _DEFAULT_MIB = 8 << 10
 _LIMIT = "BIGIRON_TEMPLATES_MIB"
+_COUNTER_ERROR = 0.01  # what arch/x86/kernel/tsc.c takes for the same
 _refused: set[str] = set()
 _log = logging.getLogger(__name__)
 
@@ -80,10 +81,17 @@ class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     version: str
     modified_ns: int
     host: str  # the architecture that it runs on
+    counter_khz: int = 0  # the rate of the host's counter, by which QEMU counts; 0: there is none
 
     def __str__(self) -> str:
         changed = datetime.fromtimestamp(self.modified_ns // 10**9, UTC)
-        return f"QEMU {self.version} ({self.path} of {changed:%Y-%m-%d %H:%M})"
+        counter = f", its counter of {self.counter_khz / 1e3:.0f} MHz" if self.counter_khz else ""
+        return f"QEMU {self.version} ({self.path} of {changed:%Y-%m-%d %H:%M}){counter}"
+
+    def resumes(self, other: "Emulator") -> bool:
+        """Whether it can go on with what the other one has kept, its clock too."""
+        same = msgspec.structs.replace(other, counter_khz=self.counter_khz) == self
+        return same and counters_agree(self.counter_khz, other.counter_khz)
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -149,6 +157,15 @@ class Kept:
     size: int  # bytes
 
 
+def counters_agree(khz: float, other_khz: float) -> bool:
+    """Whether two rates of a counter are one, as precisely as a kernel asks for.
+
+    >>> counters_agree(2445426, 2445000), counters_agree(2445426, 540644)
+    (True, False)
+    """
+    return abs(khz - other_khz) <= _COUNTER_ERROR * khz
+
+
 def find(machine: Machine, emulator: Emulator) -> Template | None:
     """The template of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
     folder = _root() / machine.name
@@ -162,7 +179,7 @@ def find(machine: Machine, emulator: Emulator) -> Template | None:
     except (OSError, DamagedError) as error:
         discard(folder, str(error))
         return None
-    if template.record.emulator != emulator:
+    if not emulator.resumes(template.record.emulator):
         template.close()
         discard(folder, f"it was made with {template.record.emulator}, and this is {emulator}")
         return None

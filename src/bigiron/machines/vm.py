@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from bigiron import compile, kernels, lazy, workloads
+from bigiron import _sim, compile, kernels, lazy, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam, KernelMemory
@@ -186,6 +186,7 @@ class _Cell:
         with self._started() as guest:
             room = self._room(guest.boot())
             self._check_symbols()
+            self._check_clock()
             return guest.run(self.content, room)
 
     def from_template(self) -> Outcome:
@@ -214,6 +215,7 @@ class _Cell:
                 booting = replace(self, vm=vm, ram=ram)
                 with booting._started() as guest:
                     room = booting._room(guest.boot())
+                    booting._check_clock()
                     self.wishes.on_stage("keeping a template")
                     try:
                         stopped = Stopped(guest.save(), booting._symbols(), room)
@@ -240,9 +242,7 @@ class _Cell:
         """Have ready what whoever makes tables of a recording asks for."""
         lazy.load()
         if self.vm.plugin:
-            symbols = SymbolTable.shared(content)
-            root = symbols.address(self.vm.architecture.page_tables.root) or 0
-            types = types_in(KernelMemory(self.ram, self.vm.architecture, root), symbols)
+            types = types_in(self._memory(content), SymbolTable.shared(content))
             types.enumerator("")  # which makes a table of all
 
     def _symbols(self) -> bytes:
@@ -253,6 +253,26 @@ class _Cell:
     def _check_symbols(self) -> None:
         if self.vm.plugin and not self._symbols():
             raise MachineError("the kernel does not tell its symbols (CONFIG_KALLSYMS?)")
+
+    def _check_clock(self) -> None:
+        """As far as the kernel tells its symbols; most take what QEMU counts by from the boot line."""
+        counter, symbols = self.vm.architecture.counter, self._symbols()
+        if not (counter and symbols and counter_khz()):
+            return
+        rate = SymbolTable.shared(symbols).address(counter.symbol)
+        if rate is None:
+            return
+        taken_for = int.from_bytes(self._memory(symbols).read(rate, 4) or b"", "little")
+        if not template.counters_agree(counter_khz(), taken_for):
+            raise MachineError(
+                f"the kernel takes its time stamp counter of {counter_khz() / 1e3:.0f} MHz for one of "
+                f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "
+                f"without {counter.parameter} in its boot line"
+            )
+
+    def _memory(self, symbols: bytes) -> KernelMemory:
+        root = SymbolTable.shared(symbols).address(self.vm.architecture.page_tables.root) or 0
+        return KernelMemory(self.ram, self.vm.architecture, root)
 
     def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
         return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
@@ -299,7 +319,8 @@ class _Cell:
     def _emulator(self) -> Emulator:
         qemu = find_qemu(self.vm.architecture.qemu)
         assert qemu
-        return Emulator(str(qemu.path), qemu.version, qemu.path.stat().st_mtime_ns, platform.machine())
+        of = qemu.path.stat().st_mtime_ns
+        return Emulator(str(qemu.path), qemu.version, of, platform.machine(), counter_khz())
 
 
 def _sha256(path: Path) -> str:
@@ -325,7 +346,20 @@ def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels
         command += ["-incoming", "defer"]
     if vm.plugin:
         command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
-    return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", vm.boot_line]
+    return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]
+
+
+def _parameters(vm: VirtualMachine) -> str:
+    """The boot line, and before it how fast the clock runs, which is this host's affair and no study's."""
+    counter = vm.architecture.counter
+    rate = f"{counter.parameter}={counter_khz()} " if counter and counter_khz() and not vm.kvm else ""
+    return rate + vm.boot_line
+
+
+@functools.cache
+def counter_khz() -> int:
+    """The rate of this machine's counter by which QEMU emulates the guest's; 0: it counts nanoseconds."""
+    return round(_sim.counter_khz() or 0)
 
 
 def _escaped(path: Path | None) -> str:
