@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -16,26 +17,26 @@ import bigiron
 from bigiron.commands.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
-_COMMANDS = {
-    name: name.replace("import", "import_")
-    for name in (
-        *("run", "import", "simulate", "case", "compare", "explain", "check", "growth", "knee", "predict"),
-        *("export", "report", "show", "doctor", "kernel", "workload", "machine", "fleet", "template"),
-    )
-}
-"""The commands, in the order of --help, and the module of each: a function of its name, or `app`."""
+_COMMANDS = (
+    *("run", "import", "simulate", "case", "compare", "explain", "check", "growth", "knee", "predict"),
+    *("export", "report", "show", "doctor", "kernel", "workload", "machine", "fleet", "template"),
+)
+"""In the order of --help. The module of each has a function of its name, or a group of commands, `app`."""
 
 
 class _Loaded(Mapping[str, Any]):
     """Commands by name, each imported when it is asked for: together they take a second."""
 
     def __getitem__(self, name: str) -> Any:
-        module = import_module(f"bigiron.commands.{_COMMANDS[name]}")
+        if name not in _COMMANDS:
+            raise KeyError(name)
+        called = f"{name}_" if iskeyword(name) else name
+        module = import_module(f"bigiron.commands.{called}")
         alone = typer.Typer(rich_markup_mode="markdown", callback=_options)
         if hasattr(module, "app"):
             alone.add_typer(module.app, name=name)
         else:
-            alone.command(name)(getattr(module, _COMMANDS[name]))
+            alone.command(name)(getattr(module, called))
         return get_group(alone).commands[name]
 
     def __iter__(self) -> Iterator[str]:
