@@ -10,7 +10,6 @@ CPU time is that of bigiron and its machine, and less blurred on a busy machine 
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -21,11 +20,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 BIGIRON = Path(sys.executable).with_name("bigiron")
 SMALLEST = 0.5  # accesses an operation
+HEADINGS = (
+    *("workload", "kernel", "rows", "largest change", "of", "work", "of two booted", "work"),
+    *("booted, s", "resumed, s", "ratio", "of CPU time"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,27 @@ def change(before: float, after: float) -> float:
 
 
 def main() -> None:
-    """Print a line for each."""
+    """Print a line for each as it comes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kernels", default="6.1,6.12")
     parser.add_argument("--workloads", default="open1,mmap1,unlink1,page_fault3")
     parser.add_argument("--cpus", type=int, default=8)
     parser.add_argument("--reps", type=int, default=1)
     given = parser.parse_args()
-    table = Table("workload", "kernel", "rows", "largest change", "of", "work", "of two booted", "work",
-                  "booted, s", "resumed, s", "ratio", "of CPU time")  # fmt: skip
     workloads = given.workloads.split(",")
+    print(f"| {' | '.join(HEADINGS)} |\n|{'--|' * len(HEADINGS)}", flush=True)
     for kernel in given.kernels.split(","):
         with tempfile.TemporaryDirectory() as name:  # which makes the template
             measure(Path(name) / "first", workloads[0], kernel, given.cpus)
         for workload in workloads:
-            add_row(table, workload, kernel, given.cpus, given.reps)
-    Console(width=None if os.isatty(1) else 180).print(table)
+            try:
+                words = row(workload, kernel, given.cpus, given.reps)
+            except subprocess.CalledProcessError as error:
+                words = [workload, kernel, f"failed, status {error.returncode}"]
+            print(f"| {' | '.join(words)} |", flush=True)
 
 
-def add_row(table: Table, workload: str, kernel: str, cpus: int, reps: int) -> None:
+def row(workload: str, kernel: str, cpus: int, reps: int) -> list[str]:
     """Measure in turn."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -115,16 +117,16 @@ def add_row(table: Table, workload: str, kernel: str, cpus: int, reps: int) -> N
             booted.append(measure(folder / f"booted{number}", workload, kernel, cpus, "--fresh-boot"))
             resumed.append(measure(folder / f"resumed{number}", workload, kernel, cpus))
     found = [differences(one, other) for one, other in zip(booted, resumed, strict=True)]
-    number, largest, row, _ = max(found, key=lambda one: abs(one[1]))
+    number, largest, line, _ = max(found, key=lambda one: abs(one[1]))
     of_work = max((one[3] for one in found), key=abs)
     alike = differences(*booted[:2]) if reps > 1 else None
     real = [median(cell.seconds for cell in cells) for cells in (booted, resumed)]
     cpu = [median(cell.cpu_seconds for cell in cells) for cells in (booted, resumed)]
-    table.add_row(
-        workload, kernel, str(number), f"{largest:+.2%}", row, f"{of_work:+.3%}",
+    return [
+        workload, kernel, str(number), f"{largest:+.2%}", line, f"{of_work:+.3%}",
         *((f"{alike[1]:+.2%}", f"{alike[3]:+.3%}") if alike else ("", "")),
         f"{real[0]:.1f}", f"{real[1]:.1f}", f"{real[0] / real[1]:.1f}", f"{cpu[0] / cpu[1]:.1f}",
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":
