@@ -6,7 +6,6 @@ task's operations: counts have no noise of the host's.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, ClassVar, Literal
 
 import typer
@@ -20,7 +19,7 @@ from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Chains, Recording, read_objects, read_recording
+from bigiron.probes.recording import Chains, Recording, hexadecimal, looked_up, read_objects, read_recording
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -67,29 +66,33 @@ def _collect(raw: RawOutput) -> Table:
     user = _user_memory(raw)
     chains = Chains(raw.results, symbols)
 
-    @cache
     def lookup(pc: int) -> tuple[str, int]:
         return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
 
-    counts = pl.read_csv(raw.results / "lines.csv", schema_overrides={"line": pl.String})
-    rows = []
-    places: list[tuple[int, int]] = []
-    for cpu, context, block_hex, pc_hex, chain, reads, writes, mask_hex in counts.iter_rows():
-        block, pc, mask = int(block_hex, 16), int(pc_hex, 16), int(mask_hex, 16)
-        line = block - block % raw.architecture.line_bytes
-        places.append(_touched(block, mask))
-        function, offset = lookup(pc)
-        where = (line, places[-1][0], mask, "", "")
-        rows.append((cpu, context, *where, pc, function, offset, chains.path(chain), reads, writes))
-    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    numbers = dict.fromkeys(("line", "pc", "bytes"), pl.String)
+    counts = pl.read_csv(raw.results / "lines.csv", schema_overrides=numbers)
+    counts = counts.with_columns(hexadecimal(name) for name in numbers)
+    counts = counts.with_columns(
+        *looked_up(counts["bytes"], _touched, first=pl.UInt64, length=pl.UInt64),
+        *looked_up(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
+        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+    ).with_columns(
+        address=pl.col("line") + pl.col("first"),
+        line=pl.col("line") - pl.col("line") % raw.architecture.line_bytes,
+    )
     objects = read_objects(raw, symbols, recording, chains)
-    in_user = {place for place in set(places) if place[0] in user}
-    names = objects.names(set(places) - in_user)
+    places = counts.select("address", "length").unique()
+    wanted = set(places.iter_rows())
+    in_user = {place for place in wanted if place[0] in user}
+    names = objects.names(wanted - in_user)
     names |= {place: Symbolized(_user_name(place[0], raw.request, user, objects)) for place in in_user}
-    found = [names[place] for place in places]
-    frame = frame.with_columns(
+    found = [names[place] for place in places.iter_rows()]
+    places = places.with_columns(
         object=pl.Series([named.name for named in found], dtype=pl.String),
         types=pl.Series([named.types for named in found], dtype=pl.String),
+    )
+    frame = counts.join(places, on=["address", "length"]).select(
+        pl.col(name).cast(kind) for name, kind in SCHEMA.items()
     )
     private = pl.col("object") == _PRIVATE
     facts = _facts(recording) | {
@@ -131,15 +134,15 @@ def _facts(recording: Recording) -> dict[str, object]:
     }
 
 
-def _touched(block: int, mask: int) -> tuple[int, int]:
+def _touched(mask: int) -> tuple[int, int]:
     """The first byte touched of a block, and how many in a row.
 
-    >>> _touched(0x1000, 0b1111000)
-    (4099, 4)
+    >>> _touched(0b1111000)
+    (3, 4)
     """
     first = (mask & -mask).bit_length() - 1
     rest = ~(mask >> first)
-    return block + first, (rest & -rest).bit_length() - 1
+    return first, (rest & -rest).bit_length() - 1
 
 
 PROBE = Probe(

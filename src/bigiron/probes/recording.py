@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import KernelMemory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import DType
 from bigiron.lazy import polars as pl
 from bigiron.probes.probe import RawOutput
 
@@ -77,6 +79,21 @@ def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, cha
     memory = KernelMemory(raw.ram, architecture, root)
     allocations = read_allocations(raw.results, chains)
     return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
+
+
+def hexadecimal(column: str) -> pl.Expr:
+    """A column of numbers that the recorder wrote as 0x1f."""
+    return pl.col(column).str.strip_prefix("0x").str.to_integer(base=16, dtype=pl.UInt64)
+
+
+def looked_up(
+    keys: pl.Series, look_up: Callable[[Any], tuple[Any, ...]], **columns: DType
+) -> Iterator[pl.Series]:
+    """Columns of what is looked up for each row's key, once for each that there is."""
+    there = keys.unique()
+    answers = [look_up(key) for key in there]
+    for place, (name, kind) in enumerate(columns.items()):
+        yield keys.replace_strict(there, [answer[place] for answer in answers], return_dtype=kind).alias(name)
 
 
 class Chains:

@@ -10,7 +10,7 @@ from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Chains, read_recording
+from bigiron.probes.recording import Chains, hexadecimal, looked_up, read_recording
 
 SCHEMA = Schema(
     lambda: {
@@ -32,11 +32,11 @@ def _collect(raw: RawOutput) -> Table:
     symbols = SymbolTable.read(raw.results / "kallsyms")
     chains = Chains(raw.results, symbols)
     counts = pl.read_csv(raw.results / "work.csv", schema_overrides={"function": pl.String})
-    rows = [
-        (cpu, context, chains.path(chain), symbols.lookup(int(function, 16))[0], instructions)
-        for cpu, context, chain, function, instructions in counts.iter_rows()
-    ]
-    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    counts = counts.with_columns(hexadecimal("function"))
+    frame = counts.with_columns(
+        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+        *looked_up(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
+    ).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     keys = ["cpu", "context", "path", "function"]
     # Several places of a call in one function are one path.
     return Table(
