@@ -32,7 +32,7 @@ HEADINGS = (
 class Cell:
     """What one cell counted, and what it took."""
 
-    accesses: dict[str, float]  # an operation, by row
+    accesses: dict[tuple[str, ...], float]  # an operation, by row: an object, and its functions
     work: float  # instructions an operation
     seconds: float
     cpu_seconds: float
@@ -54,13 +54,13 @@ def bigiron(*arguments: str | Path) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def accesses(folder: Path) -> dict[str, float]:
+def accesses(folder: Path) -> dict[tuple[str, ...], float]:
     """Of each row of the comparison."""
     document = json.loads(bigiron("compare", folder, "--format", "json"))
-    found: dict[str, float] = {}
+    found: dict[tuple[str, ...], float] = {}
     for row in document["rows"]:
         (cell,) = row["cells"].values()
-        name = f"{row['object']} {' '.join(row['functions'])}"
+        name = (row["object"], *row["functions"])
         found[name] = found.get(name, 0.0) + cell["accesses_per_op"]
     return found
 
@@ -78,8 +78,8 @@ def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
     changes = {
         name: change(booted.accesses.get(name, 0.0), resumed.accesses.get(name, 0.0)) for name in names
     }
-    worst = max(changes, key=lambda name: abs(changes[name]), default="")
-    return len(names), changes.get(worst, 0.0), worst, change(booted.work, resumed.work)
+    worst = max(changes, key=lambda name: abs(changes[name]), default=("",))
+    return len(names), changes.get(worst, 0.0), worst[0], change(booted.work, resumed.work)
 
 
 def change(before: float, after: float) -> float:
