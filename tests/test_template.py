@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, measured, wait_until
 
-from bigiron import compile
+from bigiron import _sim, compile
 from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
 from bigiron.introspect.memory import GuestRam, KernelMemory
@@ -366,6 +366,12 @@ def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
     assert answer.status == 3
     assert "MHz for one of 541, and its times would be wrong: boot it where less else runs" in answer.err
     assert template.everything() == []
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="it has no time stamp counter")
+def test_the_counter_is_measured_alike_twice() -> None:
+    first, second = _sim.counter_khz(), _sim.counter_khz()
+    assert first and second and template.counters_agree(first, second)
 
 
 def test_the_kernel_is_told_how_fast_its_clock_runs(cache: Path, tmp_path: Path) -> None:
