@@ -411,7 +411,7 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
             | {"PATH": f"{ssh.parent}:{BIGIRON.parent}:{os.environ['PATH']}"}
             | {"PORT": str(port), "THERE": str(tmp_path / "there")},
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=(tmp_path / "stderr").open("wb"),
             text=True,
         )
         try:
@@ -421,8 +421,11 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
             answer = simulate(tmp_path / "s", *line.split()[3:])
         finally:
             script.terminate()
-            script.communicate()
-    assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), answer
+            said, _ = script.communicate()
+    complaints = (tmp_path / "stderr").read_text()
+    assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), (
+        answer, said, complaints,
+    )  # fmt: skip
     assert sorted(file.name for file in (tmp_path / "there").iterdir()) == sorted(
         file.name for file in (tmp_path / "certificates").iterdir()
     )

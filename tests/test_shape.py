@@ -104,7 +104,8 @@ def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
     answer = bigiron("run", *options)
     assert answer.status == 2 and "asks something else (like_sha256 = " in answer.complaint
     mine.unlink()
-    assert compared(study)["rows"] == []  # what is measured needs no machine file
+    rows = compared(study)["rows"]  # what is measured needs no machine file
+    assert all(cell["accesses_per_op"] < 0.5 for row in rows for cell in row["cells"].values())
 
 
 @pytest.mark.parametrize(
