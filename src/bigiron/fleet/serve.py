@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import dask
-from distributed import Scheduler, Worker
+from distributed import Scheduler, Security, Worker
+from distributed.comm.core import connect
 
 from bigiron.errors import UserError
 from bigiron.fleet import authority
@@ -19,6 +20,7 @@ from bigiron.fleet.identity import Identity, capacity, identity
 from bigiron.fleet.worker import HOST, Stops
 
 _PATIENCE_S = 30
+_START_S = 600  # for all that a worker does until it can run cells, on a host that is busy
 _LOOPBACK = "127.0.0.1"
 
 _Result = TypeVar("_Result")
@@ -57,17 +59,19 @@ def work(address: Address, certificates: Path | None, host: str, cpus: int, mib:
 async def _work(address: Address, certificates: Path | None, me: Identity, cpus: int, mib: int) -> None:
     address.refuse_unencrypted(certificates)
     resources = capacity(cpus, mib)
+    security = authority.security(certificates) if certificates else None
     try:
+        await _reach(address, security)
         worker = Worker(
             str(address),
-            security=authority.security(certificates) if certificates else None,
+            security=security,
             host=_LOOPBACK if address.is_loopback else None,
             nthreads=cpus,
             resources=resources,
             memory_limit=0,  # what matters is the machines' memory, which Dask does not see
             plugins=(Stops(),),
             name=f"{me.host}-{os.getpid()}",
-            death_timeout=_PATIENCE_S,
+            death_timeout=_START_S,
             dashboard_address=f"{_LOOPBACK}:0",
             dashboard=False,
         )
@@ -80,6 +84,13 @@ async def _work(address: Address, certificates: Path | None, me: Identity, cpus:
     if await _until_ended(worker.finished()):
         print("bigiron: the scheduler has gone", file=sys.stderr)
     await worker.close(timeout=_PATIENCE_S)
+
+
+async def _reach(address: Address, security: Security | None) -> None:
+    """Wait until the scheduler answers; OSError or TimeoutError where it does not."""
+    arguments = security.get_connection_args("worker") if security else {}
+    comm = await connect(str(address), timeout=_PATIENCE_S, **arguments)
+    await comm.close()
 
 
 def reason(error: BaseException) -> str:
