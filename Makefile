@@ -31,7 +31,7 @@ test: ## every test, the slow ones too; building a whole kernel is left out (pyt
 
 check: ## lint, and every test that needs no virtual machine, no network and no root: in a minute
 check: lint
-	$(PYTHON) -m pytest -q -n auto --dist worksteal --hypothesis-profile=few \
+	$(PYTHON) -m pytest -q -n auto --dist loadfile --hypothesis-profile=few \
 		-m 'not needs_more and not slow and not build'
 
 lint: setup ## ruff, mypy, what may import what, clippy, and the C compiler's warnings

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, started, wait_until
+from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, started, wait_until
 
 import bigiron as library
 from bigiron.study.spec import Spec, Variant, to_toml
@@ -232,13 +232,9 @@ def test_a_variant_that_the_study_has_not(open1: Path) -> None:
     )
 
 
-def is_locked(file: Path) -> bool:
-    return file.exists() and f":{file.stat().st_ino} " in Path("/proc/locks").read_text()
-
-
 def test_two_on_one_study(tmp_path: Path) -> None:
     with started(tmp_path / "s") as first:
-        wait_until(lambda: is_locked(tmp_path / "s/.lock"))
+        wait_until(lambda: machines_of(tmp_path / "tmp"))  # it measures, and so has the study
         first.send_signal(signal.SIGSTOP)  # or it may be done before the second one looks
         try:
             assert refused("run", tmp_path / "s") == (
@@ -246,7 +242,7 @@ def test_two_on_one_study(tmp_path: Path) -> None:
             )
         finally:
             first.send_signal(signal.SIGCONT)
-            first.send_signal(signal.SIGTERM)
+            first.send_signal(signal.SIGINT)
         first.communicate(timeout=SAFETY_NET_S)
 
 
