@@ -91,6 +91,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
 		{ "stay", &job->stay },		{ "turns", &job->turns },
+		{ "dilated", &job->dilated },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

@@ -17,6 +17,7 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
+	int dilated;		   /* whoever listens slows the clock down before tasks begin */
 	int turns;		   /* operations end a task's turn on the emulator */
 	unsigned long turn_operations; /* so many of them do; 0: one */
 	unsigned long turn_seed;   /* of which of them do, by chance; 0: no chance has a part in it */

@@ -198,6 +198,18 @@ static void print_operations(FILE *out, const uint64_t *operations, unsigned lon
 	fputc(']', out);
 }
 
+void report_clock(void)
+{
+	WITH_PAYLOAD("clock", out)
+		fprintf(out, "{}");
+}
+
+void report_recorded(uint64_t nanoseconds)
+{
+	WITH_PAYLOAD("recorded", out)
+		fprintf(out, "{\"nanoseconds\":%lu}", nanoseconds);
+}
+
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks)
 {
 	WITH_PAYLOAD("sample", out) {

@@ -21,6 +21,10 @@ void report_open(const char *path); /* NULL: standard output */
 void report_hello(void);
 /* Where in the machine's memory there is room for what a cell is: the frame of each of its pages (guest/boot/). */
 void report_room(const uint64_t *frames, unsigned long pages);
+/* Tasks have not begun: whoever listens may stop the machine and change its clock. */
+void report_clock(void);
+/* How long the recording took, by the machine's clock. */
+void report_recorded(uint64_t nanoseconds);
 void report_stage(const char *stage);
 /* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);

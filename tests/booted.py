@@ -59,7 +59,7 @@ class Guest:
 
 
 @cache
-def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
+def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, dilation: int = 1) -> Guest:
     """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again."""
     ram = GuestRam(memory_mib)
     with tempfile.TemporaryDirectory() as results:
@@ -74,6 +74,7 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280) -> Guest:
             plugin=compile.recorder(),
             results=Path(results),
             ram=ram,
+            dilation=dilation,
         )
         vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")

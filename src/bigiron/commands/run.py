@@ -27,6 +27,13 @@ from bigiron.study.sweep import sweep
 _PROBES = ", ".join(one.name for one in probes.probes() if one.measures != ("command",))
 
 
+class Clock(StrEnum):
+    """What a virtual machine's clock follows."""
+
+    host = "host"
+    instructions = "instructions"
+
+
 class Mode(StrEnum):
     """What tasks are."""
 
@@ -105,6 +112,9 @@ class Where:
         bool,
         typer.Option("--check-shape", help="measure again with other memory, nodes and turns: what depends?"),
     ] = False
+    clock: Annotated[
+        Clock, typer.Option(help="its clock: the host's, or slower, as fast as its CPUs execute instructions")
+    ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
 
@@ -253,6 +263,7 @@ def _spec(
         topology=str(shape),
         like=where.like,
         check_shape=where.check_shape,
+        clock=where.clock.value,
         repetitions=first if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=what.operations,

@@ -80,6 +80,11 @@ class Outcome:
         return dict(+lost)
 
     @property
+    def recorded_ns(self) -> int:
+        """How long the recording took by the machine's clock; 0: nothing was recorded."""
+        return sum(message.content["nanoseconds"] for message in self.messages if message.type == "recorded")
+
+    @property
     def ended(self) -> bool:
         """Whether the agent has said its last word."""
         return bool(self.messages) and self.messages[-1].type == "end"

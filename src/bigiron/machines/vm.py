@@ -23,7 +23,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import guest, template
+from bigiron.machines import dilation, guest, template
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
 from bigiron.machines.initramfs import handover, initramfs
 from bigiron.machines.messages import Message
@@ -67,6 +67,7 @@ class VirtualMachine:
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
     from_template: bool = False  # whether it is resumed from one that was booted and kept
+    dilation: int = 1  # how many times slower than the host's its clock runs while its tasks do
 
     @property
     def turn(self) -> str:
@@ -107,6 +108,13 @@ class VirtualMachine:
             return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
         return "tcg,thread=multi" if enough and not self.plugin else _ONE_THREAD
+
+    @property
+    def clock_factor(self) -> int:
+        """How many times slower its clock must run to follow what its CPUs execute; with KVM, 1."""
+        threads = 1 if self.accelerator == _ONE_THREAD else self.topology.cpus
+        recorded = self.plugin is not None
+        return 1 if self.kvm else dilation.factor(self.topology.cpus, threads, recorded=recorded)
 
 
 def memory_mib(cpus: int) -> int:
@@ -153,7 +161,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
-    job = vm.job + "".join(f"{line}\n" for line in turns)
+    clock = ("dilated",) if vm.dilation > 1 else ()
+    job = vm.job + "".join(f"{line}\n" for line in (*turns, *clock))
     return handover(vm.agent.read_bytes(), job, {file.name: file.read_bytes() for file in vm.files})
 
 
@@ -187,7 +196,7 @@ class _Cell:
             room = self._room(guest.boot())
             self._check_symbols()
             self._check_clock()
-            return guest.run(self.content, room)
+            return guest.run(self.content, room, self._dilate)
 
     def from_template(self) -> Outcome:
         """It is resumed from a template, which is made where there is none; where none can be, it boots."""
@@ -236,7 +245,8 @@ class _Cell:
                 raise DamagedError(str(error)) from None
             with ThreadPoolExecutor(1) as aside:
                 aside.submit(self._read_ahead, found.symbols)
-                return guest.run(self.content, [(part.offset, part.length) for part in found.record.room])
+                room = [(part.offset, part.length) for part in found.record.room]
+                return guest.run(self.content, room, self._dilate)
 
     def _read_ahead(self, content: bytes) -> None:
         """Have ready what whoever makes tables of a recording asks for."""
@@ -269,6 +279,19 @@ class _Cell:
                 f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "
                 f"without {counter.parameter} in its boot line"
             )
+
+    @property
+    def _dilate(self) -> Callable[[], bool] | None:
+        """What slows the stopped machine's clock down, if it is to run slower."""
+        vm = self.vm
+        if vm.dilation == 1:
+            return None
+        if not self._symbols():
+            raise MachineError(
+                "its clock cannot be slowed down without the kernel's symbols: leave out --fresh-boot"
+            )
+        symbols = SymbolTable.shared(self._symbols())
+        return lambda: dilation.dilate(self.ram, vm.architecture, symbols, vm.topology.cpus, vm.dilation)
 
     def _memory(self, symbols: bytes) -> KernelMemory:
         root = SymbolTable.shared(symbols).address(self.vm.architecture.page_tables.root) or 0

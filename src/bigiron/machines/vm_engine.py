@@ -44,6 +44,7 @@ class VmEngine(Engine):
     like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
     changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
     file_system: FileSystem | None = None  # that workloads work on; None: the machine's tmpfs
+    slow_clock: bool = False  # whether it follows what CPUs execute, and not the host's
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
@@ -115,6 +116,7 @@ class VmEngine(Engine):
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
             "turn": machine.turn,
+            **({"dilation": machine.dilation} if self.slow_clock else {}),
             "from_template": machine.from_template,
             **(self.file_system.environment(kernel) if self.file_system else {}),
         }
@@ -143,7 +145,7 @@ class VmEngine(Engine):
         kvm = job.programs.recorder is None and kvm_works()[0]
         target = architecture(self.target)
         lines = self.file_system.job(kernel) if self.file_system else []
-        return VirtualMachine(
+        machine = VirtualMachine(
             architecture=target,
             kernel=kernel.image,
             release=kernel.release,
@@ -161,3 +163,4 @@ class VmEngine(Engine):
             init=job.programs.init,
             from_template=target.resumes and not (job.programs.fresh_boot or kvm),
         )
+        return replace(machine, dilation=machine.clock_factor) if self.slow_clock else machine

@@ -71,6 +71,7 @@ def record(study: Study, path: Path) -> str:
         mode=study.spec.mode,
         scope=study.spec.options[ConflictsOptions].scope,
         arch=study.spec.arch,
+        clock=study.spec.clock,
         fs=str(study.spec.file_system or ""),
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )

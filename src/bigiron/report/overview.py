@@ -9,7 +9,7 @@ from bigiron.report.listing import Listing, as_json
 from bigiron.sanitize import sanitize
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec
-from bigiron.study.store import Study, losses
+from bigiron.study.store import CellRecord, Study, losses
 
 _COLUMNS = {
     "cell": "cell",
@@ -129,10 +129,23 @@ def times(study: Study) -> Listing:
             record.id,
             *(f"{record.times[stage]:.2f}" if stage in record.times else "" for stage in stages),
             f"{sum(record.times.values()):.2f}",
+            _operation_us(record),
         )
         for record in records
     ]
-    return Listing(("cell", *(sanitize(stage) for stage in stages), "all, s"), rows)
+    columns = ("cell", *(sanitize(stage) for stage in stages), "all, s", "an operation, us VM time")
+    # Where nothing was recorded, no operation has a time.
+    return (
+        Listing(columns, rows)
+        if any(row[-1] for row in rows)
+        else Listing(columns[:-1], [row[:-1] for row in rows])
+    )
+
+
+def _operation_us(record: CellRecord) -> str:
+    """What a recorded operation took by the machine's clock."""
+    operations = record.environment.get("operations")
+    return f"{record.recorded_ns / 1000 / operations:,.1f}" if record.recorded_ns and operations else ""
 
 
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:

@@ -35,6 +35,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     arch: str
     turn: str = "time"
     """Of the machines' CPUs; an older bigiron knew no other."""
+    clock: str = "host"
+    """What the machines' clock follows."""
     fs: str = ""
     """The file system that the workload works on, in words; none: the machine's own."""
     tolerance: float = Tolerance.absolute
@@ -80,7 +82,11 @@ def write(path: Path, baseline: Baseline) -> None:
 
 def text(baseline: Baseline) -> str:
     """The file: each shared line on one line, so that git shows a change as that line's."""
-    left_out = {"point"} if baseline.fs else {"point", "fs"}
+    default = Baseline(workload="", workload_sha256="", mode="", arch="")
+    left_out = {
+        "point",
+        *(name for name in ("clock", "fs") if getattr(baseline, name) == getattr(default, name)),
+    }
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
@@ -133,6 +139,7 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
         ("mode", baseline.mode, spec.mode),
         ("scope", baseline.scope, spec.options[ConflictsOptions].scope),
         ("architecture", baseline.arch, spec.arch),
+        ("clock", baseline.clock, spec.clock),
         ("file system", baseline.fs or "none", str(spec.file_system or "none")),
     ):
         if old != new:

@@ -27,7 +27,14 @@ def engine(spec: "Spec") -> Engine:
 def _vm(spec: "Spec") -> Engine:
     changes = (AS_ASKED, *(CHANGES if spec.check_shape else ()))
     return VmEngine(
-        spec.arch, spec.topology, spec.memory_mib, spec.deadline_s, spec.like, changes, spec.file_system
+        spec.arch,
+        spec.topology,
+        spec.memory_mib,
+        spec.deadline_s,
+        spec.like,
+        changes,
+        spec.file_system,
+        slow_clock=spec.clock == "instructions",
     )
 
 

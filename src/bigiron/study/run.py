@@ -227,6 +227,7 @@ def run_cell(
         _refuse_another_machine(record, same)
         collected = engine.run(job, collect, stop, times.stage)
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
+        record.recorded_ns = collected.recorded_ns
         record.lost = dict(collected.lost)
     except StoppedError:
         raise
@@ -287,6 +288,7 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
         lost=outcome.lost,
         seconds=outcome.seconds,
         seconds_to_agent=outcome.seconds_to_agent,
+        recorded_ns=outcome.recorded_ns,
     )
 
 

@@ -109,6 +109,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     turn: Literal["operation", "time"] = "operation"
     """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
     the emulator's clock alone."""
+    clock: Literal["host", "instructions"] = "host"
+    """What a virtual machine's clock follows while its tasks run: the host's; or it is slower, so that a CPU
+    executes about as many instructions a nanosecond as a processor."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     fs: str = ""
@@ -336,6 +339,10 @@ def _on_engine(spec: Spec) -> Spec:
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
     _check_file_system(spec, engine)
+    if spec.clock != "host" and not (engine.emulated and architecture(spec.arch).counter):
+        raise UserError(
+            f"clock = {spec.clock!r} is of virtual machines of x86_64: leave it out, and it is the host's"
+        )
     if spec.check_shape and probes.DEFAULT not in spec.probes:
         raise UserError(f"check_shape is of shared lines: record the probe {probes.DEFAULT} too")
     if spec.check_shape and not engine.emulated:

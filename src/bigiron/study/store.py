@@ -70,6 +70,7 @@ class CellRecord(msgspec.Struct, kw_only=True):
     started: str = ""  # UTC, ISO 8601
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
+    recorded_ns: int = 0  # that the recording took by the machine's clock
     times: dict[str, float] = {}  # of its stages, in seconds
     facts: dict[str, Any] = {}  # of each probe
     lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
@@ -105,6 +106,7 @@ class Collected:
     lost: Mapping[str, int] = dataclass_field(default_factory=dict)
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
+    recorded_ns: int = 0
 
 
 def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:

@@ -1,0 +1,145 @@
+"""Time dilation: a guest's clocks slowed down, so that ticks come as often an operation as on a processor.
+
+An emulated CPU is hundreds of times slower than a processor, and the host's clock does not wait for it. Here
+a stopped guest's own idea of time is changed, in its memory: its clock, the scheduler's, and each CPU's timer
+all take so many times longer (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI
+2006).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log2
+
+from bigiron.architectures import Architecture
+from bigiron.errors import MachineError
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.symbolize import types_in
+from bigiron.introspect.symbols import SymbolTable
+
+_MOST = 4096  # times slower: beyond, a clock's multiplier has too few digits
+_MOST_KHZ = (1 << 32) - 1  # that the kernel keeps the counter's rate in
+
+# Instructions a nanosecond: of a processor in kernel code; of a thread of QEMU, with the recorder and without
+_PROCESSOR = 2.0
+_RECORDED, _EMULATED = 0.03, 0.2
+
+_ALL = (1 << 64) - 1
+
+
+def factor(cpus: int, threads: int, *, recorded: bool) -> int:
+    """How many times slower a clock must run, that CPUs execute about 2 instructions a nanosecond of it each.
+
+    So many `threads` of the host emulate them. A power of two.
+    """
+    slower = _PROCESSOR * cpus / ((_RECORDED if recorded else _EMULATED) * threads)
+    return min(_MOST, 1 << max(0, round(log2(slower))))
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number in the guest's memory."""
+
+    address: int
+    bytes: int
+
+
+class _Kernel:
+    """The numbers that a stopped kernel keeps time by."""
+
+    def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
+        self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
+        self.memory = KernelMemory(ram, architecture, symbols.address(architecture.page_tables.root) or 0)
+        self.types: Btf = types_in(self.memory, symbols)
+
+    def member(self, start: int, type: str, path: str) -> _Number:
+        place = self.types.member(self.types.find(type), path)
+        if place is None:
+            raise MachineError(f"the kernel does not tell where {type}.{path} is (CONFIG_DEBUG_INFO_BTF?)")
+        return _Number(start + place.start, place.size)
+
+    def address(self, symbol: str) -> int:
+        found = self._symbols.address(symbol)
+        if found is None:
+            raise MachineError(f"the kernel does not tell where {symbol} is")
+        return found
+
+    def get(self, number: _Number) -> int:
+        content = self.memory.read(number.address, number.bytes)
+        if content is None:
+            raise MachineError(f"there is no memory at {number.address:#x}, where the kernel keeps time")
+        return int.from_bytes(content, "little")
+
+    def set(self, number: _Number, value: int) -> None:
+        physical = self.memory.physical(number.address)
+        offset = None if physical is None else self._architecture.ram_offset(physical, self._ram.bytes)
+        assert offset is not None
+        self._ram.write(offset, value.to_bytes(number.bytes, "little"))
+
+    def copies(self, symbol: str) -> Iterator[int]:
+        """Where each CPU's copy of a per-CPU variable is."""
+        start, offsets = self.address(symbol), self.address("__per_cpu_offset")
+        for cpu in range(self._cpus):
+            yield (start + self.get(_Number(offsets + 8 * cpu, 8))) & _ALL
+
+    def timekeepers(self) -> tuple[int, list[int]]:
+        """The lock of the clock; the clock, and the copy of it in which it is carried on."""
+        if start := self._symbols.address("timekeeper_data"):  # from 6.13 on
+            lock, *both = (
+                self.member(start, "tk_data", path).address
+                for path in ("lock", "timekeeper", "shadow_timekeeper")
+            )
+            return lock, both
+        return self.address("timekeeper_lock"), [
+            self.address("tk_core") + 8,
+            self.address("shadow_timekeeper"),
+        ]
+
+
+def dilate(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int, factor: int) -> bool:
+    """Slow a stopped guest's time down, `factor` times, a power of two.
+
+    False, and nothing is changed, where it was stopped in the middle of carrying its clock on.
+    """
+    kernel = _Kernel(ram, architecture, symbols, cpus)
+    lock, timekeepers = kernel.timekeepers()
+    if kernel.get(_Number(lock, 4)):
+        return False
+    now = max(kernel.get(kernel.member(start, "timekeeper", "tkr_mono.cycle_last")) for start in timekeepers)
+    for start in timekeepers:
+        for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval", "raw_interval"):
+            _divide(kernel, kernel.member(start, "timekeeper", path), factor)
+    # Whoever takes the counter for the clock anew:
+    _divide(kernel, kernel.member(kernel.address("clocksource_tsc"), "clocksource", "mult"), factor)
+    rate = _Number(kernel.address("tsc_khz"), 4)
+    kernel.set(rate, min(kernel.get(rate) * factor, _MOST_KHZ))
+    for start in kernel.copies("cyc2ns"):
+        _slow_scheduler_clock(kernel, start, now, factor)
+    for start in kernel.copies("lapic_events"):
+        _slow_timer(kernel, start, factor)
+    return True
+
+
+def _divide(kernel: _Kernel, number: _Number, factor: int) -> None:
+    kernel.set(number, kernel.get(number) // factor)
+
+
+def _slow_timer(kernel: _Kernel, start: int, factor: int) -> None:
+    """A CPU's timer, which counts (ns * mult) >> shift: to the same nanosecond it takes longer."""
+    shift = kernel.member(start, "clock_event_device", "shift")
+    kernel.set(shift, kernel.get(shift) - (factor.bit_length() - 1))
+    _divide(kernel, kernel.member(start, "clock_event_device", "max_delta_ns"), factor)
+
+
+def _slow_scheduler_clock(kernel: _Kernel, start: int, now: int, factor: int) -> None:
+    """It goes on from where it is: if it jumped back, the scheduler would wait until it is there again."""
+    size = kernel.types.size(kernel.types.find("cyc2ns_data"))
+    for data in (start, start + size):
+        mul, shift, offset = (
+            kernel.member(data, "cyc2ns_data", f"cyc2ns_{name}") for name in ("mul", "shift", "offset")
+        )
+        before = kernel.get(mul)
+        after = before // factor
+        passed = (now * before >> kernel.get(shift)) - (now * after >> kernel.get(shift))
+        kernel.set(mul, after)
+        kernel.set(offset, (kernel.get(offset) + passed) & _ALL)
