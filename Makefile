@@ -3,10 +3,12 @@ DEMO ?= demo-study
 PYTHON := .venv/bin/python
 BIGIRON := .venv/bin/bigiron
 export PATH := $(PATH):$(HOME)/.cargo/bin
+# Where it is set, pytest would compile all tests each time.
+unexport PYTHONDONTWRITEBYTECODE
 C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-ppc64le demo test check lint lint-c fresh docs bench
+.PHONY: help setup setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs bench
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,14 +37,20 @@ check: lint
 		-m 'not needs_more and not slow and not build'
 
 lint: setup ## ruff, mypy, what may import what, clippy, and the C compiler's warnings
+	@$(MAKE) --no-print-directory --jobs --output-sync=target lint-python lint-types lint-rust lint-c
+
+lint-python:
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
-	$(PYTHON) -m mypy
 	.venv/bin/lint-imports --no-logo
 	for script in setup.sh .ci/run tools/*.sh; do bash -n $$script || exit; done
+
+lint-types:
+	$(PYTHON) -m mypy
+
+lint-rust:
 	cargo fmt --manifest-path sim/Cargo.toml --check
 	cargo clippy --manifest-path sim/Cargo.toml --all-targets --features python -- --deny warnings
-	@$(MAKE) --no-print-directory lint-c
 
 lint-c:
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))

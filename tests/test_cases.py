@@ -8,12 +8,13 @@ from conftest import bigiron, measured
 from msgspec.structs import replace
 
 from bigiron import open_study
-from bigiron.cases import cases, find
+from bigiron.cases import Case, cases, find
 from bigiron.cases.case import Published
 from bigiron.errors import UserError
 from bigiron.study import simulated
 from bigiron.study.plan import cells
 from bigiron.study.spec import to_toml
+from bigiron.study.store import Study
 
 
 @pytest.mark.slow
@@ -59,6 +60,54 @@ def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
     assert blocked.published == "5,771,569 us" and "VM time in 3 waits" in blocked.ours
     assert "synchronize_rcu < cpuidle_pause_and_lock < pseries_cpuidle_cpu_dead" in report.claims[-1].evidence
     assert any("a part of its caller, cpuidle_pause_and_lock" in note for note in report.notes)
+
+
+def _on_debian(case: Case, folder: Path, study: str, **changes: object) -> Study:
+    """One of a case's studies, cut down; where it has kernels of the case's own, on Debian's."""
+    spec = case.spec(study, quick=True)
+    variants = [replace(variant, kernel="debian/6.1", set=[]) for variant in spec.variant]
+    if spec.machine == "vm":
+        spec = replace(spec, variant=variants)
+    (folder / f"{study}.toml").write_bytes(to_toml(replace(spec, **changes)))
+    measured(folder / f"{study}.toml", "-o", folder / study)
+    return open_study(folder / study)
+
+
+def test_open1_rcu_s_report(tmp_path: Path) -> None:
+    """All limits are the same kernel here: none makes a difference."""
+    case = find("open1-rcu")
+    shorter = replace(case.spec("limits", quick=True).simulation, warmup_ms=20, duration_ms=20)
+    studies = {
+        "counts": _on_debian(case, tmp_path, "counts", cpus=[2], operations=2000),
+        "limits": _on_debian(case, tmp_path, "limits", tasks=[1, 20], simulation=shorter),
+    }
+    report = case.measure_up(studies)
+    figures = {figure.what: figure for figure in report.figures}
+    assert figures["the curves part at"].published == "50 tasks"
+    lookup = figures["__d_lookup_rcu, 2 CPUs"]
+    assert lookup.published == "3.15: 2.45 % of the time, 3.16-rc0: 1.28 % of the time"
+    assert lookup.ours.startswith("off: ") and lookup.ours.endswith(" % of the instructions; counted")
+    assert "grace periods a second of VM time, 2 CPUs, by RCU_COND_RESCHED_LIM" in figures
+    more_calls = next(claim for claim in report.claims if "get_partial_node" in claim.says)
+    assert not more_calls.agrees
+
+
+def test_dwal_percpu_s_report(tmp_path: Path) -> None:
+    """All variants are the same kernel here, which never sums under the lock."""
+    case = find("dwal-percpu")
+    studies = {
+        "counts": _on_debian(case, tmp_path, "counts", cpus=[2], operations=20),
+        "neighbours": _on_debian(case, tmp_path, "neighbours", cpus=[2], tasks=[1, 2], operations=20),
+        "tasks": _on_debian(case, tmp_path, "tasks", tasks=[9, 63, 65]),
+    }
+    report = case.measure_up(studies)
+    figures = {figure.what: figure for figure in report.figures}
+    taken = figures["space_info's lock for metadata taken, times an operation, 2 CPUs"].ours
+    assert taken == "5.10: 2.00, 6.1: 2.00, reads: 2.00, sums: 2.00, sums, padded: 2.00; counted"
+    assert figures["throughput, 63 tasks: sums instead of reads under the lock"].published == "-52.4 %"
+    claims = {claim.says: claim for claim in report.claims}
+    assert claims["A sum walks all online CPUs"].agrees is None
+    assert claims["With sums the lock is held longer, so that throughput is lower"].agrees is False
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)

@@ -194,21 +194,6 @@ def test_rcu_512(tmp_path: Path) -> None:
     assert [claim.agrees for claim in levels] == [True, True], levels
 
 
-def test_dwal_percpu(tmp_path: Path) -> None:
-    case = find("dwal-percpu")
-    report = case.measure_up({"tasks": _simulate(case, tmp_path, "tasks", tasks=[9, 63, 65])})
-    assert report.figures[0].published == "-52.4 %"
-    assert "predicted" in report.figures[0].ours
-    assert all(figure.ours.count("simulated") == 1 for figure in report.figures)
-
-
-@pytest.mark.slow
-def test_open1_rcu(tmp_path: Path) -> None:
-    case = find("open1-rcu")
-    report = case.measure_up({"limits": _simulate(case, tmp_path, "limits", tasks=[1, 20])})
-    assert report.figures[0].published == "50 tasks"
-
-
 def test_totals_of_hotplug() -> None:
     """The sum over a few sizes is that of taking every CPU."""
     values = {"files": "debugfs", "waits": "0"}

@@ -61,7 +61,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Quick:
-    """What a case asks for where it is to be quick."""
+    """What a study of a case asks for where it is to be quick."""
 
     cpus: list[int]
     repetitions: int = 1  # at most
@@ -91,7 +91,7 @@ class Case:
     name: str
     description: str
     studies: tuple[str, ...]
-    quick: Quick
+    quick: Mapping[str, Quick]  # of each study
     report: Callable[[Mapping[str, Study], Published], Report]
     builds: tuple[Build, ...] = ()
 
@@ -108,13 +108,14 @@ class Case:
             spec = replace(spec, simulation=replace(spec.simulation, machine=machine))
         if not quick:
             return spec
-        repetitions = min(spec.repetitions, self.quick.repetitions)
-        variants = [variant for variant in spec.variant if variant.name not in self.quick.without]
-        tasks = list(self.quick.tasks) or spec.tasks
-        duration_ms = spec.simulation.duration_ms / self.quick.shorter
+        less = self.quick[study]
+        repetitions = min(spec.repetitions, less.repetitions)
+        variants = [variant for variant in spec.variant if variant.name not in less.without]
+        tasks = list(less.tasks) or spec.tasks
+        duration_ms = spec.simulation.duration_ms / less.shorter
         return replace(
             spec,
-            cpus=self.quick.cpus,
+            cpus=less.cpus,
             tasks=tasks,
             repetitions=repetitions,
             simulation=replace(spec.simulation, duration_ms=duration_ms),

@@ -276,7 +276,7 @@ CASE = Case(
     name="hotplug-rcu",
     description="CPU hotplug waits for grace periods: what expediting them, or not waiting at all, saves",
     studies=("times", "blocked"),
-    quick=Quick(cpus=[16], repetitions=4),
+    quick=dict.fromkeys(("times", "blocked"), Quick(cpus=[16], repetitions=4)),
     report=report,
     builds=(
         _build("baseline"),

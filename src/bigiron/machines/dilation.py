@@ -115,7 +115,8 @@ def dilate(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus
     kernel.set(rate, min(kernel.get(rate) * factor, _MOST_KHZ))
     for start in kernel.copies("cyc2ns"):
         _slow_scheduler_clock(kernel, start, now, factor)
-    for start in kernel.copies("lapic_events"):
+    # The first is what a CPU's timer is made of that comes later.
+    for start in (kernel.address("lapic_clockevent"), *kernel.copies("lapic_events")):
         _slow_timer(kernel, start, factor)
     return True
 

@@ -119,5 +119,6 @@ PROBE = Probe(
     compare=efficiency.compare,
     measures=("unbounded",),
     measures_time=True,
+    lasts_seconds=True,
     needs_bpf=True,
 )

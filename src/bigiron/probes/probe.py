@@ -118,6 +118,8 @@ class Probe:
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")
     measures_time: bool = False
     """Whether cells run alone and variants take turns: machines side by side take each other's time."""
+    lasts_seconds: bool = False
+    """Whether it measures for so long by the machine's clock, and not for so many operations."""
     needs_recorder: bool = False
     needs_bpf: bool = False
     only_on: tuple[str, ...] = ()

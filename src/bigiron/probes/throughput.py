@@ -58,5 +58,6 @@ PROBE = Probe(
     compare=throughput.compare,
     measures=("unbounded",),
     measures_time=True,
+    lasts_seconds=True,
     samples=_samples,
 )

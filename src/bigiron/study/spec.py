@@ -339,10 +339,7 @@ def _on_engine(spec: Spec) -> Spec:
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
     _check_file_system(spec, engine)
-    if spec.clock != "host" and not (engine.emulated and architecture(spec.arch).counter):
-        raise UserError(
-            f"clock = {spec.clock!r} is of virtual machines of x86_64: leave it out, and it is the host's"
-        )
+    _check_clock(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:
         raise UserError(f"check_shape is of shared lines: record the probe {probes.DEFAULT} too")
     if spec.check_shape and not engine.emulated:
@@ -354,6 +351,18 @@ def _on_engine(spec: Spec) -> Spec:
         like = str(Path(spec.like).resolve()) if spec.like.endswith(".toml") else spec.like
         spec = msgspec.structs.replace(spec, like=like, like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def _check_clock(spec: Spec, engine: Engine) -> None:
+    if spec.clock == "host":
+        return
+    if not (engine.emulated and architecture(spec.arch).counter):
+        raise UserError(f"clock = {spec.clock!r} is of virtual machines of x86_64: leave it out")
+    if long := [probe.name for probe in probes.among(spec.probes) if probe.lasts_seconds]:
+        raise UserError(
+            f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, each of which "
+            "would take minutes: leave one of them out"
+        )
 
 
 def _check_file_system(spec: Spec, engine: Engine) -> None:
