@@ -37,7 +37,11 @@ def browser() -> Iterator[Browser]:
     if not chromium:
         pytest.skip("no chromium on PATH")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        safety_net_ms = SAFETY_NET_S * 1000
+        expect.set_options(timeout=safety_net_ms)
+        launched = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=safety_net_ms
+        )
         yield launched
         launched.close()
 
@@ -55,6 +59,7 @@ class Watched:
     """A page, what its console said, and what it asked the network for."""
 
     def __init__(self, page: Page) -> None:
+        page.set_default_timeout(SAFETY_NET_S * 1000)
         self.page = page
         self.said: list[str] = []
         self.asked: list[str] = []
@@ -403,7 +408,7 @@ def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path
     watched = Watched(browser.new_page())
     watched.page.goto(address)
     expect(watched.page.locator("#missing")).to_be_visible()
-    expect(watched.page.locator("#news.ended")).to_have_text("ended", timeout=SAFETY_NET_S * 1000)
+    expect(watched.page.locator("#news.ended")).to_have_text("ended")
     expect(watched.page.locator("#made")).to_contain_text("2 of 2 cells measured")
     expect(watched.page.locator("#missing")).to_have_count(0)
     expect(watched.page.locator("#flame-work .frame").first).to_be_visible()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +16,6 @@ class Taken:
 
     acquisitions: float
     held: float  # instructions
-    taken_by: int = 0  # CPUs
 
     @property
     def each(self) -> float:
@@ -52,16 +50,23 @@ class Counted:
         rows = self._of(cell, "work").filter(pl.col("function").str.contains(f"^(?:{function})$"))
         return float(rows["instructions"].sum()) / self.operations(cell)
 
-    def lock(self, cell: CellRecord, object: str, path: str = "") -> Taken:
-        """What an operation takes of the locks whose name matches, in call paths that match."""
-        rows = self._of(cell, "locks").filter(
-            pl.col("object").str.contains(object) & pl.col("path").str.contains(path)
-        )
+    def lock(self, cell: CellRecord, object: str) -> Taken:
+        """What an operation takes of the locks whose name matches."""
+        rows = self._of(cell, "locks")
+        return self._taken(cell, rows.filter(pl.col("object").str.contains(object)))
+
+    def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> Taken:
+        """The same of locks by a path in which they are taken, there or wherever: they need no name."""
+        rows = self._of(cell, "locks").filter(pl.col("context") == "operation")
+        locks = rows.filter(pl.col("path").str.contains(path))["lock"].unique()
+        rows = rows.filter(pl.col("lock").is_in(locks.implode()) & pl.col("path").str.contains(taken_in))
+        return self._taken(cell, rows)
+
+    def _taken(self, cell: CellRecord, rows: pl.DataFrame) -> Taken:
         operations = self.operations(cell)
         return Taken(
             float(rows["acquisitions"].sum()) / operations,
             float(rows["instructions"].sum()) / operations,
-            rows["cpu"].n_unique(),
         )
 
     def grace_periods(self, cell: CellRecord) -> float:
@@ -77,16 +82,13 @@ class Counted:
         rows = self._of(cell, "conflicts").filter(pl.col("object").str.contains(object))
         return float((rows["reads"] + rows["writes"]).sum()) / self.operations(cell)
 
-    def lines_read_in(self, cell: CellRecord, function: str) -> pl.DataFrame:
-        """All rows of the shared lines that a function reads."""
+    def beside(self, cell: CellRecord, function: str, part: str) -> set[str]:
+        """What lies in shared lines with those objects that a function reads: names without the CPU."""
         rows = self._of(cell, "conflicts")
-        lines = rows.filter((pl.col("function") == function) & (pl.col("reads") > 0))["line"].unique()
-        return rows.filter(pl.col("line").is_in(lines.implode()))
+        read = (pl.col("function") == function) & pl.col("object").str.contains(part)
+        lines = rows.filter(read)["line"].unique()
+        objects = rows.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
+        return {re.sub(r" of CPU \d+|\[\d+\]", "", name) for name in objects}
 
     def _of(self, cell: CellRecord, probe: str) -> pl.DataFrame:
         return self._tables[probe].filter(pl.col("cell") == cell.id)
-
-
-def names(objects: Iterable[str]) -> list[str]:
-    """Names of objects, each once, without the CPU and the number of the one that was met."""
-    return sorted({re.sub(r" of CPU \d+|\[\d+\]", "", name) for name in objects})

@@ -20,7 +20,7 @@ def text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
 
 def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator[str]:
     yield f"{case.name}: {case.description}"
-    yield f"{_verb(studies)} with {_cpus(studies)}"
+    yield _how(studies)
     yield ""
     for figure in report.figures:
         yield from _wrapped(figure.what, "")
@@ -45,24 +45,26 @@ def _verdict(claim: Claim) -> str:
     return _VERDICTS[claim.agrees]
 
 
-def _verb(studies: Mapping[str, Study]) -> str:
-    return "simulated" if all(study.spec.engine.is_model for study in studies.values()) else "measured"
-
-
-def _cpus(studies: Mapping[str, Study]) -> str:
-    numbers = sorted({cpus for study in studies.values() for cpus in study.spec.cpus})
-    return f"{', '.join(map(str, numbers))} CPUs"
+def _how(studies: Mapping[str, Study]) -> str:
+    """What was measured and what simulated, with how many CPUs."""
+    parts = []
+    for verb, is_model in (("measured", False), ("simulated", True)):
+        specs = [study.spec for study in studies.values() if study.spec.engine.is_model == is_model]
+        numbers = sorted({cpus for spec in specs for cpus in spec.cpus})
+        parts += [f"{verb} with {', '.join(map(str, numbers))} CPUs"] if numbers else []
+    return ", ".join(parts)
 
 
 def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     """The report that is written beside the studies."""
     variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
+    how = _how(studies)
     lines = [
         f"# {case.name}",
         "",
         plain(case.description) + ".",
         "",
-        plain(f"{_verb(studies).capitalize()} with {_cpus(studies)} on {'; '.join(variants)}."),
+        plain(f"{how[0].upper()}{how[1:]}, on {'; '.join(variants)}."),
         "",
         listing.markdown(
             ["", "published", "here"],
