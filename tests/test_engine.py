@@ -226,6 +226,7 @@ def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.Captur
         while any("process_request" in thread.name for thread in threading.enumerate()):
             live._tell("a cell", "at its end")
             time.sleep(0.01)
+        assert not live._watching(), "the end would wait for it"
     assert "Traceback" not in capfd.readouterr().err
 
 

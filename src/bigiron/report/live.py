@@ -144,6 +144,11 @@ class LiveReport:
             said = {"changes": self._changes, "landed": self._landed, "said": running, "ended": self._ended}
         return json.dumps(said)
 
+    def gone(self, page: str) -> None:
+        """A page was closed before it got its answer: the end does not wait for it."""
+        with self._changed:
+            self._pages.pop(page, None)
+
     def report(self, page: str) -> str:
         """The report of what has landed, made once for all pages."""
         with self._writing:
@@ -175,11 +180,14 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
+    _page = ""  # that asks
 
     def handle(self) -> None:
         """Answer, unless the page has been closed meanwhile: that is nobody's failure."""
-        with suppress(ConnectionError):
+        try:
             super().handle()
+        except ConnectionError:
+            self.server.live.gone(self._page)
 
     def finish(self) -> None:
         """What is left to send, likewise."""
@@ -191,6 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         _, token, name, *more = [*url.path.split("/"), "", ""]
         asked = {key: values[-1] for key, values in parse_qs(url.query).items()}
         page, after = asked.get("page", ""), asked.get("after", "")
+        self._page = page
         if any(more) or not live.is_ours(token, self.headers.get("Host", "")):
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", "not found\n")
         elif name in ("", "report"):
