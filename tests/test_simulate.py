@@ -180,7 +180,7 @@ def _simulate(case: Case, folder: Path, study: str, shorter: float = 1, **change
 def test_rcu_512(tmp_path: Path) -> None:
     """Eighteen figures beside the published, two of them fitted, and McKenney's rule of levels holds."""
     case = find("rcu-512")
-    shorter = {"ls": 6, "idle": 10, "tree": 1}
+    shorter = {"ls": 12, "idle": 20, "tree": 2}
     studies = {study: _simulate(case, tmp_path, study, shorter[study]) for study in case.studies}
     report = case.measure_up(studies)
     assert len(report.figures) == 9 + 9 + 9 + 9
