@@ -81,7 +81,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "blocked_states", &job->blocked_states }, { "blocked_pid", &job->blocked_pid },
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
-		{ "disk_mib", &job->disk_mib },
+		{ "disk_mib", &job->disk_mib },	  { "dilated", &job->dilated },
 		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
 	};
 	const struct {
@@ -91,7 +91,6 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
 		{ "stay", &job->stay },		{ "turns", &job->turns },
-		{ "dilated", &job->dilated },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

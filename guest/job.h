@@ -17,7 +17,6 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int dilated;		   /* whoever listens slows the clock down before tasks begin */
 	int turns;		   /* operations end a task's turn on the emulator */
 	unsigned long turn_operations; /* so many of them do; 0: one */
 	unsigned long turn_seed;   /* of which of them do, by chance; 0: no chance has a part in it */
@@ -39,6 +38,7 @@ struct job {
 	char *modules[MAX_MODULES]; /* "required FILE PARAMETERS", or "optional FILE": to load in this order */
 	char *file_system; /* to work on, NULL: as the machine is */
 	char *mount_options;
+	unsigned long dilated; /* how many times slower the clock runs while tasks do; 0: it does not */
 	unsigned long disk_mib; /* of the disk in memory that it lies on; 0: on none */
 	unsigned long nr_functions;
 	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */

@@ -72,10 +72,16 @@ static int wait_for_dilation(void)
 	return 0;
 }
 
+/* By a clock that runs slower. */
+static uint64_t dilated_ns(const struct job *job, uint64_t ns)
+{
+	return job->dilated ? ns / job->dilated : ns;
+}
+
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {
-	uint64_t deadline = clock_ns() + job->patience_s * 1000000000ull;
+	uint64_t deadline = clock_ns() + dilated_ns(job, job->patience_s * 1000000000ull);
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
@@ -94,7 +100,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 						    "task %lu made %lu of %lu operations in %lu s (%s): ask for fewer "
 						    "operations",
 						    i, done, target[i] - start[i], job->patience_s, stage);
-			wait_for_goals(POLL_NS);
+			wait_for_goals(dilated_ns(job, POLL_NS));
 		}
 	}
 	return 0;

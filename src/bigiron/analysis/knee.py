@@ -273,7 +273,7 @@ class _Fitted:
 
 
 _CLOSE = 1e-8  # relative changes that end a search
-_MOST_TRIES = 1200
+_MOST_TRIES = 1200  # of throughput, those for derivatives too
 
 
 def _search(kind: _Kind, tasks: Sequence[int], logarithms: Floats, begins: Iterable[Floats]) -> _Fitted:
@@ -284,7 +284,8 @@ def _search(kind: _Kind, tasks: Sequence[int], logarithms: Floats, begins: Itera
         return _Fitted(kind, parameters).at(tasks) - logarithms
 
     def least(begin: Floats) -> _Fitted:
-        # What least_squares(method="lm") calls, with derivatives taken in C: in half the time.
+        # What least_squares(method="lm") calls, with derivatives taken in C: in half the time. With its full
+        # output it does not warn.
         ended = optimize.leastsq(
             residuals, begin, full_output=True, ftol=_CLOSE, xtol=_CLOSE, gtol=_CLOSE, maxfev=_MOST_TRIES
         )

@@ -18,7 +18,7 @@ from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 
 _MOST = 4096  # times slower: beyond, a clock's multiplier has too few digits
-_MOST_KHZ = (1 << 32) - 1  # that the kernel keeps the counter's rate in
+_MOST_KHZ = (1 << 32) - 1  # of the counter's rate, as the kernel keeps it: for what looks at it again later
 
 # Instructions a nanosecond: of a processor in kernel code; of a thread of QEMU, with the recorder and without
 _PROCESSOR = 2.0
@@ -84,7 +84,10 @@ class _Kernel:
 
     def timekeepers(self) -> tuple[int, list[int]]:
         """The lock of the clock; the clock, and the copy of it in which it is carried on."""
-        if start := self._symbols.address("timekeeper_data"):  # from 6.13 on
+        start = self._symbols.address("timekeeper_data")  # from 6.17 on, of which it is the first
+        if start is None and self.types.find("tk_data"):  # from 6.13 on
+            start = self.address("tk_core")
+        if start:
             lock, *both = (
                 self.member(start, "tk_data", path).address
                 for path in ("lock", "timekeeper", "shadow_timekeeper")
@@ -105,13 +108,23 @@ def dilate(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus
     lock, timekeepers = kernel.timekeepers()
     if kernel.get(_Number(lock, 4)):
         return False
-    now = max(kernel.get(kernel.member(start, "timekeeper", "tkr_mono.cycle_last")) for start in timekeepers)
+    counter = kernel.address("clocksource_tsc")
+    for start in timekeepers:
+        if kernel.get(kernel.member(start, "timekeeper", "tkr_mono.clock")) != counter:
+            raise MachineError(
+                "the kernel's clock is not its time stamp counter, or lies elsewhere than thought: it "
+                "cannot be slowed down: leave out --clock"
+            )
+    rate = _Number(kernel.address("tsc_khz"), 4)
+    # Not before any time that was told already: a second of the counter after the clock was last carried on.
+    now = 1000 * kernel.get(rate) + max(
+        kernel.get(kernel.member(start, "timekeeper", "tkr_mono.cycle_last")) for start in timekeepers
+    )
     for start in timekeepers:
         for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval", "raw_interval"):
             _divide(kernel, kernel.member(start, "timekeeper", path), factor)
     # Whoever takes the counter for the clock anew:
-    _divide(kernel, kernel.member(kernel.address("clocksource_tsc"), "clocksource", "mult"), factor)
-    rate = _Number(kernel.address("tsc_khz"), 4)
+    _divide(kernel, kernel.member(counter, "clocksource", "mult"), factor)
     kernel.set(rate, min(kernel.get(rate) * factor, _MOST_KHZ))
     for start in kernel.copies("cyc2ns"):
         _slow_scheduler_clock(kernel, start, now, factor)
@@ -133,7 +146,7 @@ def _slow_timer(kernel: _Kernel, start: int, factor: int) -> None:
 
 
 def _slow_scheduler_clock(kernel: _Kernel, start: int, now: int, factor: int) -> None:
-    """It goes on from where it is: if it jumped back, the scheduler would wait until it is there again."""
+    """It goes on from where it would be at `now`: if it jumped back, the scheduler would wait so long."""
     size = kernel.types.size(kernel.types.find("cyc2ns_data"))
     for data in (start, start + size):
         mul, shift, offset = (

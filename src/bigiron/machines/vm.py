@@ -161,7 +161,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
-    clock = ("dilated",) if vm.dilation > 1 else ()
+    clock = (f"dilated {vm.dilation}",) if vm.dilation > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*turns, *clock))
     return handover(vm.agent.read_bytes(), job, {file.name: file.read_bytes() for file in vm.files})
 
@@ -288,7 +288,7 @@ class _Cell:
             return None
         if not self._symbols():
             raise MachineError(
-                "its clock cannot be slowed down without the kernel's symbols: leave out --fresh-boot"
+                "the kernel does not tell its symbols, by which its clock would be slowed down"
             )
         symbols = SymbolTable.shared(self._symbols())
         return lambda: dilation.dilate(self.ram, vm.architecture, symbols, vm.topology.cpus, vm.dilation)

@@ -187,7 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             super().handle()
         except ConnectionError:
-            self.server.live.gone(self._page)
+            if self._page:
+                self.server.live.gone(self._page)
 
     def finish(self) -> None:
         """What is left to send, likewise."""
@@ -199,7 +200,6 @@ class _Handler(BaseHTTPRequestHandler):
         _, token, name, *more = [*url.path.split("/"), "", ""]
         asked = {key: values[-1] for key, values in parse_qs(url.query).items()}
         page, after = asked.get("page", ""), asked.get("after", "")
-        self._page = page
         if any(more) or not live.is_ours(token, self.headers.get("Host", "")):
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", "not found\n")
         elif name in ("", "report"):
@@ -207,6 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
                 live.opened()
             self._report(live, page)
         elif name == "news" and after.isdecimal():
+            self._page = page
             self._answer(HTTPStatus.OK, "application/json", live.news(int(after), page))
         else:
             self._answer(HTTPStatus.NOT_FOUND, "text/plain", "not found\n")

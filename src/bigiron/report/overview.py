@@ -144,7 +144,8 @@ def times(study: Study) -> Listing:
 
 def _operation_us(record: CellRecord) -> str:
     """What a recorded operation took by the machine's clock."""
-    operations = record.environment.get("operations")
+    told = (facts["operations"] for facts in record.facts.values() if facts.get("operations"))
+    operations = max(next(told, [0]))
     return f"{record.recorded_ns / 1000 / operations:,.1f}" if record.recorded_ns and operations else ""
 
 
