@@ -145,7 +145,7 @@ class _ByLimit:
 
 def _is_more(one: float, other: float, chance: float) -> bool | None:
     """Whether it is more by more than chance; None: within that."""
-    return None if abs(one - other) <= chance * other else one > other
+    return None if abs(one - other) <= chance * max(one, other) else one > other
 
 
 def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> SeedRange:
