@@ -30,16 +30,12 @@ class Counted:
         self.study = study
 
     @cached_property
-    def _records(self) -> dict[str, CellRecord]:
-        return {record.id: record for record in self.study.records()}
-
-    @cached_property
     def _tables(self) -> dict[str, pl.DataFrame]:
         return {probe: self.study.tables(probe) for probe in ("conflicts", "locks", "work")}
 
     def cells(self) -> list[CellRecord]:
         """Those that were measured."""
-        return [record for record in self._records.values() if record.measured]
+        return [record for record in self.study.records() if record.measured]
 
     def operations(self, cell: CellRecord) -> int:
         """How many were recorded, of all tasks."""

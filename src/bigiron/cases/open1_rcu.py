@@ -88,7 +88,7 @@ class _ByLimit:
         taken = {cell.variant: self._taken(cell) for cell in cells}
         # Of either, one grace period more or less is chance.
         chance = 2 / max(min(self._counted.grace_periods(cell) for cell in cells), 1e-9)
-        same = _is_more(rates["100000"], rates["off"], chance)
+        differ = _is_more(rates["100000"], rates["off"], chance) is not None
         return [
             Claim(
                 "With a limit of 256 there are more grace periods, so that fewer objects come back at once",
@@ -102,7 +102,7 @@ class _ByLimit:
             ),
             Claim(
                 "A limit of 100,000 is as none at all",
-                True if same is None and chance < _TELLS else None if same is None else False,
+                not differ if differ or chance < _TELLS else None,
                 self._said(rates, "a second of VM time", ".0f"),
             ),
         ]

@@ -286,11 +286,11 @@ class _Cell:
         vm = self.vm
         if vm.dilation == 1:
             return None
-        if not self._symbols():
+        if not (content := self._symbols()):
             raise MachineError(
                 "the kernel does not tell its symbols, by which its clock would be slowed down"
             )
-        symbols = SymbolTable.shared(self._symbols())
+        symbols = SymbolTable.shared(content)
         return lambda: dilation.dilate(self.ram, vm.architecture, symbols, vm.topology.cpus, vm.dilation)
 
     def _memory(self, symbols: bytes) -> KernelMemory:

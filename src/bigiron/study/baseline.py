@@ -82,11 +82,8 @@ def write(path: Path, baseline: Baseline) -> None:
 
 def text(baseline: Baseline) -> str:
     """The file: each shared line on one line, so that git shows a change as that line's."""
-    default = Baseline(workload="", workload_sha256="", mode="", arch="")
-    left_out = {
-        "point",
-        *(name for name in ("clock", "fs") if getattr(baseline, name) == getattr(default, name)),
-    }
+    usual = {"clock": "host", "fs": ""}
+    left_out = {"point", *(name for name, value in usual.items() if getattr(baseline, name) == value)}
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
