@@ -80,6 +80,7 @@ static __always_inline struct now_doing *charge(int ends)
 	key.id = cpu->interrupt ? cpu->interrupt : cpu->softirq ? cpu->softirq - 1 : (__u32)bpf_get_current_pid_tgid();
 	value = share_of(&key);
 	now = bpf_ktime_get_ns();
+	until = counting.until; /* may have been told since */
 	if (until && now > until)
 		now = until;
 	if (value && now > cpu->since)

@@ -19,6 +19,8 @@ static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };
 
 #define NR_ACCOUNTS 2
 
+#define END_AHEAD_NS 100000
+
 /* To report them takes time, so that is left until all is measured. NULL for one that the kernel does not keep. */
 static int read_accounts(char *texts[NR_ACCOUNTS])
 {
@@ -63,6 +65,21 @@ static void visit_all_cpus(void)
 	allow_cpus(&before);
 }
 
+/* The end is told ahead of its time, so that no CPU charges past it; one told too late is put off. */
+static uint64_t end_count(uint64_t began, int by_bpf)
+{
+	uint64_t end;
+
+	do {
+		end = clock_ns() + END_AHEAD_NS;
+		if (by_bpf)
+			shares_count(began, end);
+	} while (clock_ns() >= end);
+	while (clock_ns() < end)
+		;
+	return end;
+}
+
 int efficiency(const struct job *job)
 {
 	const struct timespec time = { job->efficiency_ms / 1000, job->efficiency_ms % 1000 * 1000000 };
@@ -82,9 +99,7 @@ int efficiency(const struct job *job)
 	if (!by_bpf)
 		shares_count(began, 0);
 	nanosleep(&time, NULL);
-	ended = clock_ns();
-	if (!by_bpf)
-		shares_count(began, ended);
+	ended = end_count(began, !by_bpf);
 	summary.nanoseconds = ended - began;
 	read_operations(after, job->tasks);
 	visit_all_cpus();
