@@ -56,6 +56,23 @@ static struct stack *find_stack(struct cpu *cpu, uint64_t base)
 	return stack;
 }
 
+/*
+ * Which stack a task has that was in user mode when recording began is known only now: how it entered the kernel was
+ * noted on another one, where nothing else was.
+ */
+static void move_entry(struct stack *from, struct stack *to)
+{
+	to->interrupts = from->interrupts;
+	to->nesting = from->nesting;
+	to->lost_nesting = from->lost_nesting;
+	to->preempted = false;
+	to->deferred = 0;
+	to->calls = from->calls;
+	fill_ended(&to->fills[to->nesting]);
+	from->interrupts = from->nesting = from->lost_nesting = 0;
+	chain_reset(&from->calls);
+}
+
 /* The CPU called or returned with its stack pointer at `address`. */
 static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 {
@@ -67,10 +84,12 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	if (address >= guest.arch->no_stack_from && address < guest.arch->no_stack_to)
 		return;
 	if (base != cpu->stack->base) {
-		const struct stack *before = cpu->stack;
+		struct stack *before = cpu->stack;
 		chain_id chain = before->calls.chain;
 
 		cpu->stack = find_stack(cpu, base);
+		if (entering)
+			move_entry(before, cpu->stack);
 		cpu->stack->task |= cpu->switching;
 		/* Down to an interrupt's stack: its chain goes on from where the CPU was. */
 		if (is_call && !cpu->stack->task && !cpu->stack->user && !entering)
@@ -115,6 +134,7 @@ static void leave_user_mode(struct cpu *cpu)
 		return;
 	cpu->in_user = false;
 	cpu->entering = true;
+	cpu->stack->user = true;
 }
 
 static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)

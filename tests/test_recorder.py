@@ -421,7 +421,7 @@ def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: P
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("lines", ["lines", "hash"], tmp_path_factory.mktemp("lines"))
+    return built("lines", ["lines", "hash", "insns"], tmp_path_factory.mktemp("lines"))
 
 
 @dataclass(frozen=True)
@@ -634,7 +634,7 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["accesses", "cpu", "guest", "lines", "hash", "operations", "pages", "chains"]
+    parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains"]
     return built("fills", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("fills"))
 
 
@@ -709,3 +709,44 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
     commands = [programs[turn].pop() for turn in order if programs[turn]]
     commands += [command for program in programs for command in reversed(program)]
     assert line_writes(fills, *commands) == dict(expected)
+
+
+# On whose behalf a CPU runs
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parts = ["contexts", "chains", "cpu", "guest", "hash", "x86_64", "ppc64le"]
+    return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
+
+
+def contexts_after(contexts: Path, *commands: str) -> list[str]:
+    done = subprocess.run(
+        [contexts], input="".join(f"{one}\n" for one in commands), capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+STACK, ANOTHER_STACK = 0xFFFFC90000013F00, 0xFFFFC9000002BF00
+
+
+def test_a_task_s_first_entry_may_be_an_interrupt(contexts: Path) -> None:
+    """Its stack is not known yet: it was in user mode when recording began."""
+    commands = ["user", "interrupt", f"call {STACK:x}", f"call {STACK - 64:x}", f"return {STACK - 64:x}"]
+    assert contexts_after(contexts, *commands, f"return {STACK:x}", "iret", "user", f"call {STACK:x}") == [
+        "operation", *["interrupt"] * 5, "operation", "operation", "operation",
+    ]  # fmt: skip
+
+
+def test_an_interrupt_of_a_page_fault_is_one(contexts: Path) -> None:
+    fault = ["user", "exception", f"call {STACK:x}"]
+    interrupt = ["interrupt", f"call {STACK - 256:x}", f"return {STACK - 256:x}", "iret"]
+    assert contexts_after(contexts, *fault, *interrupt, f"return {STACK:x}") == [
+        *["operation"] * 3, *["interrupt"] * 3, "operation", "operation",
+    ]  # fmt: skip
+
+
+def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
+    commands = ["user", "interrupt", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
+    after = contexts_after(contexts, *commands, "user", f"call {ANOTHER_STACK:x}")
+    assert after == ["operation", "interrupt", "interrupt", "interrupt", "kthread", "operation", "operation"]

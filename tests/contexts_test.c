@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Drives what the recorder knows of a CPU's context, with a stand-in for QEMU: which of a machine's interrupts is the
+ * first that a task sees after recording begins is up to chance. Standard input, of one CPU:
+ *
+ *	user			code of user mode runs
+ *	interrupt, exception	enters the kernel
+ *	call SP, return SP	a call pushes its return address there, a return pops it
+ *	iret			the interrupt or exception returns
+ *	switch			another task's stack is next
+ *
+ * Standard output: the CPU's context after each.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../plugin/allocators.h"
+#include "../plugin/contexts.h"
+#include "../plugin/cpu.h"
+#include "../plugin/guest.h"
+#include "../plugin/lock_calls.h"
+
+struct qemu_plugin_insn {
+	qemu_plugin_vcpu_udata_cb_t on_run;
+	qemu_plugin_vcpu_mem_cb_t on_memory;
+};
+
+struct qemu_plugin_tb {
+	qemu_plugin_vcpu_udata_cb_t on_run;
+};
+
+static struct qemu_plugin_tb user;
+static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change;
+static char state;
+
+/* QEMU */
+
+__thread void *current_cpu;
+
+void *qemu_get_cpu(int index)
+{
+	return index ? NULL : &state;
+}
+
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)
+{
+	(void)insn;
+	return 0xffffffff81000000;
+}
+
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb_t callback,
+					    enum qemu_plugin_cb_flags flags, void *userdata)
+{
+	(void)flags, (void)userdata;
+	insn->on_run = callback;
+}
+
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t callback,
+				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *userdata)
+{
+	(void)flags, (void)rw, (void)userdata;
+	insn->on_memory = callback;
+}
+
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb_t callback,
+					  enum qemu_plugin_cb_flags flags, void *userdata)
+{
+	(void)flags, (void)userdata;
+	tb->on_run = callback;
+}
+
+GArray *qemu_plugin_get_registers(void)
+{
+	static GArray none;
+
+	return &none;
+}
+
+GByteArray *g_byte_array_new(void)
+{
+	static GByteArray none;
+
+	return &none;
+}
+
+/* Here is neither a lock nor an allocation. */
+
+void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
+{
+	(void)cpu, (void)stack;
+}
+
+void lock_calls_forget_cpu(struct cpu *cpu)
+{
+	(void)cpu;
+}
+
+#define NOT_CALLED(result, name, ...) \
+	result name(__VA_ARGS__)      \
+	{                             \
+		abort();              \
+	}
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NOT_CALLED(void, lock_calls_returned, struct cpu *cpu, uint64_t sp)
+NOT_CALLED(void, allocators_returned, struct cpu *cpu, uint64_t sp)
+NOT_CALLED(GByteArray *, g_byte_array_set_size, GByteArray *array, unsigned int length)
+NOT_CALLED(int, qemu_plugin_read_register, struct qemu_plugin_register *handle, GByteArray *buffer)
+NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
+
+/* The test */
+
+static void start(void)
+{
+	guest_init("x86_64");
+	cpus_init(1);
+	current_cpu = &state;
+	contexts_watch_user(&user);
+	contexts_watch_entry(&interrupt, ENTRY_INTERRUPT);
+	contexts_watch_entry(&exception, ENTRY_EXCEPTION);
+	contexts_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
+	contexts_watch(&call, INSN_CALL, NULL);
+	contexts_watch(&ret, INSN_RETURN, NULL);
+	contexts_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
+	contexts_arm();
+}
+
+static void obey(const char *line)
+{
+	uint64_t sp;
+
+	if (!strcmp(line, "user\n"))
+		user.on_run(0, NULL);
+	else if (!strcmp(line, "interrupt\n"))
+		interrupt.on_run(0, NULL);
+	else if (!strcmp(line, "exception\n"))
+		exception.on_run(0, NULL);
+	else if (!strcmp(line, "switch\n"))
+		change.on_run(0, NULL);
+	else if (!strcmp(line, "iret\n"))
+		iret.on_run(0, NULL);
+	else if (sscanf(line, "call %lx", &sp) == 1)
+		call.on_memory(0, 0, sp, NULL);
+	else if (sscanf(line, "return %lx", &sp) == 1)
+		ret.on_memory(0, 0, sp, NULL);
+	else
+		exit(1);
+}
+
+int main(void)
+{
+	char line[256];
+
+	start();
+	while (fgets(line, sizeof(line), stdin)) {
+		obey(line);
+		puts(context_name(cpus.all->context));
+	}
+	free(cpus.all);
+	return 0;
+}
