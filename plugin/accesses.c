@@ -6,6 +6,7 @@
 
 #include "cpu.h"
 #include "guest.h"
+#include "insns.h"
 #include "operations.h"
 #include "pages.h"
 #include "xalloc.h"
@@ -54,7 +55,7 @@ static struct site *new_site(const struct qemu_plugin_insn *insn)
 		sites = more;
 	}
 	site = &sites->sites[sites->used++];
-	site->count.pc = qemu_plugin_insn_vaddr(insn);
+	site->count.insn = insns_number(qemu_plugin_insn_vaddr(insn));
 	return site;
 }
 
@@ -62,7 +63,7 @@ static void flush(struct site *site)
 {
 	if (site->count.line)
 		lines_add(&site->cpu->lines, &site->count);
-	site->count = (struct line_count){ .pc = site->count.pc };
+	site->count = (struct line_count){ .insn = site->count.insn };
 }
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
@@ -126,7 +127,7 @@ static NOINLINE const struct access_kind *ask_kind(struct access_kind *kind, qem
 
 static inline const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
 {
-	struct access_kind *kind = &kinds[(info ^ info >> 8) % 256];
+	struct access_kind *kind = &kinds[info * 0x9e3779b1u >> 24];
 
 	return kind->info == info && kind->bytes ? kind : ask_kind(kind, info);
 }
@@ -269,7 +270,7 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	start = fill_start(fill);
 	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
-	if (!fill_begins(fill_progress(cpu), fill->site->count.pc, start + left, left))
+	if (!fill_begins(fill_progress(cpu), insns_pc(fill->site->count.insn), start + left, left))
 		count_fill(cpu, fill->site, start, start + left);
 }
 

@@ -28,8 +28,11 @@ static void double_capacity(struct hash_table *table, const struct hash_type *ty
 	bigger.entries = allocate(bigger.capacity * type->entry_bytes);
 	if (!bigger.entries)
 		return;
-	hash_for_each(entry, table, type)
-		memcpy(hash_place(&bigger, type, entry), entry, type->entry_bytes);
+	hash_for_each(entry, table, type) {
+		uint64_t home = hash((const uint64_t *)entry, type->key_words);
+
+		memcpy(hash_place(&bigger, type, entry, home), entry, type->entry_bytes);
+	}
 	hash_free(table, type);
 	table->entries = bigger.entries;
 	table->capacity = bigger.capacity;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "lines.h"
 
+#include <stddef.h>
+
+#include "insns.h"
+
 #define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
 #define TOTALS_BYTES (256ull << 20)
 
@@ -16,7 +20,7 @@ struct pair_total {
 	struct line_total lines[2];
 };
 
-static const struct hash_type count_type = { sizeof(struct line_count), 3 };
+static const struct hash_type count_type = { sizeof(struct line_count), offsetof(struct line_count, bytes) / sizeof(uint64_t) };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
 
 /* Of all lines, or of one part of several that hold about as many each. */
@@ -43,10 +47,10 @@ void lines_init(struct line_table *table, uint64_t max_bytes)
 	};
 }
 
-static void add(struct line_table *table, const struct line_count *count)
+static void add(struct line_table *table, const struct line_count *count, uint64_t hash)
 {
 	uint32_t accesses = count->reads + count->writes;
-	struct line_count *entry = hash_add(&table->counts, &count_type, count, accesses);
+	struct line_count *entry = hash_add_hashed(&table->counts, &count_type, count, hash, accesses);
 
 	table->accesses[count_context(count)] += accesses;
 	if (!entry)
@@ -58,20 +62,22 @@ static void add(struct line_table *table, const struct line_count *count)
 
 void lines_add(struct line_table *table, const struct line_count *count)
 {
-	struct line_count *pending = &table->pending[table->nr_added++ % NR_LINES_PENDING];
+	unsigned int at = table->nr_added++ % NR_LINES_PENDING;
+	uint64_t key_hash = hash((const uint64_t *)count, count_type.key_words);
 
-	if (pending->line)
-		add(table, pending);
-	*pending = *count;
-	hash_prefetch(&table->counts, &count_type, count);
+	if (table->pending[at].count.line)
+		add(table, &table->pending[at].count, table->pending[at].hash);
+	table->pending[at].count = *count;
+	table->pending[at].hash = key_hash;
+	hash_prefetch(&table->counts, &count_type, key_hash);
 }
 
 void lines_flush(struct line_table *table)
 {
 	for (int i = 0; i < NR_LINES_PENDING; i++) {
-		if (table->pending[i].line)
-			add(table, &table->pending[i]);
-		table->pending[i].line = 0;
+		if (table->pending[i].count.line)
+			add(table, &table->pending[i].count, table->pending[i].hash);
+		table->pending[i].count.line = 0;
 	}
 }
 
@@ -131,8 +137,8 @@ static bool is_shared(const struct pair_total *pair, const struct line_total *li
 
 static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
 {
-	fprintf(out, "%u,%s,%#lx,%#lx,%lu,%u,%u,%#lx\n", cpu, context_name(count_context(count)), count_line(count),
-		count->pc, count->chain, count->reads, count->writes, count->bytes);
+	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, context_name(count_context(count)), count_line(count),
+		insns_pc(count->insn), count->chain, count->reads, count->writes, count->bytes);
 }
 
 static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,

@@ -13,11 +13,11 @@
 #define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
 #define PAIR_BYTES 128 /* two lines that some x86 CPUs fetch together, or one of POWER */
 
-/* What one instruction did to one line on one CPU. */
+/* What one instruction did to one line on one CPU. Two fit into a line of the host's. */
 struct line_count {
-	uint64_t line; /* lines_key(): this, pc and chain are the key in the table */
-	uint64_t pc;
-	uint64_t chain; /* how the kernel got there: chains.h */
+	uint64_t line; /* lines_key(): this and the next two are the key in the table */
+	uint32_t insn; /* insns_number() */
+	uint32_t chain; /* how the kernel got there: chains.h */
 	uint64_t bytes; /* a bit for each byte of the line that was touched */
 	uint32_t reads, writes;
 };
@@ -28,7 +28,10 @@ struct line_count {
 struct line_table {
 	struct hash_table counts; /* of struct line_count */
 	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
-	struct line_count pending[NR_LINES_PENDING];
+	struct {
+		struct line_count count;
+		uint64_t hash;
+	} pending[NR_LINES_PENDING];
 	unsigned int nr_added;
 	uint64_t accesses[NR_CONTEXTS];
 };

@@ -39,7 +39,7 @@ static void find(const uint64_t key[MAX_WORDS])
 {
 	uint64_t *entry;
 
-	hash_prefetch(&table, &type, key);
+	hash_prefetch(&table, &type, hash(key, type.key_words));
 	entry = hash_find(&table, &type, key);
 	if (entry)
 		printf("%" PRIu64 "\n", *sum(entry));

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../plugin/insns.h"
 #include "../plugin/lines.h"
 
 #define MAX_TABLES 64
@@ -32,7 +33,7 @@ static void add(unsigned int table, unsigned int context, uint64_t address, uint
 {
 	const struct line_count count = {
 		.line = lines_key(address, context),
-		.pc = pc,
+		.insn = insns_number(pc),
 		.bytes = lines_bytes(address, size_shift),
 		.reads = reads,
 		.writes = writes,

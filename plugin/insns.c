@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "insns.h"
+
+#include <string.h>
+
+#include "hash.h"
+#include "xalloc.h"
+
+struct insn {
+	uint64_t pc;
+	uint64_t number; /* 0: it has none yet */
+};
+
+static const struct hash_type insn_type = { sizeof(struct insn), 1 };
+static struct hash_table insns = { .max_bytes = UINT64_MAX };
+
+static struct {
+	uint64_t *pcs; /* by number */
+	uint32_t nr, room;
+} numbered = { .nr = 1 };
+
+static uint32_t add(uint64_t pc)
+{
+	if (numbered.nr >= numbered.room) {
+		uint32_t room = numbered.room ? numbered.room * 2 : 4096;
+		uint64_t *pcs = xcalloc(room, sizeof(*pcs));
+
+		if (numbered.pcs)
+			memcpy(pcs, numbered.pcs, numbered.room * sizeof(*pcs));
+		free(numbered.pcs);
+		numbered.pcs = pcs;
+		numbered.room = room;
+	}
+	numbered.pcs[numbered.nr] = pc;
+	return numbered.nr++;
+}
+
+uint32_t insns_number(uint64_t pc)
+{
+	struct insn *insn = hash_add(&insns, &insn_type, &pc, 1);
+
+	if (!insn)
+		return 0;
+	if (!insn->number)
+		insn->number = add(pc);
+	return insn->number;
+}
+
+uint64_t insns_pc(uint32_t number)
+{
+	return numbered.pcs ? numbered.pcs[number] : 0;
+}

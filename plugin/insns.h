@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Instructions by number, from 1 on: where there are many, a number takes half the room of an address. */
+#ifndef INSNS_H
+#define INSNS_H
+
+#include <stdint.h>
+
+uint32_t insns_number(uint64_t pc);
+uint64_t insns_pc(uint32_t number);
+
+#endif
