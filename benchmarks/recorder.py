@@ -43,7 +43,7 @@ TARGET = architecture((sys.argv[1:] or ["x86_64"])[0])
 CPUS, MANY_CPUS = 8, 64
 ROUNDS = 3
 # Each takes about a second without the recorder.
-OPERATIONS = {"open1": 3000, "getppid1": 150_000, "page_fault1": 100}
+OPERATIONS = {"open1": 12_000, "getppid1": 600_000, "page_fault1": 400}
 FEW_OPERATIONS = 500  # what `bigiron run` records by default
 PROBES = (("conflicts",), ("work",), ("conflicts", "work"))
 EMPTY = {

@@ -181,7 +181,11 @@ def test_rcu_512(tmp_path: Path) -> None:
     """Eighteen figures beside the published, two of them fitted, and McKenney's rule of levels holds."""
     case = find("rcu-512")
     shorter = {"ls": 12, "idle": 20, "tree": 2}
-    studies = {study: _simulate(case, tmp_path, study, shorter[study]) for study in case.studies}
+    repetitions = {"ls": 4, "idle": 1, "tree": 1}
+    studies = {
+        study: _simulate(case, tmp_path, study, shorter[study], repetitions=repetitions[study])
+        for study in case.studies
+    }
     report = case.measure_up(studies)
     assert len(report.figures) == 9 + 9 + 9 + 9
     by_name = {figure.what: figure for figure in report.figures}
@@ -192,6 +196,8 @@ def test_rcu_512(tmp_path: Path) -> None:
     assert sum("fitted" in figure.ours for figure in report.figures) == 2
     levels = [claim for claim in report.claims if "level" in claim.says]
     assert [claim.agrees for claim in levels] == [True, True], levels
+    (cure,) = [claim for claim in report.claims if "cliff" in claim.says]
+    assert "of 3 machines drawn" in cure.evidence
 
 
 def test_totals_of_hotplug() -> None:

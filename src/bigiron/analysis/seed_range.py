@@ -1,9 +1,9 @@
-"""Figures that were simulated with several seeds: their mean and their range."""
+"""Figures that were simulated several times: with other seeds, or on machines drawn from ranges."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, quantiles
 
 from bigiron.lazy import polars as pl
 
@@ -35,6 +35,46 @@ class SeedRange:
 
     def __str__(self) -> str:
         return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+
+
+@dataclass(frozen=True)
+class DrawnRange:
+    """A figure that was simulated with a machine's own figures, and with others drawn from their ranges.
+
+    >>> str(DrawnRange(12.3, tuple(range(101))))
+    '12.3 (5.05 to 95)'
+    """
+
+    itself: float
+    of_draws: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        """Where 90 % of all begin."""
+        return self._quantile(0)
+
+    @property
+    def high(self) -> float:
+        """Where 90 % of all end."""
+        return self._quantile(-1)
+
+    def holds(self, value: float) -> bool:
+        """Whether it is among the 90 %."""
+        return self.low <= value <= self.high
+
+    def _quantile(self, which: int) -> float:
+        if not self.of_draws:
+            return self.itself
+        return quantiles((self.itself, *self.of_draws), n=20, method="inclusive")[which]
+
+    def __str__(self) -> str:
+        return f"{number(self.itself)} ({number(self.low)} to {number(self.high)})"
+
+
+def drawn_range(rows: pl.DataFrame, figure: str, variant: str) -> DrawnRange:
+    """The same as `seed_range`, of a study whose repetitions have other machines."""
+    itself, *draws = seed_range(rows, figure, variant).of_seeds
+    return DrawnRange(itself, tuple(draws))
 
 
 def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> SeedRange:

@@ -100,22 +100,13 @@ class SimulatedEngine(Engine):
             raise MachineError(report["error"])
         return collect(Outcome([Message(REPORT, report)], seconds=monotonic() - start))
 
-    def _drawn(self, repetition: int) -> _sim.Machine:
-        """The machine of a repetition: the first has the figures of the file themselves."""
-        machine = machine_files.load(self.machine)
-        if not self.ranges or repetition == 1:
-            return machine
-        if not machine.unknowns:
-            raise UserError(f"{self.machine} has no ranges to draw from: leave out --ranges")
-        places = machine_files.drawn_places(len(machine.unknowns), repetition - 1)[-1]
-        return machine.at([float(place) for place in places], 1.0, 1.0)
-
     def _simulate(self, job: Job, stop: Event) -> dict[str, Any]:
         warmup_ns = self.warmup_ms * 1e6 if self.duration_ms else 0.0
+        machine = machine_files.drawn(self.machine, job.repetition if self.ranges else 1)
         try:
             point = _sim.Point(
                 self.design,
-                _with_cpus(self._drawn(job.repetition), job.cpus),
+                _with_cpus(machine, job.cpus),
                 self.values(job),
                 seed=job.repetition,
                 warmup_ns=warmup_ns,

@@ -45,6 +45,17 @@ def load(name: str) -> _sim.Machine:
         raise UserError(f"{name}: {error}") from None
 
 
+def drawn(name: str, repetition: int) -> _sim.Machine:
+    """The machine of a repetition where each is another: the first has the figures of the file themselves."""
+    machine = load(name)
+    if repetition == 1:
+        return machine
+    if not machine.unknowns:
+        raise UserError(f"{name} has no ranges to draw from: leave out --ranges")
+    places = drawn_places(len(machine.unknowns), repetition - 1)[-1]
+    return machine.at([float(place) for place in places], 1.0, 1.0)
+
+
 def drawn_places(unknowns: int, draws: int, seed: int = 1) -> Floats:
     """A place in the range of each unknown, for each draw: they fill the space, as chance alone does not.
 
