@@ -75,12 +75,12 @@ static __always_inline struct now_doing *charge(int ends)
 		cpu->interrupt = cpu->softirq = 0;
 	}
 	if (until && cpu->since >= until)
-		return 0;
+		return cpu;
 	key.kind = cpu->interrupt ? SHARE_INTERRUPT : cpu->softirq ? SHARE_SOFTIRQ : SHARE_TASK;
 	key.id = cpu->interrupt ? cpu->interrupt : cpu->softirq ? cpu->softirq - 1 : (__u32)bpf_get_current_pid_tgid();
 	value = share_of(&key);
 	now = bpf_ktime_get_ns();
-	until = counting.until; /* may have been told since */
+	until = counting.until; /* read after the time, so that no time is past an end that was set before it came */
 	if (until && now > until)
 		now = until;
 	if (value && now > cpu->since)

@@ -19,7 +19,7 @@ static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };
 
 #define NR_ACCOUNTS 2
 
-#define END_AHEAD_NS 100000
+#define END_AHEAD_NS 100000 /* some ticks of the clock, and nothing of what is measured */
 
 /* To report them takes time, so that is left until all is measured. NULL for one that the kernel does not keep. */
 static int read_accounts(char *texts[NR_ACCOUNTS])
@@ -65,16 +65,17 @@ static void visit_all_cpus(void)
 	allow_cpus(&before);
 }
 
-/* The end is told ahead of its time, so that no CPU charges past it; one told too late is put off. */
-static uint64_t end_count(uint64_t began, int by_bpf)
+/* The end is set before it comes, so that no CPU charges past it; one that was set too late is put off. */
+static uint64_t end_count(uint64_t began)
 {
 	uint64_t end;
 
-	do {
-		end = clock_ns() + END_AHEAD_NS;
-		if (by_bpf)
-			shares_count(began, end);
-	} while (clock_ns() >= end);
+	for (uint64_t ahead = END_AHEAD_NS;; ahead *= 2) {
+		end = clock_ns() + ahead;
+		shares_count(began, end);
+		if (clock_ns() < end)
+			break;
+	}
 	while (clock_ns() < end)
 		;
 	return end;
@@ -87,25 +88,25 @@ int efficiency(const struct job *job)
 	char why_not[256] = "the agent was made without it";
 	struct efficiency_summary summary = { .why_not_bpf = why_not, .operations = after, .tasks = job->tasks };
 	char *accounts_before[NR_ACCOUNTS], *accounts_after[NR_ACCOUNTS];
-	int by_bpf = -1;
+	int without_bpf = -1;
 
 	report_stage("efficiency");
 	if (&shares_begin)
-		by_bpf = shares_begin(job, why_not);
-	if (by_bpf > 0 || read_accounts(accounts_before))
+		without_bpf = shares_begin(job, why_not);
+	if (without_bpf > 0 || read_accounts(accounts_before))
 		return 1;
 	read_operations(before, job->tasks);
 	began = clock_ns();
-	if (!by_bpf)
+	if (!without_bpf)
 		shares_count(began, 0);
 	nanosleep(&time, NULL);
-	ended = end_count(began, !by_bpf);
+	ended = without_bpf ? clock_ns() : end_count(began);
 	summary.nanoseconds = ended - began;
 	read_operations(after, job->tasks);
 	visit_all_cpus();
 	if (read_accounts(accounts_after))
 		return 1;
-	if (!by_bpf) {
+	if (!without_bpf) {
 		why_not[0] = 0;
 		if (shares_end(&summary.lost))
 			return 1;

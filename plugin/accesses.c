@@ -127,6 +127,7 @@ static NOINLINE const struct access_kind *ask_kind(struct access_kind *kind, qem
 
 static inline const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
 {
+	/* By Fibonacci hashing: kinds differ in few bits, and two in one place would be asked for in turn. */
 	struct access_kind *kind = &kinds[info * 0x9e3779b1u >> 24];
 
 	return kind->info == info && kind->bytes ? kind : ask_kind(kind, info);

@@ -56,10 +56,7 @@ static struct stack *find_stack(struct cpu *cpu, uint64_t base)
 	return stack;
 }
 
-/*
- * Which stack a task has that was in user mode when recording began is known only now: how it entered the kernel was
- * noted on another one, where nothing else was.
- */
+/* Which stack a task has that was in user mode when recording began is known only now. */
 static void move_entry(struct stack *from, struct stack *to)
 {
 	to->interrupts = from->interrupts;
@@ -312,7 +309,7 @@ void contexts_arm(void)
 {
 	agent_stack = NO_STACK;
 	for_each_cpu(cpu)
-		cpu->stack = &cpu->stacks[0];
+		cpu->stack = memset(&cpu->unknown, 0, sizeof(cpu->unknown));
 }
 
 void contexts_expect_agent(void)

@@ -52,6 +52,7 @@ struct cpu {
 	bool switching;	      /* is about to change to another task's stack */
 	uint64_t evicted_stacks, lost_entries;
 	struct stack stacks[NR_STACKS];
+	struct stack unknown; /* stands for the CPU's until a call or a return has shown that */
 	/* operations.c */
 	unsigned int recording; /* tasks on this CPU that are in their recorded operations */
 	/* accesses.c */

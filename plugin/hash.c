@@ -29,7 +29,7 @@ static void double_capacity(struct hash_table *table, const struct hash_type *ty
 	if (!bigger.entries)
 		return;
 	hash_for_each(entry, table, type) {
-		uint64_t home = hash((const uint64_t *)entry, type->key_words);
+		uint64_t home = hash((const hash_word *)entry, type->key_words);
 
 		memcpy(hash_place(&bigger, type, entry, home), entry, type->entry_bytes);
 	}

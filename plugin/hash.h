@@ -33,8 +33,11 @@ bool hash_grow(struct hash_table *table, const struct hash_type *type);
 
 void hash_free(struct hash_table *table, const struct hash_type *type);
 
-/* Of words. No word waits for another's product, as this is most of what a search in the processor's cache takes. */
-static inline uint64_t hash(const uint64_t *words, size_t nr)
+/* A word of a key, which may be two fields of half the size. */
+typedef uint64_t __attribute__((may_alias)) hash_word;
+
+/* Of at most three words. The products do not wait for each other: where the entry is cached, they take most of the time. */
+static inline uint64_t hash(const hash_word *words, size_t nr)
 {
 	static const uint64_t factors[] = { 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0x9e3779b97f4a7c15 };
 	uint64_t sum = 0;
@@ -46,10 +49,10 @@ static inline uint64_t hash(const uint64_t *words, size_t nr)
 
 static inline bool hash_is_used(const void *entry)
 {
-	return *(const uint64_t *)entry;
+	return *(const hash_word *)entry;
 }
 
-static inline bool hash_has_key(const struct hash_type *type, const uint64_t *entry, const uint64_t *key)
+static inline bool hash_has_key(const struct hash_type *type, const hash_word *entry, const hash_word *key)
 {
 	for (size_t word = 0; word < type->key_words; word++)
 		if (entry[word] != key[word])
@@ -70,7 +73,7 @@ static inline char *hash_place(const struct hash_table *table, const struct hash
 	const char *end = table->entries + table->capacity * type->entry_bytes;
 	char *entry = hash_home(table, type, hash);
 
-	while (hash_is_used(entry) && !hash_has_key(type, (const uint64_t *)entry, key)) {
+	while (hash_is_used(entry) && !hash_has_key(type, (const hash_word *)entry, key)) {
 		entry += type->entry_bytes;
 		if (entry == end)
 			entry = table->entries;
@@ -112,7 +115,7 @@ static inline void *hash_add(struct hash_table *table, const struct hash_type *t
 }
 
 /*
- * An entry of that hash is on its way from memory: who looks for it soon does not wait so long. Always inline: gcc takes
+ * An entry of that hash, which lies in one line of the host's, is on its way from memory: who looks for it soon does not wait so long. Always inline: gcc takes
  * a function that does no more than this for one without effect, and leaves out its calls.
  */
 static inline __attribute__((always_inline)) void hash_prefetch(const struct hash_table *table,

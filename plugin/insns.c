@@ -12,7 +12,7 @@ struct insn {
 };
 
 static const struct hash_type insn_type = { sizeof(struct insn), 1 };
-static struct hash_table insns = { .max_bytes = UINT64_MAX };
+static struct hash_table insns = { .max_bytes = UINT64_MAX }; /* the guest has only so much code */
 
 static struct {
 	uint64_t *pcs; /* by number */
@@ -39,8 +39,10 @@ uint32_t insns_number(uint64_t pc)
 {
 	struct insn *insn = hash_add(&insns, &insn_type, &pc, 1);
 
-	if (!insn)
-		return 0;
+	if (!insn) {
+		fprintf(stderr, "recorder: no memory for the numbers of %lu instructions\n", insns.used);
+		abort();
+	}
 	if (!insn->number)
 		insn->number = add(pc);
 	return insn->number;
@@ -48,5 +50,5 @@ uint32_t insns_number(uint64_t pc)
 
 uint64_t insns_pc(uint32_t number)
 {
-	return numbered.pcs ? numbered.pcs[number] : 0;
+	return numbered.pcs[number];
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Instructions by number, from 1 on: where there are many, a number takes half the room of an address. */
+/* Instructions by number, from 1 on, as 0 stands for none: a number takes half the room of an address. */
 #ifndef INSNS_H
 #define INSNS_H
 

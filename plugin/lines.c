@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "lines.h"
 
-#include <stddef.h>
-
 #include "insns.h"
 
 #define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
 #define TOTALS_BYTES (256ull << 20)
+
+_Static_assert(64 % sizeof(struct line_count) == 0, "an entry lies across two lines of the host's");
 
 /* What all CPUs together did to a line. */
 struct line_total {
@@ -20,7 +20,7 @@ struct pair_total {
 	struct line_total lines[2];
 };
 
-static const struct hash_type count_type = { sizeof(struct line_count), offsetof(struct line_count, bytes) / sizeof(uint64_t) };
+static const struct hash_type count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
 
 /* Of all lines, or of one part of several that hold about as many each. */
@@ -63,7 +63,7 @@ static void add(struct line_table *table, const struct line_count *count, uint64
 void lines_add(struct line_table *table, const struct line_count *count)
 {
 	unsigned int at = table->nr_added++ % NR_LINES_PENDING;
-	uint64_t key_hash = hash((const uint64_t *)count, count_type.key_words);
+	uint64_t key_hash = hash((const hash_word *)count, count_type.key_words);
 
 	if (table->pending[at].count.line)
 		add(table, &table->pending[at].count, table->pending[at].hash);

@@ -4,6 +4,7 @@
 #define LINES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -13,7 +14,7 @@
 #define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
 #define PAIR_BYTES 128 /* two lines that some x86 CPUs fetch together, or one of POWER */
 
-/* What one instruction did to one line on one CPU. Two fit into a line of the host's. */
+/* What one instruction did to one line on one CPU. Small: to wait for a table's memory costs most of all. */
 struct line_count {
 	uint64_t line; /* lines_key(): this and the next two are the key in the table */
 	uint32_t insn; /* insns_number() */
@@ -21,6 +22,8 @@ struct line_count {
 	uint64_t bytes; /* a bit for each byte of the line that was touched */
 	uint32_t reads, writes;
 };
+
+#define LINE_KEY_WORDS (offsetof(struct line_count, bytes) / sizeof(uint64_t))
 
 #define NR_LINES_PENDING 16 /* a power of two */
 

@@ -148,7 +148,7 @@ static void obey(const char *line)
 
 int main(void)
 {
-	static const struct hash_type type = { sizeof(struct line_count), 2 };
+	static const struct hash_type type = { sizeof(struct line_count), LINE_KEY_WORDS };
 	const struct line_count *count;
 	char line[256];
 

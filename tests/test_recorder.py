@@ -747,6 +747,21 @@ def test_an_interrupt_of_a_page_fault_is_one(contexts: Path) -> None:
 
 
 def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
-    commands = ["user", "interrupt", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
-    after = contexts_after(contexts, *commands, "user", f"call {ANOTHER_STACK:x}")
-    assert after == ["operation", "interrupt", "interrupt", "interrupt", "kthread", "operation", "operation"]
+    one = ["user", "interrupt", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
+    other = ["user", f"call {ANOTHER_STACK:x}", "switch"]
+    back = [f"return {STACK:x}", "iret", "user", f"call {STACK:x}"]
+    assert contexts_after(contexts, *one, *other, *back) == [
+        "operation", *["interrupt"] * 3, "kthread",
+        *["operation"] * 3,
+        "interrupt", *["operation"] * 3,
+    ]  # fmt: skip
+
+
+def test_any_stack_may_be_the_first(contexts: Path) -> None:
+    """Also one whose place in the table of stacks is the first."""
+    for number in range(4096):
+        stack = STACK + 16384 * number
+        home = stack // 16384 * 0x9E3779B97F4A7C15 % 2**64 >> 32
+        if home % 1024 == 0:
+            break
+    assert contexts_after(contexts, "user", "interrupt", f"call {stack:x}")[-1] == "interrupt"

@@ -22,8 +22,9 @@ _FITTED = {("idle", 511): "tick", ("idle", 0): "background"}
 
 _MACHINE = "altix-512"
 _FARTHEST = 0, 511
+"""Two CPUs at the ends of the machine."""
 _LOST = 1.0
-"""Percent of CPU time: where a mask is enough, a fraction of it is lost; else many times as much."""
+"""Percent of CPU time, above which a mask is not enough: a fraction of it is lost where one is."""
 
 _PAYS = 1.2
 """A level more pays if without it the CPUs lose this many times as much."""
@@ -41,7 +42,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
             *(_price(mask, rows["ls"]) for mask in MASKS),
             *(_tree(name, rows["tree"]) for name in _shapes(rows["tree"])),
         ],
-        [_cure(ls, published), _expectation(ls, published), *_levels(rows["tree"])],
+        [cure(ls, published), _expectation(ls, published), *_levels(rows["tree"])],
         [_errors(idle, ls, published), *_NOTES],
     )
 
@@ -82,7 +83,8 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     )
 
 
-def _cure(ls: Mapping[int, DrawnRange], published: Published) -> Claim:
+def cure(ls: Mapping[int, DrawnRange], published: Published) -> Claim:
+    """Whether there is the published cliff, by mask: what ls makes the CPUs lose, in percent."""
     theirs = ", ".join(f"{published.value(_TABLE, str(mask), 'ls'):g} % with {mask}" for mask in (3, 7))
     draws = list(zip(_far_ns(len(ls[3].of_draws)), ls[3].of_draws, ls[7].of_draws, strict=True))
     cliff = [ns for ns, three, seven in draws if three > _LOST >= seven]
@@ -172,8 +174,8 @@ def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, DrawnRange], publish
 
 _NOTES = [
     "Every figure here is simulated. While idle and of trees: the mean of all seeds, and the least and the "
-    "most of any of them. While ls runs: with the machine's own figures, and where 90 % are of machines "
-    "drawn from their ranges.",
+    "most of any of them. While ls runs: with the machine's own figures, and where 90 % are of these "
+    "and of machines drawn from their ranges.",
     "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none fitted.",
     "How the mask was applied is not published: it is assumed to spread the CPUs over the ticks.",
     "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of neighbouring nodes.",
@@ -184,7 +186,7 @@ CASE = Case(
     description="RCU of Linux 2.6.5 takes half of the time of 512 CPUs: the jiffies mask, trees; simulated",
     studies=("ls", "idle", "tree"),
     quick={
-        "ls": Quick(cpus=[512], repetitions=17, shorter=2),
+        "ls": Quick(cpus=[512], repetitions=17),
         **dict.fromkeys(("idle", "tree"), Quick(cpus=[512], repetitions=1, shorter=4)),
     },
     report=report,
