@@ -90,7 +90,7 @@ def test_a_connection_that_falls_silent(server: Server, tmp_path: Path) -> None:
     command = [BIGIRON, "run", *ASKED, "--machine", server.address, "-o", tmp_path / "s"]
     with subprocess.Popen(command, env=os.environ | impatient, stderr=subprocess.PIPE, text=True) as run:
         wait_until(lambda: left_in(server))
-        (connection,) = children(server.pid)
+        connection = connection_of(server)
         os.kill(connection, signal.SIGSTOP)
         try:
             _, said = run.communicate()
@@ -109,8 +109,7 @@ def pid_of(victim: str, run: subprocess.Popen[str], server: Server) -> int:
         (ssh,) = children(run.pid)
         return ssh
     if victim == "connection":
-        (connection,) = children(server.pid)
-        return connection
+        return connection_of(server)
     (shell,) = [pid for pid in descendants(server.pid) if command_of(pid)[:2] == [b"sh", b"-c"]][-1:]
     (agent,) = children(shell)
     return agent
@@ -119,6 +118,14 @@ def pid_of(victim: str, run: subprocess.Popen[str], server: Server) -> int:
 def children(pid: int) -> list[int]:
     lists = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for each in lists for child in each.read_text().split()]
+
+
+def connection_of(server: Server) -> int:
+    """The process that speaks with the client: from OpenSSH 9.8 on a child of what the server starts."""
+    (pid,) = children(server.pid)
+    while below := [child for child in children(pid) if b"sshd" in command_of(child)[0]]:
+        (pid,) = below
+    return pid
 
 
 def descendants(pid: int) -> list[int]:
