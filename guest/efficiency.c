@@ -19,7 +19,7 @@ static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };
 
 #define NR_ACCOUNTS 2
 
-#define END_AHEAD_NS 100000 /* some ticks of the clock, and nothing of what is measured */
+#define END_AHEAD_NS 100000 /* longer than setting it takes, and little beside what is measured */
 
 /* To report them takes time, so that is left until all is measured. NULL for one that the kernel does not keep. */
 static int read_accounts(char *texts[NR_ACCOUNTS])

@@ -36,7 +36,7 @@ void hash_free(struct hash_table *table, const struct hash_type *type);
 /* A word of a key, which may be two fields of half the size. */
 typedef uint64_t __attribute__((may_alias)) hash_word;
 
-/* Of at most three words. The products do not wait for each other: where the entry is cached, they take most of the time. */
+/* Of at most three words. The products do not wait for each other: where an entry is cached, they take most of it. */
 static inline uint64_t hash(const hash_word *words, size_t nr)
 {
 	static const uint64_t factors[] = { 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0x9e3779b97f4a7c15 };
@@ -115,8 +115,9 @@ static inline void *hash_add(struct hash_table *table, const struct hash_type *t
 }
 
 /*
- * An entry of that hash, which lies in one line of the host's, is on its way from memory: who looks for it soon does not wait so long. Always inline: gcc takes
- * a function that does no more than this for one without effect, and leaves out its calls.
+ * An entry of that hash, which lies in one line of the host's, is on its way from memory: who looks for it soon does not
+ * wait so long. Always inline: gcc takes a function that does no more than this for one without effect, and leaves out
+ * its calls.
  */
 static inline __attribute__((always_inline)) void hash_prefetch(const struct hash_table *table,
 								const struct hash_type *type, uint64_t hash)

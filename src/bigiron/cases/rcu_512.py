@@ -107,8 +107,7 @@ def _where(draws: Sequence[tuple[float, float, float]], cliff: Sequence[float]) 
         f"It is so on {len(cliff)} of {len(draws)} machines drawn, {len(cliff)} of the {slow} where a cache "
         f"line takes {number(min(cliff))} ns or more from the farthest CPU. Drawn were "
         f"{number(min(draws)[0])} to {number(max(draws)[0])} ns; the machine's own figure, an estimate, is "
-        f"{number(itself)}. On "
-        f"{more or 'none'} of them more than {_LOST:g} % is lost with 7"
+        f"{number(itself)}. On {more or 'none'} of them more than {_LOST:g} % is lost with 7"
     )
 
 
