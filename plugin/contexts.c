@@ -59,6 +59,7 @@ static struct stack *find_stack(struct cpu *cpu, uint64_t base)
 /* Which stack a task has that was in user mode when recording began is known only now. */
 static void move_entry(struct stack *from, struct stack *to)
 {
+	to->user = true;
 	to->interrupts = from->interrupts;
 	to->nesting = from->nesting;
 	to->lost_nesting = from->lost_nesting;
@@ -94,7 +95,6 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 		cpu->switching = false;
 	}
 	if (entering) {
-		cpu->stack->user = true;
 		if (cpu->entering_agent)
 			agent_stack = base;
 		cpu->entering = cpu->entering_agent = false;
