@@ -10,10 +10,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-from bigiron.machines.memory import GuestRam
-
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import X86_64
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines import vm
 from bigiron.machines.topology import Topology
 

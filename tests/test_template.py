@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, meas
 from bigiron import _sim, compile
 from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
+from bigiron.errors import MachineError
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
@@ -78,13 +80,65 @@ def keep(ram: GuestRam, boot: str = "quiet") -> Path:
 
 def test_what_is_kept_is_what_was_there(cache: Path, ram: GuestRam) -> None:
     folder = keep(ram)
-    assert (folder / "memory").stat().st_size < 4 * MIB, "zeros are not kept"
+    assert (folder / "memory").stat().st_blocks * 512 < 4 * MIB, "zeros are not kept"
     found = template.find(machine(), QEMU)
     assert found and (found.state, found.symbols) == (STOPPED.state, STOPPED.symbols)
-    with GuestRam(64) as other:
+    with found, GuestRam(64) as other:
+        found.check()
         found.fill(other)
         assert other.read(0, 64 * MIB) == ram.read(0, 64 * MIB)
     assert template.find(machine("another boot line"), QEMU) is None
+
+
+MAPS = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    ram = mmap.mmap(file.fileno(), 48 << 20, flags=mmap.MAP_PRIVATE, offset=16 << 20)
+    first = mmap.mmap(file.fileno(), 16 << 20, flags=mmap.MAP_PRIVATE)
+first[5 << 20] = 7
+print("mapped", flush=True)
+sys.stdin.readline()
+print(ram[34 << 20], flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
+    folder = keep(ram)
+    before = (folder / "memory").read_bytes()
+    found = template.find(machine(), QEMU)
+    assert found
+    command = [sys.executable, "-c", MAPS, folder / "memory"]
+    with (
+        found,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as maps,
+        GuestRam(64) as other,
+    ):
+        assert maps.stdin and maps.stdout
+        other.map_private(found.memory)
+        assert maps.stdout.readline() == "mapped\n"
+        other.reach(maps.pid)
+        assert other.read((5 << 20) + 12345, 9) == b"something"
+        assert other.read(5 << 20, 1) == b"\7", "which the process has written"
+        across = other.read(15 * MIB, 2 * MIB)
+        assert across == before[15 * MIB : 17 * MIB]
+        other.write(50 * MIB, b"\x2a")
+        maps.stdin.write("\n")
+        assert maps.stdout.readline() == "42\n", "which was written into it"
+        maps.stdin.write("\n")
+    assert (folder / "memory").read_bytes() == before
+
+
+def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
+    keep(ram)
+    found = template.find(machine(), QEMU)
+    assert found
+    with found, GuestRam(64) as other:
+        other.map_private(found.memory)
+        with pytest.raises(MachineError, match="--fresh-boot does without"):
+            other.reach(os.getpid())
 
 
 @pytest.mark.parametrize("file", ["state", "symbols", "memory", "template.json"])
@@ -94,7 +148,7 @@ def test_one_that_is_damaged_is_none(
 ) -> None:
     damaged = keep(ram) / file
     content = bytearray(damaged.read_bytes())
-    content[len(content) // 2] ^= 1
+    content[content.index(b"something") if file == "memory" else len(content) // 2] ^= 1
     match harm:
         case "garbled":
             damaged.write_bytes(content)
@@ -104,8 +158,8 @@ def test_one_that_is_damaged_is_none(
             damaged.unlink()
     found = template.find(machine(), QEMU)
     if found:
-        with GuestRam(64) as other, pytest.raises(DamagedError):
-            found.fill(other)
+        with found, pytest.raises(DamagedError):
+            found.check()
         template.discard(found.folder, "it is damaged")
     assert f"template {machine().name} is made anew: it" in caplog.text
     assert template.everything() == []
@@ -147,8 +201,8 @@ def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
     found = template.find(machine(), QEMU)
     assert found
     template.drop(None)
-    with GuestRam(64) as other:
-        found.fill(other)
+    with found:
+        found.check()
 
 
 def test_no_room(
@@ -381,7 +435,7 @@ def test_the_kernel_is_told_how_fast_its_clock_runs(cache: Path, tmp_path: Path)
     found = template.find(record.machine, record.emulator)
     assert found
     symbols = SymbolTable.shared(found.symbols)
-    with GuestRam(record.machine.memory_mib) as ram:
+    with found, GuestRam(record.machine.memory_mib) as ram:
         found.fill(ram)
         memory = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
         assert X86_64.counter

@@ -5,8 +5,10 @@ What is read is the guest's word: nothing here trusts it further than that an ad
 
 import itertools
 import os
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache, lru_cache
+from pathlib import Path
 from types import TracebackType
 
 from bigiron.architectures import Architecture
@@ -15,14 +17,23 @@ from bigiron.errors import MachineError
 _PAGE = 4096
 _PAGES_KEPT = 4096  # 16 MiB
 _LONGEST_READ = 64 << 20
+_CAP_SYS_PTRACE = 19
 
 
 class GuestRam:
-    """A machine's RAM as a file without a name: it takes what the guest touches, and leaves nothing."""
+    """A machine's RAM as a file without a name: it takes what the guest touches, and leaves nothing.
+
+    Or, after `map_private`, a file that somebody keeps, of which the machine's process has private copies of
+    the pages that it writes: then that process, once it is reached, is where RAM is read and written.
+    """
 
     def __init__(self, mib: int) -> None:
         self.bytes = mib << 20
         self.fd = -1
+        self.is_private = False
+        self._process = ExitStack()  # that has the private copies
+        self._mem = -1  # its /proc/PID/mem
+        self._mapped: list[tuple[int, int, int]] = []  # from where to where of RAM, at which of its addresses
         try:
             self.fd = os.memfd_create("bigiron-guest", os.MFD_CLOEXEC)
             os.ftruncate(self.fd, self.bytes)
@@ -37,26 +48,60 @@ class GuestRam:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._process.close()
         os.close(self.fd)
 
     def backend(self, name: str, offset_mib: int, mib: int) -> list[str]:
         """QEMU's options for a part of this file as memory that a machine or a node of it can have."""
         where = f"mem-path=/proc/self/fd/{self.fd},offset={offset_mib}M,size={mib}M"
-        return ["-object", f"memory-backend-file,id={name},share=on,{where}"]
+        how = "share=off,readonly=on,rom=off,reserve=off" if self.is_private else "share=on"
+        return ["-object", f"memory-backend-file,id={name},{how},{where}"]
+
+    def map_private(self, fd: int) -> None:
+        """Have the next machine begin with what lies in that file, as large as RAM, and never change it."""
+        duplicate = os.dup(fd)
+        os.close(self.fd)
+        self.fd, self.is_private = duplicate, True
+
+    def reach(self, pid: int) -> None:
+        """Find the private copies in the process of the machine."""
+        path = str(Path(f"/proc/self/fd/{self.fd}").readlink())
+        try:
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                addresses, _, offset, _, _, *name = line.split(maxsplit=5)
+                if name == [path]:
+                    start, end = (int(address, 16) for address in addresses.split("-"))
+                    at = int(offset, 16)
+                    self._mapped.append((at, at + end - start, start))
+            self._mem = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise MachineError(
+                f"QEMU's memory cannot be read: {error.strerror} (--fresh-boot does without)"
+            ) from None
+        self._process.callback(os.close, self._mem)
+        if sum(end - at for at, end, _ in self._mapped) != self.bytes:
+            raise MachineError("QEMU has not mapped its memory (--fresh-boot does without)")
+
+    def outlives(self, end: Callable[[], object]) -> None:
+        """Have what ends the process called when nobody reads RAM any more."""
+        self._process.callback(end)
 
     def write(self, offset: int, content: bytes | memoryview) -> None:
         """Put bytes there, all of them."""
         while content:
-            written = os.pwrite(self.fd, content, offset)
+            fd, at, most = self._place(offset, len(content))
+            written = os.pwrite(fd, content[:most], at)
             content, offset = content[written:], offset + written
 
     def clear(self) -> None:
         """As if the guest had never touched it."""
-        os.ftruncate(self.fd, 0)
-        os.ftruncate(self.fd, self.bytes)
+        fresh = GuestRam(self.bytes >> 20)
+        self._process.close()
+        os.close(self.fd)
+        self.fd, self.is_private, self._mem, self._mapped = fresh.fd, False, -1, []
 
     def touched(self) -> Iterator[tuple[int, int]]:
-        """The parts that the guest has touched: where each starts and ends."""
+        """The parts that the guest has touched: where each starts and ends. Not of private copies."""
         end = 0
         while True:
             try:
@@ -68,7 +113,39 @@ class GuestRam:
 
     def read(self, offset: int, length: int) -> bytes:
         """The bytes there; fewer at the end. Memory that was never touched is zero, and stays untouched."""
-        return os.pread(self.fd, length, offset)
+        content = b""
+        while (left := min(length, self.bytes - offset) - len(content)) > 0:
+            fd, at, most = self._place(offset + len(content), left)
+            part = os.pread(fd, most, at)
+            if not part:
+                raise MachineError("the machine's memory is gone")
+            content = content + part if content else part
+        return content
+
+    def _place(self, offset: int, length: int) -> tuple[int, int, int]:
+        """The file in which bytes of RAM lie, from where on, and how many of them in one piece."""
+        if not self.is_private:
+            return self.fd, offset, length
+        for start, end, address in self._mapped:
+            if start <= offset < end:
+                return self._mem, address + offset - start, min(length, end - offset)
+        raise MachineError(f"there is no memory at {offset:#x} of {self.bytes:#x} bytes")
+
+
+@cache
+def memory_of_children_is_readable() -> bool:
+    """Whether a process may read the memory of those that it has started (Yama's ptrace_scope, 2 and 3)."""
+    try:
+        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except OSError:
+        return True  # there is no Yama
+    may_trace = _effective_capabilities() >> _CAP_SYS_PTRACE & 1
+    return scope < 2 or (scope == 2 and bool(may_trace))
+
+
+def _effective_capabilities() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("CapEff:")[2].split()[0], 16)
 
 
 class KernelMemory:

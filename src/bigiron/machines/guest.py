@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import tempfile
@@ -55,7 +56,7 @@ class Guest:
 
     def __init__(
         self, console: socket.socket, agent: socket.socket, monitor: socket.socket, state: int,
-        ram: GuestRam, wishes: Wishes,
+        ram: GuestRam, wishes: Wishes, pid: int,
     ) -> None:  # fmt: skip
         self.log = bytearray()
         self.outcome = Outcome(stage="booting")
@@ -63,6 +64,7 @@ class Guest:
         self._state = state
         self._ram = ram
         self._wishes = wishes
+        self._pid = pid
         self._decoder = Decoder()
         self._started = time.monotonic()
 
@@ -78,13 +80,13 @@ class Guest:
         control.save(self._state)
         return os.pread(self._state, os.fstat(self._state).st_size, 0)
 
-    def load(self, state: bytes, fill: Callable[[GuestRam], None]) -> None:
-        """Take on another's state and memory."""
+    def load(self, state: bytes, memory: Callable[[int], None]) -> None:
+        """Take on another's state; `memory` is called with QEMU's process once that has made the machine."""
         self.outcome.stage = "resuming"
         self._wishes.on_stage(self.outcome.stage)
         os.pwrite(self._state, state, 0)
         control = self._monitor()
-        fill(self._ram)  # only now: a machine writes into its memory when it is made
+        memory(self._pid)  # only now: a machine writes into its memory when it is made
         control.load(self._state)
 
     def run(self, content: bytes, room: Parts, dilate: Callable[[], bool] | None = None) -> Outcome:
@@ -173,9 +175,14 @@ def started(
                 pass_fds=[*fds, ram.fd, state.fileno()],
                 start_new_session=True,  # a Ctrl-C is for us, not for it
             )
-        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes)
+        running = stack.enter_context(ExitStack())
+        running.callback(_end, process)
+        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes, process.pid)
         try:
             yield guest
+            if ram.is_private:
+                process.send_signal(signal.SIGSTOP)
+                ram.outlives(running.pop_all().close)
         except MonitorEndedError:
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
@@ -183,9 +190,11 @@ def started(
             raise MachineError(reason, _tail(log)) from None
         except (MachineError, RefusedError) as error:
             raise MachineError(str(error), _tail(bytes(guest.log))) from None
-        finally:
-            process.kill()
-            process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 @dataclass(frozen=True)

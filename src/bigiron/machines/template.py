@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -28,7 +29,7 @@ from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.outcome import StoppedError
 
-FORMAT = 2
+FORMAT = 3
 _LOOK_S = 0.25  # how soon a stop is noticed
 _STAGING = ".new-"
 _BLOCK = 1 << 14  # of zeros: is left out
@@ -103,7 +104,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
     symbols_crc: int
     state_crc: int
     memory_crc: int
-    memory: list[Part]  # what is in the file `memory`, one part after the other; the rest is zero
+    memory: list[Part]  # what is in the file `memory`; the rest of it are holes
     crc: int = 0  # of all this with a zero here
 
 
@@ -117,25 +118,42 @@ class Template:
     symbols: bytes  # /proc/kallsyms
     _memory: FileIO
 
-    def fill(self, ram: GuestRam) -> None:
-        """Give a machine its memory; DamagedError where that is not what was kept."""
-        crc, buffer = 0, bytearray(_AT_ONCE)
-        with self._memory:
-            for part in self.record.memory:
-                at, end = part.offset, part.offset + part.length
-                while at < end:
-                    view = memoryview(buffer)[: min(end - at, _AT_ONCE)]
-                    if self._memory.readinto(view) != len(view):
-                        raise DamagedError("its memory is cut off")
-                    crc = zlib.crc32(view, crc)
-                    ram.write(at, view)
-                    at += len(view)
+    @property
+    def memory(self) -> int:
+        """The file of it: as large as the machine's RAM, with holes where that is zero."""
+        return self._memory.fileno()
+
+    def check(self) -> None:
+        """DamagedError where its memory is not what was kept."""
+        crc = 0
+        for _, content in self._pieces():
+            crc = zlib.crc32(content, crc)
         if crc != self.record.memory_crc:
             raise DamagedError("its memory is not what was kept")
 
-    def close(self) -> None:
-        """Nothing more is read from it."""
+    def fill(self, ram: GuestRam) -> None:
+        """Give a machine its memory, where that cannot be a private copy."""
+        for at, content in self._pieces():
+            ram.write(at, content)
+
+    def __enter__(self) -> "Template":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._memory.close()
+
+    def _pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """Where each lies, and its bytes until the next is asked for."""
+        buffer = memoryview(bytearray(_AT_ONCE))
+        for part in self.record.memory:
+            end = part.offset + part.length
+            for at in range(part.offset, end, _AT_ONCE):
+                view = buffer[: min(end - at, _AT_ONCE)]
+                if os.preadv(self.memory, [view], at) != len(view):
+                    raise DamagedError("its memory is cut off")
+                yield at, view
 
 
 @dataclass(frozen=True)
@@ -180,7 +198,7 @@ def find(machine: Machine, emulator: Emulator) -> Template | None:
         discard(folder, str(error))
         return None
     if not emulator.resumes(template.record.emulator):
-        template.close()
+        template._memory.close()
         discard(folder, f"it was made with {template.record.emulator}, and this is {emulator}")
         return None
     os.utime(folder)
@@ -315,7 +333,10 @@ def _open(folder: Path) -> Template:
     symbols = (folder / "symbols").read_bytes()
     if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
         raise DamagedError("its state or symbols are not what was kept")
-    return Template(folder, record, state, symbols, FileIO(folder / "memory"))
+    memory = FileIO(folder / "memory")
+    if os.fstat(memory.fileno()).st_size != record.machine.memory_mib << 20:
+        raise DamagedError("its memory is cut off")
+    return Template(folder, record, state, symbols, memory)
 
 
 def _crc(record: Record) -> int:
@@ -326,7 +347,8 @@ def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
     """Write what is not zero of a machine's memory; where it was, and its checksum."""
     parts: list[Part] = []
     crc, zeros = 0, bytes(_BLOCK)
-    with to.open("wb", buffering=_AT_ONCE) as file:
+    with to.open("wb") as file:
+        file.truncate(ram.bytes)
         for start, end in ram.touched():
             for at in range(start, end, _AT_ONCE):
                 content = memoryview(ram.read(at, min(_AT_ONCE, end - at)))
@@ -334,6 +356,7 @@ def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
                     block = content[offset : offset + _BLOCK]
                     if block == zeros[: len(block)]:
                         continue
+                    file.seek(at + offset)
                     file.write(block)
                     crc = zlib.crc32(block, crc)
                     if parts and parts[-1].offset + parts[-1].length == at + offset:

@@ -20,7 +20,7 @@ from pathlib import Path
 from bigiron import _sim, compile, kernels, lazy, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
-from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.memory import GuestRam, KernelMemory, memory_of_children_is_readable
 from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import dilation, guest, template
@@ -238,14 +238,18 @@ class _Cell:
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
         self._check_symbols()
-        with self._started(resumes=True) as guest:
-            try:
-                guest.load(found.state, found.fill)
-            except RefusedError as error:
-                raise DamagedError(str(error)) from None
-            with ThreadPoolExecutor(1) as aside:
+        room = [(part.offset, part.length) for part in found.record.room]
+        with found, ThreadPoolExecutor(1) as aside:
+            whole = aside.submit(found.check)
+            if private := memory_of_children_is_readable():
+                self.ram.map_private(found.memory)
+            with self._started(resumes=True) as guest:
+                try:
+                    guest.load(found.state, self.ram.reach if private else lambda _: found.fill(self.ram))
+                    whole.result()
+                except RefusedError as error:
+                    raise DamagedError(str(error)) from None
                 aside.submit(self._read_ahead, found.symbols)
-                room = [(part.offset, part.length) for part in found.record.room]
                 return guest.run(self.content, room, self._dilate)
 
     def _read_ahead(self, content: bytes) -> None:
