@@ -1,5 +1,6 @@
 """Starting the command: the first second goes to imports, of which a Ctrl-C would make a traceback."""
 
+import gc
 import signal
 
 
@@ -11,7 +12,10 @@ def main() -> None:
     from bigiron import cli
 
     signal.signal(signal.SIGINT, handler)
-    cli.main()
+    try:
+        cli.main()
+    finally:
+        gc.freeze()  # a fifth of a second to look for cycles in what goes with the process anyway
 
 
 if __name__ == "__main__":

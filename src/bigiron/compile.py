@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from bigiron import tool
@@ -92,7 +93,14 @@ def _compile(
     if program is None:
         raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
     store = cache_folder("compiled")
-    command = (program, _version(program), name, *flags, *map(str, sources), *libraries)
+    command = (
+        program,
+        _version(program, Path(program).stat().st_mtime_ns),
+        name,
+        *flags,
+        *map(str, sources),
+        *libraries,
+    )
     inputs_of = store / f"{_sha256(*command)}.inputs"
     final = store / _known_digest(inputs_of, command) / name
     if final.exists():
@@ -118,7 +126,8 @@ def _run(command: Sequence[str], what: str) -> str:
     return tool.run(command, f"{what} does not compile").stdout
 
 
-def _version(compiler: str) -> str:
+@cache
+def _version(compiler: str, _modified_ns: int) -> str:
     return tool.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
 
 
@@ -153,7 +162,12 @@ def _known_digest(inputs_of: Path, command: Sequence[str]) -> str:
 
 def _contents(files: Iterable[str]) -> list[str]:
     """The name and the content's digest of each file."""
-    return [f"{Path(file).name} {hashlib.sha256(Path(file).read_bytes()).hexdigest()}" for file in files]
+    return [f"{Path(file).name} {_digest(file, Path(file).stat().st_mtime_ns)}" for file in files]
+
+
+@cache
+def _digest(file: str, _modified_ns: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def _sha256(*parts: str) -> str:
