@@ -154,7 +154,7 @@ static struct cpu *find_interrupted(void)
 	struct cpu *cpu = this_cpu();
 
 	if (guest.registers.stack && !cpu->in_user) {
-		uint64_t sp = guest_read_register(guest.registers.stack);
+		uint64_t sp = guest_stack_pointer();
 
 		if (is_kernel_address(sp))
 			on_stack_at(cpu, sp, false);
@@ -260,7 +260,7 @@ static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, u
 
 static void on_call_insn(unsigned int nr UNUSED, void *userdata)
 {
-	call((uint64_t)userdata, guest_read_register(guest.registers.stack));
+	call((uint64_t)userdata, guest_stack_pointer());
 }
 
 static void end_deferred(struct cpu *cpu, uint64_t sp)
@@ -296,13 +296,13 @@ static void on_return(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED,
 
 static void on_return_insn(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	return_at(guest_read_register(guest.registers.stack));
+	return_at(guest_stack_pointer());
 }
 
 static void on_conditional_return(unsigned int nr UNUSED, void *userdata)
 {
 	if (guest.arch->returns((uint64_t)userdata, guest_read_register(guest.registers.condition)))
-		return_at(guest_read_register(guest.registers.stack));
+		return_at(guest_stack_pointer());
 }
 
 void contexts_arm(void)

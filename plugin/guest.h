@@ -35,6 +35,9 @@ struct qemu_plugin_register *guest_register(const char *name);
 
 uint64_t guest_read_register(struct qemu_plugin_register *handle);
 
+/* That register, read as often as there are calls and returns. */
+uint64_t guest_stack_pointer(void);
+
 /* What lies at an address, until the next call; NULL if it cannot be read. */
 const void *guest_read_memory(uint64_t address, size_t length);
 
