@@ -15,16 +15,18 @@ import msgspec
 import pytest
 from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, measured, wait_until
 
-from bigiron import _sim, compile
+from bigiron import _sim, compile, kernels, workloads
 from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import MachineError
+from bigiron.introspect import memory
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
 from bigiron.machines.initramfs import Entry, archive, handover
 from bigiron.machines.outcome import StoppedError
 from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
+from bigiron.machines.topology import Topology
 
 KERNEL = "debian/6.12"
 OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--jobs", "1")
@@ -129,6 +131,49 @@ def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
         assert maps.stdout.readline() == "42\n", "which was written into it"
         maps.stdin.write("\n")
     assert (folder / "memory").read_bytes() == before
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_resumed_with_and_without_private_copies(
+    readable: bool, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Yama keeps a process from its children's memory, the template's is copied."""
+    monkeypatch.setattr(vm, "memory_of_children_is_readable", lambda: readable)
+    with GuestRam(1280) as ram:
+        resumed = vm.VirtualMachine(
+            architecture=X86_64,
+            kernel=kernels.find(KERNEL, "x86_64").image,
+            agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
+            job="cpus 1\ntasks 1\nwarmup 10\npatience_s 60\noperations 50\nrecord work\n",
+            topology=Topology(),
+            memory_mib=1280,
+            deadline_s=SAFETY_NET_S,
+            plugin=compile.recorder(),
+            results=tmp_path,
+            ram=ram,
+            from_template=True,
+        )
+        assert vm.run(resumed, threading.Event(), lambda _stage: None).ended
+        assert ram.is_private == readable
+        symbols = SymbolTable.read(tmp_path / "kallsyms")
+        left = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        banner = left.read(symbols.address("linux_banner") or 0, 13)
+    assert banner == b"Linux version", "the machine has ended, its memory has not"
+
+
+@pytest.mark.parametrize(
+    ("scope", "capabilities", "readable"),
+    [
+        (None, 0, True),
+        ("0\n", 0, True),
+        ("1\n", 0, True),
+        ("2\n", 0, False),
+        ("2\n", 1 << 19, True),
+        ("3\n", 1 << 19, False),
+    ],
+)
+def test_whose_memory_may_be_read(scope: str | None, capabilities: int, readable: bool) -> None:
+    assert memory.may_read_children(scope, capabilities) == readable
 
 
 def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
@@ -437,9 +482,9 @@ def test_the_kernel_is_told_how_fast_its_clock_runs(cache: Path, tmp_path: Path)
     symbols = SymbolTable.shared(found.symbols)
     with found, GuestRam(record.machine.memory_mib) as ram:
         found.fill(ram)
-        memory = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        left = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
         assert X86_64.counter
-        rate = memory.read(symbols.address(X86_64.counter.symbol) or 0, 4) or b""
+        rate = left.read(symbols.address(X86_64.counter.symbol) or 0, 4) or b""
     assert int.from_bytes(rate, "little") == pytest.approx(vm.counter_khz(), rel=0.001)
 
 

@@ -134,18 +134,17 @@ class GuestRam:
 
 @cache
 def memory_of_children_is_readable() -> bool:
-    """Whether a process may read the memory of those that it has started (Yama's ptrace_scope, 2 and 3)."""
-    try:
-        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
-    except OSError:
-        return True  # there is no Yama
-    may_trace = _effective_capabilities() >> _CAP_SYS_PTRACE & 1
-    return scope < 2 or (scope == 2 and bool(may_trace))
-
-
-def _effective_capabilities() -> int:
+    """Whether this process may read the memory of those that it starts."""
+    yama = Path("/proc/sys/kernel/yama/ptrace_scope")
     status = Path("/proc/self/status").read_text()
-    return int(status.partition("CapEff:")[2].split()[0], 16)
+    capabilities = int(status.partition("CapEff:")[2].split()[0], 16)
+    return may_read_children(yama.read_text() if yama.exists() else None, capabilities)
+
+
+def may_read_children(ptrace_scope: str | None, capabilities: int) -> bool:
+    """By what Yama allows, if there is one (Documentation/admin-guide/LSM/Yama.rst)."""
+    scope = int(ptrace_scope or "0")
+    return scope < 2 or (scope == 2 and bool(capabilities >> _CAP_SYS_PTRACE & 1))
 
 
 class KernelMemory:
