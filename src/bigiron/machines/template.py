@@ -117,6 +117,11 @@ class Template:
     symbols: bytes  # /proc/kallsyms
     _memory: FileIO
 
+    @property
+    def stopped(self) -> "Stopped":
+        """What it goes on from."""
+        return Stopped(self.state, self.symbols, [(part.offset, part.length) for part in self.record.room])
+
     def fill(self, ram: GuestRam) -> None:
         """Give a machine its memory; DamagedError where that is not what was kept."""
         crc, buffer = 0, bytearray(_AT_ONCE)
