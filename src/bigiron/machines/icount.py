@@ -1,7 +1,7 @@
 """A clock that follows what a machine's CPUs execute: QEMU's -icount, for one that was booted without it.
 
 QEMU then takes each instruction of any CPU for a nanosecond, and skips the time in which all CPUs wait.
-Nothing of the host goes into that clock. A machine that boots with it takes minutes; one that is resumed does not.
+Nothing of the host goes into that clock. A boot with it takes minutes; to resume with it takes no longer.
 
 Stream: QEMU's docs/devel/migration/main.rst and migration/savevm.c. What is put into it: system/cpu-timers.c.
 """
@@ -28,12 +28,11 @@ def counting(state: bytes) -> tuple[bytes, int]:
     start = state.find(_name(_TIMER)) - 5
     if start < 0:
         raise MachineError("QEMU's state has no clock: it cannot follow instructions: leave out --clock")
-    kind, number, _, _, version = _HEADER.unpack_from(state, start)
     clocks = start + _HEADER.size
     end = clocks + _CLOCKS.size
-    if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(
-        _FOOTER + number.to_bytes(4, "big"), end
-    ):
+    kind, number, _, _, version = _HEADER.unpack(state[start:clocks].ljust(_HEADER.size, b"\0"))
+    footer = _FOOTER + number.to_bytes(4, "big")
+    if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(footer, end):
         raise MachineError("QEMU's state has another clock than thought: leave out --clock")
     now = max(_CLOCKS.unpack_from(state, clocks))
     count = _SUBSECTION + _name(_COUNT) + struct.pack(">Iqq", _COUNT_VERSION, now, 0)

@@ -183,7 +183,7 @@ class _Cell:
     def initrd(self) -> Path:
         """What it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
-        symbols = self.vm.from_template or bool(self.vm.plugin)
+        symbols = self.vm.from_template or bool(self.vm.plugin or self.vm.instructions_a_ns)
         file = self.folder / "initramfs"
         file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))
         return file
@@ -192,7 +192,10 @@ class _Cell:
         """It boots for this alone."""
         if self.vm.instructions_a_ns:
             with GuestRam(self.vm.memory_mib) as ram:
-                return self._resumed(self._stopped(ram), lambda own: own.copy(ram))
+                try:
+                    return self._resumed(self._stopped(ram), lambda own: own.copy(ram))
+                except DamagedError as error:
+                    raise MachineError(f"the machine cannot go on with another clock: {error}") from None
         with self._started() as guest:
             room = self._room(guest.boot())
             self._check_symbols()
@@ -221,7 +224,7 @@ class _Cell:
             with GuestRam(self.vm.memory_mib) as ram:
                 try:
                     stopped = self._stopped(ram)
-                except RefusedError as error:
+                except DamagedError as error:
                     template.refuse(self._machine, str(error))
                     return None
                 kept = template.keep(self._machine, self._emulator, stopped, ram)
@@ -230,14 +233,18 @@ class _Cell:
     def _stopped(self, ram: GuestRam) -> Stopped:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and stop it."""
         results = self.folder / "booting"
-        results.mkdir()
+        results.mkdir(exist_ok=True)
         vm = replace(self.vm, plugin=compile.recorder(), results=results)
         booting = replace(self, vm=vm, ram=ram)
         with booting._started() as guest:
             room = booting._room(guest.boot())
             booting._check_clock()
-            self.wishes.on_stage("keeping a template")
-            return Stopped(guest.save(), booting._symbols(), room)
+            self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
+            try:
+                state = guest.save()
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            return Stopped(state, booting._symbols(), room)
 
     def _resumed(self, stopped: Stopped, fill: Callable[[GuestRam], None]) -> Outcome:
         if self.vm.results:
@@ -250,15 +257,15 @@ class _Cell:
             except RefusedError as error:
                 raise DamagedError(str(error)) from None
             if self.vm.instructions_a_ns:
-                self._dilate(now)
+                self._dilate(stopped.symbols, now)
             with ThreadPoolExecutor(1) as aside:
                 aside.submit(self._read_ahead, stopped.symbols)
                 return guest.run(self.content, stopped.room)
 
-    def _dilate(self, now: int) -> None:
-        """Slow the stopped machine's clock down, whose counter says `now`."""
+    def _dilate(self, content: bytes, now: int) -> None:
+        """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
         vm = self.vm
-        if not (content := self._symbols()):
+        if not content:
             raise MachineError(
                 "the kernel does not tell its symbols, by which its clock would be slowed down"
             )
