@@ -21,8 +21,8 @@ from bigiron import open_study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADINGS = (
-    *("CPUs", "clock", "slower", "instructions an operation", "us VM time", "instructions a ns and CPU"),
-    *("ticks for 1,000 operations", "spread of VM time", "recording, s"),
+    *("CPUs", "clock", "instructions an operation", "us VM time", "instructions a ns and CPU"),
+    *("ticks for 1,000 operations", "spread of VM time", "all counts the same", "recording, s"),
 )
 _TICK = "scheduler_tick|sched_tick"  # each takes its run queue's lock once; so called from 6.11 on
 
@@ -31,11 +31,11 @@ _TICK = "scheduler_tick|sched_tick"  # each takes its run queue's lock once; so 
 class Cell:
     """What one cell says of time."""
 
-    slower: int
     instructions: float  # an operation
     nanoseconds: float  # VM time an operation
     ticks: float  # an operation
     seconds: float
+    counts: frozenset[tuple[object, ...]]  # rows of all tables
 
 
 def measure(folder: Path, workload: str, kernel: str, cpus: int, operations: int, clock: str) -> Cell:
@@ -51,11 +51,11 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, operations: int
         pl.col("path").str.contains(f"({_TICK})$") & pl.col("object").str.starts_with("runqueues")
     )
     return Cell(
-        record.environment.get("dilation", 1),
         record.facts["work"]["instructions"]["operation"] / done,
         record.recorded_ns / record.environment["operations"],
         ticks["acquisitions"].sum() / done,
         record.times["in recording"],
+        frozenset((*locks.rows(), *study.tables("work").rows())),
     )
 
 
@@ -89,12 +89,12 @@ def row(cells: list[Cell]) -> list[str]:
     times = [cell.nanoseconds for cell in cells]
     rates = [cell.instructions / cell.nanoseconds for cell in cells]
     return [
-        str(cells[0].slower),
         f"{mean(cell.instructions for cell in cells):,.0f}",
         f"{mean(times) / 1000:,.1f}",
         f"{mean(rates):.3f}",
         f"{1000 * mean(cell.ticks for cell in cells):,.2f}",
-        f"{(max(times) - min(times)) / mean(times):.0%}",
+        f"{(max(times) - min(times)) / mean(times):.2%}",
+        "yes" if len({cell.counts for cell in cells}) == 1 else "no",
         f"{mean(cell.seconds for cell in cells):.1f}",
     ]
 

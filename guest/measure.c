@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 #include "blocked.h"
 #include "clock.h"
 #include "efficiency.h"
-#include "init.h"
 #include "job.h"
 #include "oncpu.h"
 #include "operations.h"
@@ -25,7 +23,6 @@
 
 /* Each look interrupts a task that is being measured. */
 #define POLL_NS 50000000
-#define CLOCK_POLL_NS 20000000
 
 static void sleep_ns(uint64_t ns)
 {
@@ -34,45 +31,16 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/*
- * x86 measures its time stamp counter once more in the first second or two, and then changes its clock, for which it
- * stops all CPUs: that is no doing of a workload.
- */
-static void wait_for_clock(void)
+/* The vDSO learns how fast the clock runs with the next tick, and timers when they are set: now. */
+static void set_clock(void)
 {
-	char name[32];
-
-	for (int looks = 0; looks < 500; looks++) {
-		FILE *clock = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
-		int early = clock && fgets(name, sizeof(name), clock) && !strcmp(name, "tsc-early\n");
-
-		if (clock)
-			fclose(clock);
-		if (!early)
-			return;
-		sleep_ns(CLOCK_POLL_NS);
-	}
-}
-
-/* Whoever listens stops the machine, changes its clock, and says so. Returns 0, or 1 after reporting the error. */
-static int wait_for_dilation(void)
-{
-	int line = open(SECOND_SERIAL_LINE, O_RDONLY | O_NOCTTY | O_CLOEXEC), failed;
 	struct timespec now;
-	char newline;
 
-	report_clock();
-	failed = line < 0 || read(line, &newline, 1) != 1;
-	close(line);
-	if (failed)
-		return report_error("machine", "nobody has slowed its clock down");
-	/* The vDSO learns of it with the next tick, and timers when they are set: now. */
 	clock_gettime(CLOCK_REALTIME, &now);
 	clock_settime(CLOCK_REALTIME, &now);
-	return 0;
 }
 
-/* By a clock that runs slower. */
+/* As many instructions as there are nanoseconds, by a clock that follows them. */
 static uint64_t dilated_ns(const struct job *job, uint64_t ns)
 {
 	return job->dilated ? ns / job->dilated : ns;
@@ -299,9 +267,8 @@ int measure(const struct job *job)
 	}
 	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
-	wait_for_clock();
-	if (job->dilated && wait_for_dilation())
-		return MEASURE_REPORTED;
+	if (job->dilated)
+		set_clock();
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
 	failed = workload_is_bounded() ? measure_bounded(job) : measure_unbounded(job);

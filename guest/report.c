@@ -198,12 +198,6 @@ static void print_operations(FILE *out, const uint64_t *operations, unsigned lon
 	fputc(']', out);
 }
 
-void report_clock(void)
-{
-	WITH_PAYLOAD("clock", out)
-		fprintf(out, "{}");
-}
-
 void report_recorded(uint64_t nanoseconds)
 {
 	WITH_PAYLOAD("recorded", out)

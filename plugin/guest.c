@@ -46,6 +46,7 @@ void guest_find_registers(void)
 	guest.registers.condition = guest_register(arch->condition_register);
 	guest.registers.state = guest_register(arch->state_register);
 	guest.registers.saved_state = guest_register(arch->saved_state_register);
+	guest.registers.repeats = guest_register(arch->repeats_register);
 }
 
 uint64_t guest_read_register(struct qemu_plugin_register *handle)

@@ -41,6 +41,16 @@ static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
 		lock_calls_watch_entry(insn, lock);
 }
 
+/*
+ * Whether the emulator only goes on with an instruction that repeats: it may leave it after each element (-icount).
+ * What is translated is for the state that the CPU is in.
+ */
+static bool goes_on(enum insn_kind kind)
+{
+	return (kind == INSN_FILL || kind == INSN_STRING) && guest.registers.repeats &&
+	       guest_read_register(guest.registers.repeats) & guest.arch->goes_on;
+}
+
 static void translate_kernel(struct qemu_plugin_tb *tb)
 {
 	size_t nr_insns = qemu_plugin_tb_n_insns(tb), size_before = BYTES_BEFORE;
@@ -56,6 +66,11 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		size_t size = qemu_plugin_insn_data(insn, code, MAX_INSN_BYTES);
 		enum insn_kind kind = guest.arch->classify(code, size);
 
+		if (i == 0 && goes_on(kind)) {
+			if (kind == INSN_STRING && arm.what & RECORD_CONFLICTS)
+				accesses_watch(insn, kind, code, size);
+			break;
+		}
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && arm.what & RECORD_WORK)

@@ -59,7 +59,7 @@ class Guest:
 
 
 @cache
-def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, dilation: int = 1) -> Guest:
+def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, instructions_a_ns: int = 0) -> Guest:
     """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again."""
     ram = GuestRam(memory_mib)
     with tempfile.TemporaryDirectory() as results:
@@ -74,7 +74,7 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, dilation: int =
             plugin=compile.recorder(),
             results=Path(results),
             ram=ram,
-            dilation=dilation,
+            instructions_a_ns=instructions_a_ns,
         )
         vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")

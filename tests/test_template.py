@@ -119,7 +119,7 @@ def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
         GuestRam(64) as other,
     ):
         assert maps.stdin and maps.stdout
-        other.map_private(found.memory)
+        other.map_private(found)
         assert maps.stdout.readline() == "mapped\n"
         other.reach(maps.pid)
         assert other.read((5 << 20) + 12345, 9) == b"something"
@@ -181,7 +181,7 @@ def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
     found = template.find(machine(), QEMU)
     assert found
     with found, GuestRam(64) as other:
-        other.map_private(found.memory)
+        other.map_private(found)
         with pytest.raises(MachineError, match="--fresh-boot does without"):
             other.reach(os.getpid())
 

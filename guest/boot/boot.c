@@ -10,8 +10,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../init.h"
@@ -42,16 +44,39 @@ static void mount_all(void)
 	}
 }
 
+/*
+ * x86 measures its time stamp counter once more in the first second or two, and then changes its clock, for which it
+ * stops all CPUs: that is no doing of a workload.
+ */
+static void wait_for_clock(void)
+{
+	const struct timespec poll = { .tv_nsec = 20000000 };
+	char name[32];
+
+	for (int looks = 0; looks < 500; looks++) {
+		FILE *clock = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
+		int early = clock && fgets(name, sizeof(name), clock) && !strcmp(name, "tsc-early\n");
+
+		if (clock)
+			fclose(clock);
+		if (!early)
+			return;
+		nanosleep(&poll, NULL);
+	}
+}
+
 int main(void)
 {
 	struct room room;
+	const char *archive;
 	size_t length;
 
 	mount_all();
 	report_open(SECOND_SERIAL_LINE);
 	if (!access("/symbols", F_OK))
 		record_symbols();
-	if (room_make(&room) || handover_wait(&room, &length) || archive_unpack(AT_FDCWD, room.bytes, length)) {
+	wait_for_clock();
+	if (room_make(&room) || handover_wait(&room, &archive, &length) || archive_unpack(AT_FDCWD, archive, length)) {
 		report_end(1);
 		halt_machine();
 	}

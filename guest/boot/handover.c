@@ -18,6 +18,7 @@
 
 #define MOST_MIB 1024
 #define SEED_BYTES 32
+#define HEADER_BYTES 256 /* before the archive: a line that tells what it is */
 
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define PAGE_PRESENT (1ull << 63)
@@ -109,21 +110,25 @@ static void reseed(const char *hex)
 	}
 }
 
-int handover_wait(const struct room *room, size_t *length)
+int handover_wait(const struct room *room, const char **archive, size_t *length)
 {
-	int fd = open(SECOND_SERIAL_LINE, O_RDONLY | O_NOCTTY | O_CLOEXEC);
-	FILE *line = fd < 0 ? NULL : fdopen(fd, "r");
-	char seed[2 * SEED_BYTES + 1], words[256];
+	int line = open(SECOND_SERIAL_LINE, O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	char seed[2 * SEED_BYTES + 1], newline;
 	uint32_t crc;
 
-	if (!line)
+	if (line < 0)
 		return report_error("machine", "cannot listen on " SECOND_SERIAL_LINE ": %m");
 	if (say_where(room))
 		return 1;
-	if (!fgets(words, sizeof(words), line) || sscanf(words, "go %zu %" SCNx32 " %64s", length, &crc, seed) != 3)
-		return report_error("machine", "does not understand what is said on " SECOND_SERIAL_LINE);
-	fclose(line);
-	if (*length > room->size || crc32(room->bytes, *length) != crc)
+	/* A line of one byte comes at once; how a longer one comes would depend on how busy the host is. */
+	if (read(line, &newline, 1) != 1)
+		return report_error("machine", "cannot listen on " SECOND_SERIAL_LINE ": %m");
+	close(line);
+	room->bytes[HEADER_BYTES - 1] = '\0';
+	if (sscanf(room->bytes, "go %zu %" SCNx32 " %64s", length, &crc, seed) != 3)
+		return report_error("machine", "does not understand how it is handed over what it shall do");
+	*archive = room->bytes + HEADER_BYTES;
+	if (*length > room->size - HEADER_BYTES || crc32(*archive, *length) != crc)
 		return report_error("machine", "what was handed over came damaged");
 	reseed(seed);
 	return 0;

@@ -12,7 +12,7 @@ struct room {
 
 /* Take as much memory as the file /room says, in MiB. Returns 0, or 1 after reporting the error. */
 int room_make(struct room *room);
-/* Say where the room lies, and wait until something is in it. Returns 0, or 1 after reporting the error. */
-int handover_wait(const struct room *room, size_t *length);
+/* Say where the room lies, and wait until an archive is in it. Returns 0, or 1 after reporting the error. */
+int handover_wait(const struct room *room, const char **archive, size_t *length);
 
 #endif

@@ -113,7 +113,7 @@ class Where:
         typer.Option("--check-shape", help="measure again with other memory, nodes and turns: what depends?"),
     ] = False
     clock: Annotated[
-        Clock, typer.Option(help="its clock: the host's, or slowed down to what its CPUs execute")
+        Clock, typer.Option(help="its clock: the host's, or the instructions that its CPUs execute")
     ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0

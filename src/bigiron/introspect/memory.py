@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
@@ -17,7 +18,19 @@ from bigiron.errors import MachineError
 _PAGE = 4096
 _PAGES_KEPT = 4096  # 16 MiB
 _LONGEST_READ = 64 << 20
+_AT_ONCE = 1 << 20
 _CAP_SYS_PTRACE = 19
+
+
+class Content(Protocol):
+    """What a machine's memory begins with."""
+
+    @property
+    def fd(self) -> int:
+        """The file of it: as large as the machine's RAM, with holes where that is zero."""
+
+    def fill(self, ram: "GuestRam") -> None:
+        """Write it into a machine's memory, where that cannot have private copies."""
 
 
 class GuestRam:
@@ -57,9 +70,9 @@ class GuestRam:
         how = "share=off,readonly=on,rom=off,reserve=off" if self.is_private else "share=on"
         return ["-object", f"memory-backend-file,id={name},{how},{where}"]
 
-    def map_private(self, fd: int) -> None:
-        """Have the next machine begin with what lies in that file, as large as RAM, and never change it."""
-        duplicate = os.dup(fd)
+    def map_private(self, content: Content) -> None:
+        """Have the next machine begin with what lies in that file, and never change it."""
+        duplicate = os.dup(content.fd)
         os.close(self.fd)
         self.fd, self.is_private = duplicate, True
 
@@ -92,6 +105,12 @@ class GuestRam:
             fd, at, most = self._place(offset, len(content))
             written = os.pwrite(fd, content[:most], at)
             content, offset = content[written:], offset + written
+
+    def fill(self, ram: "GuestRam") -> None:
+        """Have another one of the same size hold the same."""
+        for start, end in self.touched():
+            for at in range(start, end, _AT_ONCE):
+                ram.write(at, self.read(at, min(_AT_ONCE, end - at)))
 
     def clear(self) -> None:
         """As if the guest had never touched it."""

@@ -1,6 +1,6 @@
 """Time dilation: a guest's clocks slowed down, so that ticks come as often an operation as on a processor.
 
-An emulated CPU is hundreds of times slower than a processor, and the host's clock does not wait for it. Here
+A clock that follows the instructions of all CPUs together (icount) is that many times too fast for each. Here
 a stopped guest's own idea of time is changed, in its memory: its clock, the scheduler's, and each CPU's timer
 all take so many times longer (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI
 2006).
@@ -8,6 +8,7 @@ all take so many times longer (Gupta et al., "To infinity and beyond: time-warpe
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from math import log2
 
 from bigiron.architectures import Architecture
@@ -19,21 +20,17 @@ from bigiron.introspect.symbols import SymbolTable
 
 _MOST = 4096  # times slower: beyond, a clock's multiplier has too few digits
 _MOST_KHZ = (1 << 32) - 1  # of the counter's rate, as the kernel keeps it: for what looks at it again later
-
-# Instructions a nanosecond: of a processor in kernel code; of a thread of QEMU, with the recorder and without
-_PROCESSOR = 2.0
-_RECORDED, _EMULATED = 0.03, 0.2
-
+_COUNTER_KHZ = 1_000_000  # of one that counts instructions, before it is slowed down
+_PROCESSOR = 2  # instructions a nanosecond, in kernel code
 _ALL = (1 << 64) - 1
 
 
-def factor(cpus: int, threads: int, *, recorded: bool) -> int:
-    """How many times slower a clock must run, that CPUs execute about 2 instructions a nanosecond of it each.
+def factor(busy: int) -> int:
+    """How many instructions of all CPUs are to make a nanosecond where so many CPUs execute any.
 
-    So many `threads` of the host emulate them. A power of two.
+    About 2 of each; a power of two.
     """
-    slower = _PROCESSOR * cpus / ((_RECORDED if recorded else _EMULATED) * threads)
-    return min(_MOST, 1 << max(0, round(log2(slower))))
+    return min(_MOST, 1 << round(log2(_PROCESSOR * busy)))
 
 
 @dataclass(frozen=True)
@@ -99,9 +96,12 @@ class _Kernel:
         ]
 
 
-def dilate(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int, factor: int) -> bool:
+def dilate(
+    ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int, now: int, factor: int
+) -> bool:
     """Slow a stopped guest's time down, `factor` times, a power of two.
 
+    Its time stamp counter says `now`, and counts 1 a nanosecond from then on, which the kernel does not know.
     False, and nothing is changed, where it was stopped in the middle of carrying its clock on.
     """
     kernel = _Kernel(ram, architecture, symbols, cpus)
@@ -116,26 +116,23 @@ def dilate(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus
                 "cannot be slowed down: leave out --clock"
             )
     rate = _Number(kernel.address("tsc_khz"), 4)
-    # Not before any time that was told already: a second of the counter after the clock was last carried on.
-    now = 1000 * kernel.get(rate) + max(
-        kernel.get(kernel.member(start, "timekeeper", "tkr_mono.cycle_last")) for start in timekeepers
-    )
+    slower = Fraction(factor * _COUNTER_KHZ, kernel.get(rate))
     for start in timekeepers:
         for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval", "raw_interval"):
-            _divide(kernel, kernel.member(start, "timekeeper", path), factor)
+            _divide(kernel, kernel.member(start, "timekeeper", path), slower)
     # Whoever takes the counter for the clock anew:
-    _divide(kernel, kernel.member(counter, "clocksource", "mult"), factor)
-    kernel.set(rate, min(kernel.get(rate) * factor, _MOST_KHZ))
+    _divide(kernel, kernel.member(counter, "clocksource", "mult"), slower)
+    kernel.set(rate, min(factor * _COUNTER_KHZ, _MOST_KHZ))
     for start in kernel.copies("cyc2ns"):
-        _slow_scheduler_clock(kernel, start, now, factor)
+        _slow_scheduler_clock(kernel, start, now, slower)
     # The first is what a CPU's timer is made of that comes later.
     for start in (kernel.address("lapic_clockevent"), *kernel.copies("lapic_events")):
         _slow_timer(kernel, start, factor)
     return True
 
 
-def _divide(kernel: _Kernel, number: _Number, factor: int) -> None:
-    kernel.set(number, kernel.get(number) // factor)
+def _divide(kernel: _Kernel, number: _Number, by: Fraction | int) -> None:
+    kernel.set(number, round(kernel.get(number) / Fraction(by)))
 
 
 def _slow_timer(kernel: _Kernel, start: int, factor: int) -> None:
@@ -145,7 +142,7 @@ def _slow_timer(kernel: _Kernel, start: int, factor: int) -> None:
     _divide(kernel, kernel.member(start, "clock_event_device", "max_delta_ns"), factor)
 
 
-def _slow_scheduler_clock(kernel: _Kernel, start: int, now: int, factor: int) -> None:
+def _slow_scheduler_clock(kernel: _Kernel, start: int, now: int, slower: Fraction) -> None:
     """It goes on from where it would be at `now`: if it jumped back, the scheduler would wait so long."""
     size = kernel.types.size(kernel.types.find("cyc2ns_data"))
     for data in (start, start + size):
@@ -153,7 +150,7 @@ def _slow_scheduler_clock(kernel: _Kernel, start: int, now: int, factor: int) ->
             kernel.member(data, "cyc2ns_data", f"cyc2ns_{name}") for name in ("mul", "shift", "offset")
         )
         before = kernel.get(mul)
-        after = before // factor
+        after = round(before / slower)
         passed = (now * before >> kernel.get(shift)) - (now * after >> kernel.get(shift))
         kernel.set(mul, after)
         kernel.set(offset, (kernel.get(offset) + passed) & _ALL)

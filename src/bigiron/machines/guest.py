@@ -1,14 +1,15 @@
 """One QEMU: started, listened to until the agent's last word, and ended. It dies with this process."""
 
+import fcntl
 import os
 import selectors
 import signal
 import socket
 import subprocess
 import tempfile
+import termios
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ from bigiron.sanitize import sanitize
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
-_SEED_BYTES = 32
 
 Parts = Sequence[tuple[int, int]]
 """Pieces of a machine's memory: where each starts, and how long it is."""
@@ -89,26 +89,18 @@ class Guest:
         memory(self._pid)  # only now: a machine writes into its memory when it is made
         control.load(self._state)
 
-    def run(self, content: bytes, room: Parts, dilate: Callable[[], bool] | None = None) -> Outcome:
-        """Give it its agent and listen until that one's last word.
-
-        `dilate` slows the stopped machine's clock down, before its tasks begin; False: not at this moment.
-        """
+    def run(self, content: bytes, room: Parts) -> Outcome:
+        """Give it its agent and listen until that one's last word."""
         left = memoryview(content)
         for offset, length in room:
             self._ram.write(offset, left[:length])
             left = left[length:]
-        self._monitor().go_on()
-        seed = os.urandom(_SEED_BYTES).hex()
-        self._agent.sendall(f"go {len(content)} {zlib.crc32(content):08x} {seed}\n".encode())
-        if dilate:
-            self._listen("clock")
-            self._monitor().stop()
-            while not dilate():
-                self._monitor().go_on()
-                self._monitor().stop()
-            self._monitor().go_on()
-            self._agent.sendall(b"\n")
+        self._agent.sendall(b"\n")
+        control = self._monitor()
+        # Before it goes on, so that it is there at the same moment of its clock each time.
+        while _waits_to_be_read(self._agent):
+            control.look()
+        control.go_on()
         self._listen("end")
         return self.outcome
 
@@ -206,6 +198,11 @@ class _Pair:
 def _pair(stack: ExitStack) -> _Pair:
     ours, theirs = socket.socketpair()
     return _Pair(stack.enter_context(ours), stack.enter_context(theirs))
+
+
+def _waits_to_be_read(channel: socket.socket) -> bool:
+    """Whether what was sent is still to be received."""
+    return any(fcntl.ioctl(channel, termios.TIOCOUTQ, bytes(4)))
 
 
 def _receive(channel: socket.socket) -> bytes:

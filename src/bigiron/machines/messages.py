@@ -59,10 +59,6 @@ class End(msgspec.Struct, frozen=True):
     failed: bool
 
 
-class Clock(msgspec.Struct, frozen=True):
-    """Tasks have not begun, and it waits for its clock to be changed."""
-
-
 class Recorded(msgspec.Struct, frozen=True):
     """The recording has ended, which took so long by the machine's clock."""
 
@@ -181,7 +177,6 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "stage": Stage,
     "error": Error,
     "end": End,
-    "clock": Clock,
     "recorded": Recorded,
     "file": File,
     "command": Command,

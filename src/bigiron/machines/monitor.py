@@ -49,6 +49,10 @@ class Monitor:
         """Let it run."""
         self._execute("cont")
 
+    def look(self) -> None:
+        """Ask whether it is there."""
+        self._execute("query-status")
+
     def save(self, fd: int) -> None:
         """Write the state of a stopped machine's devices and CPUs, which QEMU has that file open of, too."""
         self._migrate("migrate", fd)

@@ -119,9 +119,14 @@ class Template:
     _memory: FileIO
 
     @property
-    def memory(self) -> int:
-        """The file of it: as large as the machine's RAM, with holes where that is zero."""
+    def fd(self) -> int:
+        """The file of its memory: as large as the machine's RAM, with holes where that is zero."""
         return self._memory.fileno()
+
+    @property
+    def stopped(self) -> "Stopped":
+        """What it goes on from, but for its memory."""
+        return Stopped(self.state, self.symbols, [(part.offset, part.length) for part in self.record.room])
 
     def check(self) -> None:
         """DamagedError where its memory is not what was kept."""
@@ -151,7 +156,7 @@ class Template:
             end = part.offset + part.length
             for at in range(part.offset, end, _AT_ONCE):
                 view = buffer[: min(end - at, _AT_ONCE)]
-                if os.preadv(self.memory, [view], at) != len(view):
+                if os.preadv(self.fd, [view], at) != len(view):
                     raise DamagedError("its memory is cut off")
                 yield at, view
 

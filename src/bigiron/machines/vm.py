@@ -20,10 +20,10 @@ from pathlib import Path
 from bigiron import _sim, compile, kernels, lazy, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
-from bigiron.introspect.memory import GuestRam, KernelMemory, memory_of_children_is_readable
+from bigiron.introspect.memory import Content, GuestRam, KernelMemory, memory_of_children_is_readable
 from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import dilation, guest, template
+from bigiron.machines import dilation, guest, icount, template
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
 from bigiron.machines.initramfs import handover, initramfs
 from bigiron.machines.messages import Message
@@ -38,6 +38,7 @@ _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
 _LEAST_MIB = 4096  # so that most of it is no DMA32 zone
 _MOST_MIB = 960 << 10
+_SEED_BYTES = 32
 _SYMBOLS = "kallsyms"  # the recorder's file of them
 _ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
 
@@ -67,7 +68,8 @@ class VirtualMachine:
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
     from_template: bool = False  # whether it is resumed from one that was booted and kept
-    dilation: int = 1  # how many times slower than the host's its clock runs while its tasks do
+    instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
+    seed: bytes = b""  # of its random numbers; empty: another one each time
 
     @property
     def turn(self) -> str:
@@ -101,20 +103,15 @@ class VirtualMachine:
         """One thread runs all CPUs, unless there is a core for each.
 
         A recording always uses one thread: with several, a CPU that spins for a lock would be counted
-        for as long as the host takes, and PAUSE would not let the lock's holder go on.
+        for as long as the host takes, and PAUSE would not let the lock's holder go on. So does a clock that
+        follows instructions: they are counted one after the other.
         """
         if self.kvm:
             # QEMU can remap only what its own controllers send.
             return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
-        return "tcg,thread=multi" if enough and not self.plugin else _ONE_THREAD
-
-    @property
-    def clock_factor(self) -> int:
-        """How many times slower its clock must run to follow what its CPUs execute; with KVM, 1."""
-        threads = 1 if self.accelerator == _ONE_THREAD else self.topology.cpus
-        recorded = self.plugin is not None
-        return 1 if self.kvm else dilation.factor(self.topology.cpus, threads, recorded=recorded)
+        one = self.plugin or self.instructions_a_ns or not enough
+        return _ONE_THREAD if one else "tcg,thread=multi"
 
 
 def memory_mib(cpus: int) -> int:
@@ -161,9 +158,10 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
-    clock = (f"dilated {vm.dilation}",) if vm.dilation > 1 else ()
+    clock = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
     job = vm.job + "".join(f"{line}\n" for line in (*turns, *clock))
-    return handover(vm.agent.read_bytes(), job, {file.name: file.read_bytes() for file in vm.files})
+    files = {file.name: file.read_bytes() for file in vm.files}
+    return handover(vm.agent.read_bytes(), job, vm.seed or os.urandom(_SEED_BYTES), files)
 
 
 @dataclass(frozen=True)
@@ -185,18 +183,24 @@ class _Cell:
     def initrd(self) -> Path:
         """What it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
-        symbols = self.vm.from_template or bool(self.vm.plugin)
+        symbols = self.vm.from_template or bool(self.vm.plugin or self.vm.instructions_a_ns)
         file = self.folder / "initramfs"
         file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))
         return file
 
     def booted(self) -> Outcome:
         """It boots for this alone."""
+        if self.vm.instructions_a_ns:
+            with GuestRam(self.vm.memory_mib) as ram:
+                try:
+                    return self._resumed(self._stopped(ram), ram, lambda: None)
+                except DamagedError as error:
+                    raise MachineError(f"the machine cannot go on with another clock: {error}") from None
         with self._started() as guest:
             room = self._room(guest.boot())
             self._check_symbols()
             self._check_clock()
-            return guest.run(self.content, room, self._dilate)
+            return guest.run(self.content, room)
 
     def from_template(self) -> Outcome:
         """It is resumed from a template, which is made where there is none; where none can be, it boots."""
@@ -204,12 +208,17 @@ class _Cell:
         if not found:
             return self.booted()
         try:
-            return self._resumed(found)
+            return self._from(found)
         except DamagedError as error:
             template.discard(found.folder, str(error))
             self.ram.clear()
         found = self._make()
-        return self._resumed(found) if found else self.booted()
+        return self._from(found) if found else self.booted()
+
+    def _from(self, found: Template) -> Outcome:
+        with found, ThreadPoolExecutor(1) as aside:
+            whole = aside.submit(found.check)
+            return self._resumed(found.stopped, found, whole.result)
 
     def _make(self) -> Template | None:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
@@ -217,40 +226,61 @@ class _Cell:
             found = template.find(self._machine, self._emulator)  # another may have made it meanwhile
             if found or template.was_refused(self._machine):
                 return found
-            results = self.folder / "making"
-            results.mkdir()
-            vm = replace(self.vm, plugin=compile.recorder(), results=results)
-            with GuestRam(vm.memory_mib) as ram:
-                booting = replace(self, vm=vm, ram=ram)
-                with booting._started() as guest:
-                    room = booting._room(guest.boot())
-                    booting._check_clock()
-                    self.wishes.on_stage("keeping a template")
-                    try:
-                        stopped = Stopped(guest.save(), booting._symbols(), room)
-                    except RefusedError as error:
-                        template.refuse(self._machine, str(error))
-                        return None
-                    kept = template.keep(self._machine, self._emulator, stopped, ram)
+            with GuestRam(self.vm.memory_mib) as ram:
+                try:
+                    stopped = self._stopped(ram)
+                except DamagedError as error:
+                    template.refuse(self._machine, str(error))
+                    return None
+                kept = template.keep(self._machine, self._emulator, stopped, ram)
             return template.find(self._machine, self._emulator) if kept else None
 
-    def _resumed(self, found: Template) -> Outcome:
+    def _stopped(self, ram: GuestRam) -> Stopped:
+        """Boot a machine, with the recorder, which hears the kernel's symbols, and stop it."""
+        results = self.folder / "booting"
+        results.mkdir(exist_ok=True)
+        vm = replace(self.vm, plugin=compile.recorder(), results=results)
+        booting = replace(self, vm=vm, ram=ram)
+        with booting._started() as guest:
+            room = booting._room(guest.boot())
+            booting._check_clock()
+            self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
+            try:
+                state = guest.save()
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            return Stopped(state, booting._symbols(), room)
+
+    def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
+        """It goes on from what another one was stopped in; `check` raises DamagedError where that is no good."""
         if self.vm.results:
-            (self.vm.results / _SYMBOLS).write_bytes(found.symbols)
+            (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
-        room = [(part.offset, part.length) for part in found.record.room]
-        with found, ThreadPoolExecutor(1) as aside:
-            whole = aside.submit(found.check)
-            if private := memory_of_children_is_readable():
-                self.ram.map_private(found.memory)
-            with self._started(resumes=True) as guest:
-                try:
-                    guest.load(found.state, self.ram.reach if private else lambda _: found.fill(self.ram))
-                    whole.result()
-                except RefusedError as error:
-                    raise DamagedError(str(error)) from None
-                aside.submit(self._read_ahead, found.symbols)
-                return guest.run(self.content, room, self._dilate)
+        state, now = icount.counting(stopped.state) if self.vm.instructions_a_ns else (stopped.state, 0)
+        if private := memory_of_children_is_readable():
+            self.ram.map_private(memory)
+        with self._started(resumes=True) as guest:
+            try:
+                guest.load(state, self.ram.reach if private else lambda _: memory.fill(self.ram))
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            check()
+            if self.vm.instructions_a_ns:
+                self._dilate(stopped.symbols, now)
+            with ThreadPoolExecutor(1) as aside:
+                aside.submit(self._read_ahead, stopped.symbols)
+                return guest.run(self.content, stopped.room)
+
+    def _dilate(self, content: bytes, now: int) -> None:
+        """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
+        vm = self.vm
+        if not content:
+            raise MachineError(
+                "the kernel does not tell its symbols, by which its clock would be slowed down"
+            )
+        symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
+        if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
+            raise DamagedError("it was stopped while its clock was carried on")
 
     def _read_ahead(self, content: bytes) -> None:
         """Have ready what whoever makes tables of a recording asks for."""
@@ -283,19 +313,6 @@ class _Cell:
                 f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "
                 f"without {counter.parameter} in its boot line"
             )
-
-    @property
-    def _dilate(self) -> Callable[[], bool] | None:
-        """What slows the stopped machine's clock down, if it is to run slower."""
-        vm = self.vm
-        if vm.dilation == 1:
-            return None
-        if not (content := self._symbols()):
-            raise MachineError(
-                "the kernel does not tell its symbols, by which its clock would be slowed down"
-            )
-        symbols = SymbolTable.shared(content)
-        return lambda: dilation.dilate(self.ram, vm.architecture, symbols, vm.topology.cpus, vm.dilation)
 
     def _memory(self, symbols: bytes) -> KernelMemory:
         root = SymbolTable.shared(symbols).address(self.vm.architecture.page_tables.root) or 0
@@ -370,7 +387,9 @@ def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels
         command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
     command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
     if channels.resumes:
-        command += ["-incoming", "defer"]
+        command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_a_ns else ())]
+    if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
+        command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
     if vm.plugin:
         command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
     return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]

@@ -1,5 +1,6 @@
 """The engine of virtual machines: one for each cell."""
 
+import hashlib
 import os
 import tempfile
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
+from bigiron.machines import dilation
 from bigiron.machines import topology as topologies
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.file_system import FileSystem
@@ -116,7 +118,7 @@ class VmEngine(Engine):
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
             "turn": machine.turn,
-            **({"dilation": machine.dilation} if self.slow_clock else {}),
+            **({"instructions_a_ns": machine.instructions_a_ns} if self.slow_clock else {}),
             "from_template": machine.from_template,
             **(self.file_system.environment(kernel) if self.file_system else {}),
         }
@@ -163,4 +165,11 @@ class VmEngine(Engine):
             init=job.programs.init,
             from_template=target.resumes and not (job.programs.fresh_boot or kvm),
         )
-        return replace(machine, dilation=machine.clock_factor) if self.slow_clock else machine
+        return machine if kvm or not self.slow_clock else _with_slow_clock(machine, job)
+
+
+def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
+    """Its clock follows instructions; what it draws by lot is the same for all of a repetition's cells."""
+    busy = max(1, min(job.tasks, job.cpus))
+    seed = hashlib.sha256(str(job.repetition).encode()).digest()
+    return replace(machine, instructions_a_ns=dilation.factor(busy), seed=seed)

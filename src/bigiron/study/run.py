@@ -103,11 +103,6 @@ def prepare(
     """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
     if fresh_boot and not spec.engine.emulated:
         raise UserError("--fresh-boot is for virtual machines: no other is booted")
-    if fresh_boot and spec.clock != "host" and not probes.needs_recorder(spec.probes):
-        raise UserError(
-            f"--fresh-boot and clock = {spec.clock!r}: of a machine that is neither kept nor recorded nobody "
-            "knows the kernel's symbols, by which its clock is slowed down: leave one of them out"
-        )
     if here:
         spec.engine.prepare(spec.cpus)
     if spec.engine.is_model:

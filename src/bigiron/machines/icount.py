@@ -1,0 +1,43 @@
+"""A clock that follows what a machine's CPUs execute: QEMU's -icount, for one that was booted without it.
+
+QEMU then takes each instruction of any CPU for a nanosecond, and skips the time in which all CPUs wait.
+Nothing of the host goes into that clock. A boot with it takes minutes; to resume with it takes no longer.
+
+Stream: QEMU's docs/devel/migration/main.rst and migration/savevm.c. What is put into it: system/cpu-timers.c.
+"""
+
+import struct
+
+from bigiron.errors import MachineError
+
+OPTIONS = ("-icount", "shift=0,sleep=off")
+
+_SECTION, _SUBSECTION, _FOOTER = b"\x04", b"\x05", b"\x7e"  # QEMU_VM_SECTION_FULL and so on
+_TIMER, _COUNT = b"timer", b"timer/icount"
+_TIMER_VERSION, _COUNT_VERSION = 2, 1
+_HEADER = struct.Struct(">cI6sII")  # what it is, its number, its name, which of that name, version
+_CLOCKS = struct.Struct(">q8xq")  # time stamp counter; nanoseconds
+
+
+def counting(state: bytes) -> tuple[bytes, int]:
+    """A machine's state as one is resumed from that counts instructions, and what its counter says then.
+
+    One clock takes the place of two, the counter's and that of timers. It starts from the later one: a
+    kernel waits until its clock has come to where it was.
+    """
+    start = state.find(_name(_TIMER)) - 5
+    if start < 0:
+        raise MachineError("QEMU's state has no clock: it cannot follow instructions: leave out --clock")
+    clocks = start + _HEADER.size
+    end = clocks + _CLOCKS.size
+    kind, number, _, _, version = _HEADER.unpack(state[start:clocks].ljust(_HEADER.size, b"\0"))
+    footer = _FOOTER + number.to_bytes(4, "big")
+    if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(footer, end):
+        raise MachineError("QEMU's state has another clock than thought: leave out --clock")
+    now = max(_CLOCKS.unpack_from(state, clocks))
+    count = _SUBSECTION + _name(_COUNT) + struct.pack(">Iqq", _COUNT_VERSION, now, 0)
+    return state[:end] + count + state[end:], now
+
+
+def _name(name: bytes) -> bytes:
+    return bytes([len(name)]) + name
