@@ -252,7 +252,7 @@ class _Cell:
             return Stopped(state, booting._symbols(), room)
 
     def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
-        """It goes on from what another one was stopped in; `check` raises DamagedError where that is no good."""
+        """It goes on from what another was stopped in; `check` raises DamagedError where that is no good."""
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
