@@ -12,6 +12,7 @@
 #include "lines.h"
 #include "locks.h"
 #include "qemu_api.h"
+#include "traces.h"
 #include "work.h"
 
 #define NR_STACKS 1024
@@ -34,6 +35,9 @@ struct stack {
 	/* lock_calls.c */
 	struct lock_owner locks; /* for which others sleep */
 	struct lock_list acquiring;
+	/* trace_events.c */
+	struct trace *trace; /* of the operation that the task does; NULL: is not traced */
+	uint64_t waiting; /* for a lock, or asleep, until a return with the stack pointer there; 0: neither */
 	/* accesses.c */
 	struct fill_progress fills[MAX_NESTING + 1]; /* by level of interrupts */
 	/* chains.c */

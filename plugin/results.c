@@ -14,6 +14,7 @@
 #include "operations.h"
 #include "pages.h"
 #include "symbols.h"
+#include "traces.h"
 #include "xalloc.h"
 
 static const char *folder;
@@ -93,7 +94,8 @@ static int write_summary(FILE *out)
 	write_contexts(out, "accesses", accesses);
 	write_contexts(out, "stack_accesses", stack_accesses);
 	write_contexts(out, "instructions", instructions);
-	fprintf(out, ",\"unreleased\":%lu", unreleased);
+	fprintf(out, ",\"unreleased\":%lu,\"traces\":", unreleased);
+	traces_write_summary(out);
 	write_lost(out);
 	fprintf(out, "}\n");
 	return ferror(out) ? -1 : 0;
@@ -138,6 +140,18 @@ static int write_locks(FILE *out)
 	return failed;
 }
 
+static int write_trace(FILE *out)
+{
+	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
+	int failed;
+
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
+		tables[nr] = &cpus.all[nr].lines;
+	failed = traces_write(out, tables, cpus.nr, guest.arch->line_bytes);
+	free(tables);
+	return failed;
+}
+
 static int write_file(const char *name, int (*write)(FILE *out))
 {
 	FILE *out = results_open(name, "w");
@@ -159,6 +173,7 @@ void results_write(void)
 		{ "chains.csv", chains_write },
 		{ "work.csv", write_work },
 		{ "locks.csv", write_locks },
+		{ "trace.csv", write_trace },
 		{ "allocations.csv", allocations_write },
 		{ "pages.csv", pages_write },
 		{ "recording.json", write_summary }, /* last: it says that the rest is whole */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bigiron.analysis import counted_operation
 from bigiron.analysis.counted_operation import scope_of
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import Event, Line, Lock, Program
@@ -71,6 +72,59 @@ def program(table: pl.DataFrame) -> Program:
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
     return Program(lines, found, operations)
+
+
+def without_locking(events: pl.DataFrame) -> pl.DataFrame:
+    """Recorded events without the accesses that take locks and give them back: a replay executes locks.
+
+    >>> events = {"task": [0] * 3, "operation": [0] * 3, "kind": ["lock", "atomic", "exit"]}
+    >>> events |= {"instructions": [5, 6, 7], "function": ["alloc_fd", "_raw_spin_lock", None]}
+    >>> events |= {"address": [64, 64, 0]}
+    >>> without_locking(pl.DataFrame(events)).select("kind", "instructions").rows()
+    [('lock', 5), ('exit', 13)]
+    """
+    function = pl.col("function").fill_null("")
+    line = pl.col("address") // 64
+    locking = (
+        pl.col("kind").is_in(["read", "write", "atomic"])
+        & line.is_in(events.filter(kind="lock").select(line).to_series().implode())
+        & function.str.contains(counted_operation.LOCKING)
+        & (function != counted_operation.TRYLOCK)
+    )
+    executed = pl.col("instructions").cum_sum().over("task", "operation")
+    kept = events.with_columns(executed=executed).filter(~locking)
+    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
+    return kept.with_columns(instructions=since).drop("executed")
+
+
+def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
+    """Recorded events of the operations that give each lock back that they take, and no other.
+
+    >>> events = {"task": [0] * 3, "operation": [0, 0, 1], "kind": ["lock", "unlock", "lock"]}
+    >>> with_locks_in_pairs(pl.DataFrame(events | {"address": [64] * 3})).height
+    2
+    """
+    change = pl.when(kind="lock").then(1).when(kind="unlock").then(-1).otherwise(0)
+    held = events.select(
+        "task", "operation", held=change.cum_sum().over("task", "operation", "address")
+    ).with_columns(address=events["address"])
+    by_lock = held.group_by("task", "operation", "address").agg(
+        least=pl.col("held").min(), last=pl.col("held").last()
+    )
+    unpaired = by_lock.filter((pl.col("least") < 0) | (pl.col("last") != 0))
+    return events.join(unpaired, on=["task", "operation"], how="anti", maintain_order="left")
+
+
+def stacks(table: pl.DataFrame, operations: int, _contexts: tuple[str, ...] = ()) -> pl.DataFrame:
+    """How often an operation does what, in which function: a row a function and event."""
+    what = pl.concat_str(pl.coalesce("access", "kind"), "object", separator=" ", ignore_nulls=True)
+    return (
+        table.filter(pl.col("kind") != "exit")
+        .select(pl.lit("operation").alias("context"), pl.col("function").fill_null("entry"), event=what)
+        .group_by("context", "function", "event")
+        .agg(events_per_op=pl.len() / operations)
+        .sort("context", "function", "event")
+    )
 
 
 def why_not(table: pl.DataFrame) -> str:
