@@ -42,6 +42,9 @@ _LOCKS = {
     "seqcount": ("seqlock", "read"),
 }
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
+_NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|mc_page)")
+_STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
+_MOST_CACHED = 16384  # bytes that others fill or copy, and a core has in its cache
 
 
 class CutTraceError(Exception):
@@ -66,9 +69,9 @@ def program(table: pl.DataFrame) -> Program:
         if lines[of_line[line]].scope != "task":
             locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
-    owners = _owners(table)
+    table = _without_hits(_with_scopes(table, of_line, lines))
     operations = [
-        list(_events(rows, of_line, lines, locks, owners))
+        list(_events(rows, of_line, locks))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
     return Program(lines, found, operations)
@@ -159,7 +162,8 @@ def _whole(table: pl.DataFrame) -> pl.DataFrame:
         if rows["sequence"].to_list() != list(range(rows.height)):
             raise CutTraceError(f"the trace was cut: {where} lacks events")
         held: list[tuple[int, int]] = []
-        for kind, line, offset in rows.select("kind", "line", "offset").iter_rows():
+        locks = rows.filter(pl.col("kind").is_in(["lock", "unlock"]))
+        for kind, line, offset in locks.select("kind", "line", "offset").iter_rows():
             if kind == "lock":
                 held.append((line, offset))
             elif kind == "unlock" and (line, offset) not in held:
@@ -196,11 +200,46 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     return lines, of_line
 
 
-def _owners(table: pl.DataFrame) -> dict[int, int]:
-    """The task that touches each line most."""
-    touched = table.filter(pl.col("kind") == "access").group_by("line", "task").agg(pl.len())
-    most = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
-    return dict(most.select("line", "task").iter_rows())
+def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]) -> pl.DataFrame:
+    """The same with each line's `number` and `scope`; `visits`: it is mostly another task's."""
+    touched = table.filter(kind="access").group_by("line", "task").agg(pl.len())
+    owners = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
+    numbers = pl.DataFrame(
+        [(line, number, lines[number].scope) for line, number in of_line.items()],
+        schema={"line": pl.UInt64, "number": pl.UInt32, "scope": pl.String},
+        orient="row",
+    ).join(owners.select("line", owner="task"), on="line", how="left")
+    visits = (pl.col("scope") == "task") & (pl.col("owner") != pl.col("task"))
+    return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
+        visits=visits.fill_null(False)  # noqa: FBT003
+    )
+
+
+def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
+    """Without accesses that find their line where the same task had it just before, under the same lock.
+
+    Atomic ones to lines that all have are kept: others wait for each of them.
+    """
+    operation = ("task", "operation")
+    is_access, reads = pl.col("kind") == "access", pl.col("access") == "read"
+    own = (pl.col("scope") == "task") & ~pl.col("visits")
+    executed = pl.col("instructions").cum_sum().over(operation)
+    locks = pl.col("kind").is_in(["lock", "unlock"]).cum_sum().over(operation)
+    table = table.with_columns(
+        executed=executed,
+        locks=locks,
+        stretch=executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH),
+    )
+    same = (*operation, "number", "visits", "locks", "stretch")
+    touched = table.with_row_index("row").filter(is_access & pl.col("number").is_not_null())
+    first = touched.group_by(same).agg(pl.col("row").min()), touched.filter(~reads).group_by(same).agg(
+        pl.col("row").min()
+    )
+    needed = pl.concat([one["row"] for one in first])
+    waited_for = (pl.col("access") == "atomic") & ~own & ~pl.col("visits")
+    kept = table.with_row_index("row").filter(~is_access | waited_for | pl.col("row").is_in(needed.implode()))
+    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over(operation)
+    return kept.with_columns(instructions=since)
 
 
 def _name(rows: pl.DataFrame, line: int) -> str:
@@ -213,23 +252,30 @@ def _lock(lock: str) -> tuple[str, str]:
     return _LOCKS[lock]
 
 
+def _from_memory(function: str, written: int) -> bool:
+    """Whether it takes bandwidth of memory: what a slab object or a buffer holds was in the cache before.
+
+    >>> _from_memory("clear_page_erms", 4096), _from_memory("memset_erms", 4096)
+    (True, False)
+    """
+    return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
+
+
 def _events(
     rows: pl.DataFrame,
     of_line: dict[int, int],
-    lines: list[Line],
     locks: dict[tuple[int, int, str], int],
-    owners: dict[int, int],
 ) -> Iterator[Event]:
     work = 0.0
-    columns = ("task", "kind", "instructions", "line", "offset", "bytes", "access", "lock", "function")
-    for task, kind, instructions, line, offset, bytes_, access, lock, function in rows.select(
+    columns = ("kind", "instructions", "line", "offset", "bytes", "access", "lock", "function", "visits")
+    for kind, instructions, line, offset, bytes_, access, lock, function, visits in rows.select(
         columns
     ).iter_rows():
         work += instructions
         event = None
         if kind == "enter":
             event = Event("system call", 1.0)
-        elif kind in ("fill", "copy"):
+        elif kind in ("fill", "copy") and _from_memory(function, bytes_):
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
             event = Event("interrupt")
@@ -239,7 +285,6 @@ def _events(
                 event = Event(kind, 0.0, locks[line, offset, of], how)
         elif kind == "access" and line in of_line:
             number = of_line[line]
-            visits = lines[number].scope == "task" and owners.get(line) != task
             how = "exchange" if access == "atomic" and _EXCHANGES.match(function) else access
             event = Event("visit" if visits else "access", 0.0, number, how)
         if event:

@@ -73,10 +73,12 @@ def predict(
     lock: str = "qspinlock",
     spread: bool = False,
     constants: Constants = FITTED,
+    traces: bool = True,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
-    `known`: so many tasks of the first variant do so many operations a second there.
+    `known`: so many tasks of the first variant do so many operations a second there. Without `traces`
+    everything is predicted from counts.
     """
     model = machine_files.load(machine)
     if not model.has_processor:
@@ -86,7 +88,7 @@ def predict(
     tasks = list(tasks) or _doublings(model.cpus)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = record(study, max(tasks))
+    recordings, refused = record(study, max(tasks), traces)
     if not recordings:
         raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
@@ -127,7 +129,9 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
     ]
 
 
-def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused]]:
+def record(
+    study: Study, most_tasks: int, traces: bool = True
+) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -139,7 +143,7 @@ def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused
             refused.append(Refused(variant.name, "no cell of it was measured"))
             continue
         largest = max(records, key=lambda one: (one.tasks, one.cpus))
-        if "trace" in largest.tables:
+        if traces and "trace" in largest.tables:
             of_trace = _traced(study, largest)
             (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
             continue
