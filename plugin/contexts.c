@@ -287,12 +287,13 @@ static void return_at(uint64_t sp)
 		return;
 	leave_user_mode(cpu);
 	on_stack_at(cpu, sp, false);
+	/* First: what waits may be the end of what takes the lock. */
+	if (cpu->stack->waiting)
+		trace_events_returned(cpu->stack, sp);
 	if (cpu->stack->acquiring.nr)
 		lock_calls_returned(cpu, sp);
 	if (cpu->stack->deferred)
 		end_deferred(cpu, sp);
-	if (cpu->stack->waiting)
-		trace_events_returned(cpu->stack, sp);
 	chain_return(&cpu->stack->calls, sp);
 	if (cpu->stack->calls.nr_allocations)
 		allocators_returned(cpu, sp);

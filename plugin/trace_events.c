@@ -25,6 +25,7 @@ enum trace_function trace_function(const char *symbol)
 		{ "rwsem_down_write_slowpath", TRACE_WAITS },
 		{ "rwsem_optimistic_spin", TRACE_WAITS },
 		{ "rwsem_wake", TRACE_WAITS },
+		{ "downgrade_write", TRACE_WAITS },
 		{ "__mutex_lock", TRACE_WAITS },
 		{ "__mutex_lock_slowpath", TRACE_WAITS },
 		{ "__mutex_lock_killable_slowpath", TRACE_WAITS },
@@ -32,7 +33,6 @@ enum trace_function trace_function(const char *symbol)
 		{ "__mutex_unlock_slowpath", TRACE_WAITS },
 		{ "schedule", TRACE_SLEEPS },
 		{ "try_to_wake_up", TRACE_WAKES },
-		{ "smp_call_function_many", TRACE_INTERRUPTS },
 		{ "smp_call_function_many_cond", TRACE_INTERRUPTS },
 	};
 	size_t length = strcspn(symbol, ".");
@@ -51,6 +51,11 @@ static inline struct trace *traced(const struct cpu *cpu)
 	const struct stack *stack = cpu->stack;
 
 	return stack->trace && cpu->context == CONTEXT_OPERATION && !stack->waiting ? stack->trace : NULL;
+}
+
+static void wait(struct cpu *cpu)
+{
+	cpu->stack->waiting = chain_sp(&cpu->stack->calls);
 }
 
 /* Where an access comes from, in the place of a pointer to it: they are too many to keep. */
@@ -193,13 +198,17 @@ void trace_events_given(struct cpu *cpu, uint64_t lock, const struct lock_functi
 	struct trace *trace = traced(cpu);
 	uint64_t call = chain_pc(cpu->stack->calls.chain);
 
-	if (trace)
-		traces_add(trace, (struct trace_event){
-			.kind = TRACE_UNLOCK,
-			.address = lock,
-			.by = by,
-			.insn = call ? insns_number(call) : 0,
-		}, early);
+	if (!trace)
+		return;
+	traces_add(trace, (struct trace_event){
+		.kind = TRACE_UNLOCK,
+		.address = lock,
+		.by = by,
+		.insn = call ? insns_number(call) : 0,
+	}, early);
+	/* Compilers put into it what wakes those who sleep for the lock. */
+	if (by->sleeps)
+		wait(cpu);
 }
 
 /* So many instructions, which are executed together, begin. */
@@ -246,11 +255,6 @@ void trace_events_exception_return(struct cpu *cpu)
 		return;
 	trace->depth--;
 	traces_add(trace, (struct trace_event){ .kind = TRACE_EXIT }, 0);
-}
-
-static void wait(struct cpu *cpu)
-{
-	cpu->stack->waiting = chain_sp(&cpu->stack->calls);
 }
 
 void trace_events_returned(struct stack *stack, uint64_t sp)

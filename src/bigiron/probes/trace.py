@@ -33,15 +33,13 @@ def _collect(raw: RawOutput) -> Table:
     objects = read_objects(raw, symbols, recording, Chains(raw.results, symbols))
     events = _events(raw.results, symbols)
     whole = trace.with_locks_in_pairs(trace.without_locking(events))
-    tasks = range(len(recording.traces))
-    there = whole.group_by("task").agg(pl.col("operation").n_unique())
-    operations = dict(there.iter_rows())
-    traced = [operations.get(task, 0) for task in tasks]
-    found = sum(one.operations for one in recording.traces)
+    unpaired = _operations(events) - _operations(whole)
+    lost = [sum(of == task for of, _ in unpaired) for task in range(len(recording.traces))]
+    traced = [one.operations - cut for one, cut in zip(recording.traces, lost, strict=True)]
     facts = {
         "operations": traced,
         "left_out": sum(one.left_out for one in recording.traces),
-        "cut": sum(one.cut for one in recording.traces) + found - sum(traced),
+        "cut": sum(one.cut for one in recording.traces) + len(unpaired),
     }
     untraced = {"tasks, of which no operation found room in the trace": traced.count(0)}
     rows = _named(whole, objects, recording, raw.architecture.line_bytes)
@@ -56,6 +54,10 @@ def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:
     return events.with_columns(
         *looked_up(events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String)
     )
+
+
+def _operations(events: pl.DataFrame) -> set[tuple[int, int]]:
+    return set(events.select("task", "operation").unique().iter_rows())
 
 
 def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_bytes: int) -> pl.DataFrame:

@@ -21,6 +21,8 @@ PROBES = ("conflicts", "locks", "work")
 
 _SAMPLED = 32  # operations of a trace in one draw
 
+_ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
 
@@ -165,7 +167,7 @@ def _why_not(record: CellRecord) -> str:
         needs = f"record it with --probe {','.join(PROBES)}"
         return f"it was not recorded with {' and '.join(missing)}: {needs}"
     if record.tasks < 2:
-        return "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+        return _ALONE
     if lost := [what for what, count in record.lost.items() if count and "lacks a name" not in what]:
         return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
     return ""
@@ -175,13 +177,19 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
     table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
+    if record.tasks < 2:
+        return Refused(record.variant, _ALONE)
+    if why := _lock_of_user_space(study, record):
+        return Refused(record.variant, why)
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+    if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
+        return Refused(record.variant, "most of its operations do not enter the kernel: nothing of them is traced")
     try:
         if why := trace.why_not(table):
             return Refused(record.variant, why)
         whole = trace.program(table)
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
-    operations = table.select(pl.struct("task", "operation").n_unique()).item()
 
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
@@ -189,6 +197,15 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
 
     instructions = int(table["instructions"].sum()) / operations
     return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
+
+
+def _lock_of_user_space(study: Study, record: CellRecord) -> str:
+    if "conflicts" not in record.tables:
+        return ""
+    function = counted_operation.lock_of_user_space(study.table(record, "conflicts"))
+    if not function:
+        return ""
+    return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
 
 
 def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
@@ -201,8 +218,7 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
             "whom they wait for is in no count, and needs a trace"
         )
         return Refused(record.variant, why)
-    if function := counted_operation.lock_of_user_space(conflicts):
-        why = f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
+    if why := _lock_of_user_space(study, record):
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
