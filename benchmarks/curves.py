@@ -257,7 +257,7 @@ def main() -> None:
     """Print the table, and the scores over all."""
     arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     if not arguments:
-        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py [--fit] [--counts] STUDIES")
+        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py STUDIES")
         return
     folder, wanted = Path(arguments[0]), arguments[1:] or list(CURVES)
     curves = published()

@@ -32,12 +32,12 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool preempted; /* is in the scheduler because its time is up */
 	uint64_t deferred; /* does what interrupts left to do, until a return with the stack pointer there; 0: does not */
+	/* trace_events.c; here, as each return looks at both */
+	uint64_t waiting; /* for a lock, or asleep, until a return with the stack pointer there; 0: neither */
+	struct trace *trace; /* of the operation that the task does; NULL: is not traced */
 	/* lock_calls.c */
 	struct lock_owner locks; /* for which others sleep */
 	struct lock_list acquiring;
-	/* trace_events.c */
-	struct trace *trace; /* of the operation that the task does; NULL: is not traced */
-	uint64_t waiting; /* for a lock, or asleep, until a return with the stack pointer there; 0: neither */
 	/* accesses.c */
 	struct fill_progress fills[MAX_NESTING + 1]; /* by level of interrupts */
 	/* chains.c */

@@ -23,6 +23,8 @@ bool operations_arm(const struct recorder_arm *wanted)
 {
 	if (!wanted->slot_bytes || wanted->nr_slots > MAX_SLOTS)
 		return false;
+	if (arm.what & RECORD_TRACE)
+		trace_events_forget();
 	arm = *wanted;
 	free(slots);
 	slots = xcalloc(arm.nr_slots, sizeof(*slots));

@@ -61,7 +61,8 @@ static void write_lost(FILE *out)
 		accesses, instructions, acquisitions, held_locks);
 	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
 		chains.chains, contexts.stacks, contexts.entries);
-	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu", allocators_lost(), pages_lost());
+	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
+		traces_lost());
 	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
 		symbols.functions, symbols.entries, symbols.lock_functions);
 }

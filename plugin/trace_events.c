@@ -354,6 +354,16 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb)
 					     (void *)qemu_plugin_tb_n_insns(tb));
 }
 
+void trace_events_forget(void)
+{
+	for_each_cpu(cpu) {
+		cpu->unknown.trace = NULL;
+		for (unsigned int nr = 0; nr < NR_STACKS; nr++)
+			if (cpu->stacks[nr].trace)
+				cpu->stacks[nr].trace = NULL;
+	}
+}
+
 void trace_events_last(struct cpu *cpu, uint64_t task)
 {
 	traces_end(task, cpu->stack->trace && !cpu->stack->waiting);

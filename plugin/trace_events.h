@@ -32,6 +32,9 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb);
 void trace_events_next(struct cpu *cpu, uint64_t task, uint64_t number);
 void trace_events_last(struct cpu *cpu, uint64_t task);
 
+/* All traces are going to be forgotten: also those of tasks that were not done. */
+void trace_events_forget(void);
+
 /* Of these there is something to tell only while the CPU's stack has a trace. */
 
 /* The instruction fills so much memory. */

@@ -16,6 +16,7 @@ static struct {
 	uint64_t nr;
 	size_t max_events; /* of a task */
 	uint64_t every; /* one of so many operations is sampled */
+	uint64_t lost;
 } traces;
 
 void traces_arm(uint64_t nr_tasks, uint64_t operations)
@@ -177,15 +178,19 @@ static void write_task(FILE *out, uint64_t task, const struct shared_lines *line
 int traces_write(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes)
 {
 	struct shared_lines lines = { .line_bytes = line_bytes, .table = { .max_bytes = LINES_BYTES } };
-	bool whole;
 
 	find_shared(&lines, tables, nr_tables);
 	fprintf(out, "task,operation,kind,instructions,address,bytes,pc,lock\n");
 	for (uint64_t task = 0; task < traces.nr; task++)
 		write_task(out, task, &lines);
-	whole = !lines.table.lost;
+	traces.lost = lines.table.lost;
 	lines_forget(&lines);
-	return whole && !ferror(out) ? 0 : -1;
+	return ferror(out) ? -1 : 0;
+}
+
+uint64_t traces_lost(void)
+{
+	return traces.lost;
 }
 
 void traces_write_summary(FILE *out)

@@ -77,6 +77,9 @@ void traces_add(struct trace *trace, struct trace_event event, uint64_t early);
  */
 int traces_write(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes);
 
+/* Accesses that were not written, as there was no room to find out whether several CPUs touch their lines. */
+uint64_t traces_lost(void);
+
 /* Write, as JSON, a list with each task's stack, and how many operations are traced, left out, cut. */
 void traces_write_summary(FILE *out);
 

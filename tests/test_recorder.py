@@ -737,15 +737,18 @@ class Traced:
 def trace_of(traces: Path, commands: Sequence[str], tasks: int, operations: int) -> tuple[str, str]:
     """The table of events, and what is said of each task."""
     done = subprocess.run(
-        [traces, str(tasks), str(operations)], input="\n".join([*commands, ""]), capture_output=True, text=True,
+        [traces, str(tasks), str(operations)],
+        input="\n".join([*commands, ""]),
+        capture_output=True,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     table, _, summary = done.stdout.partition("\n\n")
     return table, summary
 
 
 def traced(traces: Path, *commands: str, tasks: int = 2) -> Traced:
-    """The kind of each event, the instructions before it, and what else there is; every operation is sampled."""
+    """The kind of each event and the instructions before it; every operation is sampled."""
     table, summary = trace_of(traces, commands, tasks, 32)
     events = [
         " ".join(word for word in (row["kind"], row["instructions"], row["lock"]) if word)
@@ -799,13 +802,17 @@ def test_waiting_for_a_lock_is_left_out(traces: Path) -> None:
     waiting = ["0 call ffffc90000013f00", "0 enter native_queued_spin_lock_slowpath", "0 kernel 1000"]
     waiting += [f"0 access write 9 10 {HOT:x}", "0 call ffffc90000013e00", "0 kernel 10"]
     waiting += ["0 return ffffc90000013e00", "0 kernel 10", "0 return ffffc90000013f00"]
-    found = traced(traces, ALSO_TOUCHED, *TRACED, *waiting, f"0 take {COLD:x}", f"0 give {COLD:x}", "0 done 0")
+    found = traced(
+        traces, ALSO_TOUCHED, *TRACED, *waiting, f"0 take {COLD:x}", f"0 give {COLD:x}", "0 done 0"
+    )
     assert found.events == ["enter 20", "lock 10 _raw_spin_lock", "unlock 0 _raw_spin_lock"]
 
 
 @pytest.mark.parametrize("function", ["rwsem_wake.isra.0", "__mutex_lock.constprop.0"])
 def test_compilers_name_copies_of_functions(traces: Path, function: str) -> None:
-    copied = traced(traces, *TRACED, "0 call ffffc90000013f00", f"0 enter {function}", "0 kernel 9", "0 user 1")
+    copied = traced(
+        traces, *TRACED, "0 call ffffc90000013f00", f"0 enter {function}", "0 kernel 9", "0 user 1"
+    )
     other = traced(traces, *TRACED, "0 call ffffc90000013f00", f"0 enter {function}.cold", "0 kernel 9")
     assert (copied.events, other.events) == (["enter 20"], ["enter 20"])
 
@@ -829,7 +836,9 @@ def test_fills_and_copies_are_one_event_and_touch_each_line_once(traces: Path) -
 
 
 def test_an_exception_in_the_kernel_is_an_entry(traces: Path) -> None:
-    found = traced(traces, *TRACED, "0 exception", "0 kernel 5", "0 iret", "0 kernel 1", "0 user 1", "0 done 0")
+    found = traced(
+        traces, *TRACED, "0 exception", "0 kernel 5", "0 iret", "0 kernel 1", "0 user 1", "0 done 0"
+    )
     assert found.events == ["enter 21", "enter 10", "exit 5", "exit 1"]
 
 

@@ -122,7 +122,8 @@ def test_locks_are_taken_and_held_as_locks_counts(study: Study) -> None:
     }
     counted, of_all = per_operation(study, "locks")
     kinds = counted["function"].map_elements(taken_by, pl.String)
-    expected = counted.group_by(kinds.alias("lock")).agg(pl.col("acquisitions", "instructions").sum() / of_all)
+    sums = pl.col("acquisitions", "instructions").sum() / of_all
+    expected = counted.group_by(kinds.alias("lock")).agg(sums)
     for lock, taken, instructions in expected.filter(pl.col("acquisitions") > 0.5).rows():
         assert traced[lock] == pytest.approx((taken, instructions), rel=0.1), lock
 

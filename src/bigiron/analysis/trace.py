@@ -215,7 +215,7 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
     ).join(owners.select("line", owner="task"), on="line", how="left")
     visits = (pl.col("scope") == "task") & (pl.col("owner") != pl.col("task"))
     return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
-        visits=visits.fill_null(False)  # noqa: FBT003
+        visits=visits.fill_null(False)
     )
 
 
@@ -236,10 +236,8 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     )
     same = (*operation, "number", "visits", "locks", "stretch")
     touched = table.with_row_index("row").filter(is_access & pl.col("number").is_not_null())
-    first = touched.group_by(same).agg(pl.col("row").min()), touched.filter(~reads).group_by(same).agg(
-        pl.col("row").min()
-    )
-    needed = pl.concat([one["row"] for one in first])
+    firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
+    needed = pl.concat(firsts)["row"]
     waited_for = (pl.col("access") == "atomic") & ~own & ~pl.col("visits")
     kept = table.with_row_index("row").filter(~is_access | waited_for | pl.col("row").is_in(needed.implode()))
     since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over(operation)

@@ -60,6 +60,7 @@ _LOSSES = {
     "nested_interrupts": "interrupts, nested deeper than the recorder follows",
     "allocations": "allocations, for which the recorder had no room: their objects lack a name",
     "pages": "pages of user memory, for which the recorder had no room: what lies there lacks a name",
+    "traced_accesses": "accesses in traces, for whose lines the recorder had no room",
     "symbols": "parts of the kernel's table of symbols, which could not be read",
     "functions": "functions of the kernel, for which the recorder had no room",
     "entry_points": "entry points of the kernel, for which the recorder had no room",

@@ -1,7 +1,7 @@
 """trace: what sampled operations of each task do, in order (docs/trace.md).
 
-Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks: which lines
-several CPUs touch is what conflicts counts, what takes a lock and gives it back is what locks counts.
+Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks: which
+lines several CPUs touch is what conflicts counts, what takes a lock and gives it back is what locks counts.
 """
 
 from __future__ import annotations

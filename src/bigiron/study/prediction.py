@@ -131,9 +131,7 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
     ]
 
 
-def record(
-    study: Study, most_tasks: int, traces: bool = True
-) -> tuple[list[Recording], list[Refused]]:
+def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -183,7 +181,7 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
         return Refused(record.variant, why)
     operations = table.select(pl.struct("task", "operation").n_unique()).item()
     if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
-        return Refused(record.variant, "most of its operations do not enter the kernel: nothing of them is traced")
+        return Refused(record.variant, "most of its operations do not enter the kernel: they have no trace")
     try:
         if why := trace.why_not(table):
             return Refused(record.variant, why)
