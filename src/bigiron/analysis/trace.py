@@ -83,11 +83,16 @@ def program(table: pl.DataFrame) -> Program:
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
     """Recorded events without the accesses that take locks and give them back: a replay executes locks.
 
+    What a trylock tried before the access with which it has the lock is not part of that.
+
     >>> events = {"task": [0] * 3, "operation": [0] * 3, "kind": ["lock", "atomic", "exit"]}
     >>> events |= {"instructions": [5, 6, 7], "function": ["alloc_fd", "_raw_spin_lock", None]}
     >>> events |= {"address": [64, 64, 0]}
     >>> without_locking(pl.DataFrame(events)).select("kind", "instructions").rows()
     [('lock', 5), ('exit', 13)]
+    >>> events |= {"kind": ["atomic", "atomic", "lock"], "function": ["down_read_trylock"] * 2 + ["f"]}
+    >>> without_locking(pl.DataFrame(events | {"address": [64] * 3})).select("kind", "instructions").rows()
+    [('atomic', 5), ('lock', 13)]
     """
     function = pl.col("function").fill_null("")
     line = pl.col("address") // 64
@@ -95,8 +100,14 @@ def without_locking(events: pl.DataFrame) -> pl.DataFrame:
         pl.col("kind").is_in(["read", "write", "atomic"])
         & line.is_in(events.filter(kind="lock").select(line).to_series().implode())
         & function.str.contains(counted_operation.LOCKING)
-        & (function != counted_operation.TRYLOCK)
     )
+    tries = locking & (function == counted_operation.TRYLOCK)
+    tried = events.with_row_index("row").filter(
+        (tries & (pl.col("kind") == "atomic")) | (pl.col("kind") == "lock")
+    )
+    then = pl.col("kind").shift(-1).over("task", "operation", "address")
+    takes = tried.filter((pl.col("kind") == "atomic") & (then == "lock"))["row"]
+    locking = (locking & ~tries) | pl.int_range(pl.len()).is_in(takes.implode())
     executed = pl.col("instructions").cum_sum().over("task", "operation")
     kept = events.with_columns(executed=executed).filter(~locking)
     since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
