@@ -41,7 +41,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 --workload-file x.c {k}", r"both a workload \(open1\) and --workload-file: give one"),
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         ("run open1 {k} --probe conflict", "no probe 'conflict': there are conflicts, locks, trace, work, "),
-        ("run open1 {k} --probe ,", "no probe: use conflicts, locks, work, "),
+        ("run open1 {k} --probe ,", "no probe: use conflicts, locks, trace, work, "),
         ("run open1 {k} --probe work --scope user", "scope user is for the probe conflicts: record it too"),
         ("run open1 {k} --set rcu=1", "setting 'rcu=1': use PATH=VALUE, for instance /sys/"),
         ("run open1 {k} --cpus 0", "cpus = 0: use whole numbers from 1 to 8192"),
