@@ -7,11 +7,12 @@ median error, the share of points inside the 90 % interval, and the interval's w
 contention at all (every core as fast as the first), and the universal scalability law fitted to the points
 up to a quarter of the range.
 
-    benchmarks/curves.py [--fit] STUDIES [ID...]
+    benchmarks/curves.py [--fit] [--counts] STUDIES [ID...]
 
 STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each. With `--fit`
 the constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is
-scored with constants fitted to the curves of all other machines. DRAWS and SEED are environment variables.
+scored with constants fitted to the curves of all other machines. Predicted is from traces, or with
+`--counts` from counts. DRAWS and SEED are environment variables.
 """
 
 import csv
@@ -39,6 +40,7 @@ BIGIRON = Path(sys.executable).with_name("bigiron")
 OURS = HERE / "workloads"
 DRAWS = int(os.environ.get("DRAWS", "64"))
 SEED = int(os.environ.get("SEED", "1"))
+TRACES = "--counts" not in sys.argv
 PAGES = 64  # faults an operation of the page_fault workloads
 
 MORE = {"user": ["--scope", "user"], "slow": ["--operations", "100"]}
@@ -134,7 +136,7 @@ def recorded(folder: Path, name: str) -> store.Study:
         extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
-            *("--probe", "conflicts,locks,work", *extra, "-o", str(study)),
+            *("--probe", "conflicts,locks,work,trace", *extra, "-o", str(study)),
         ]
         subprocess.run(command, check=True, stdout=sys.stderr)
     return store.open_study(study)
@@ -147,7 +149,7 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
     points = [point for point in points if point[0] <= model.cpus]
     tasks = [number for number, _ in points]
     known = (tasks[0], points[0][1] * unit / per_op)
-    recordings, refused = prediction.record(recorded(folder, name), tasks[-1])
+    recordings, refused = prediction.record(recorded(folder, name), tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)
     asked = Asked(model, tasks, DRAWS, SEED, known, lock, constants=WIDE)
@@ -173,7 +175,14 @@ def score(curve: str, points: list[tuple[int, float]], folder: Path) -> Score:
     tasks = [number for number, _ in points]
     base = rate * unit / per_op
     found = prediction.predict(
-        recorded(folder, name), machine, tasks, known=(first, base), lock=lock, draws=DRAWS, seed=SEED
+        recorded(folder, name),
+        machine,
+        tasks,
+        known=(first, base),
+        lock=lock,
+        draws=DRAWS,
+        seed=SEED,
+        traces=TRACES,
     )
     at = {point.tasks: point.throughput for point in found.curves[0].points}
     rows = [
@@ -246,9 +255,9 @@ def _universal(points: list[tuple[int, float]]) -> float | None:
 
 def main() -> None:
     """Print the table, and the scores over all."""
-    arguments = [argument for argument in sys.argv[1:] if argument != "--fit"]
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     if not arguments:
-        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py [--fit] STUDIES")
+        print("curves: not run, as it needs a folder for recordings: benchmarks/curves.py STUDIES")
         return
     folder, wanted = Path(arguments[0]), arguments[1:] or list(CURVES)
     curves = published()

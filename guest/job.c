@@ -56,6 +56,7 @@ static const char *add_record(struct job *job, const char *value)
 		{ "work", RECORD_WORK },
 		{ "user", RECORD_USER },
 		{ "locks", RECORD_LOCKS },
+		{ "trace", RECORD_TRACE },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {

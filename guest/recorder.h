@@ -42,6 +42,7 @@ enum recorder_what {
 	RECORD_EVERYWHERE = 4, /* on all CPUs while a task does its operations, not on its own alone */
 	RECORD_USER = 8,      /* with conflicts: accesses to user memory too */
 	RECORD_LOCKS = 16,    /* locks that are taken, and how long they are held */
+	RECORD_TRACE = 32,    /* with conflicts and locks: what sampled operations do, in order */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

@@ -9,6 +9,7 @@
 #include "insns.h"
 #include "operations.h"
 #include "pages.h"
+#include "trace_events.h"
 #include "xalloc.h"
 
 #define NR_SITES 4096
@@ -98,7 +99,7 @@ static inline uint64_t find_place(const struct cpu *cpu, qemu_plugin_meminfo_t i
 	return arm.what & RECORD_USER ? user_place(info, address) : 0;
 }
 
-static bool is_device(qemu_plugin_meminfo_t info, uint64_t address)
+bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address)
 {
 	struct qemu_plugin_hwaddr *hwaddr;
 
@@ -151,7 +152,7 @@ static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
 /* Returns whether there is a line: a device register, such as a clock's, is the emulator's, and none. */
 static NOINLINE bool find_line(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
-	if (is_kernel_address(place) && is_device(info, place))
+	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return false;
 	change_line(site, cpu, place);
 	return true;
@@ -271,8 +272,11 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	start = fill_start(fill);
 	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
-	if (!fill_begins(fill_progress(cpu), insns_pc(fill->site->count.insn), start + left, left))
-		count_fill(cpu, fill->site, start, start + left);
+	if (fill_begins(fill_progress(cpu), insns_pc(fill->site->count.insn), start + left, left))
+		return;
+	count_fill(cpu, fill->site, start, start + left);
+	if (cpu->stack->trace)
+		trace_events_fill(cpu, fill->site->count.insn, start, left);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)

@@ -3,6 +3,7 @@
 #ifndef ACCESSES_H
 #define ACCESSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,9 @@ void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, s
 
 /* Count what this instruction of user code does to memory, and see a task count its operations. */
 void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
+
+/* Whether a recorded access to the kernel's memory is to a device's registers. */
+bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address);
 
 /* All that was counted goes to the CPUs' tables. */
 void accesses_flush(void);

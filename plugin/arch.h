@@ -80,6 +80,8 @@ struct arch {
 	bool (*returns)(uint32_t insn, uint64_t condition);
 	/* Whether an instruction may be all there is of a function that releases a spinning lock; NULL: not known. */
 	bool (*may_unlock)(const uint8_t *bytes, size_t size);
+	/* Whether an instruction reads and writes memory at once, for all CPUs; NULL: not known. */
+	bool (*is_atomic)(const uint8_t *bytes, size_t size);
 	enum entry_kind (*entry_kind)(const char *symbol);
 	/* How far behind a function's symbol every call of it comes by; its first ENTRY_BYTES tell. */
 	unsigned int (*entry_offset)(const uint8_t bytes[ENTRY_BYTES]);

@@ -169,6 +169,11 @@ void chain_reset(struct call_stack *stack)
 	chain_continue(stack, 0);
 }
 
+uint64_t chain_pc(chain_id chain)
+{
+	return tree.nr ? tree.chains[chain].pc : 0;
+}
+
 struct chains_lost chains_lost(void)
 {
 	return tree.lost;

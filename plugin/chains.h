@@ -67,6 +67,9 @@ static inline uint64_t chain_sp(const struct call_stack *stack)
 	return stack->nr_frames ? stack->frames[stack->nr_frames - 1].sp : 0;
 }
 
+/* The place of a chain's last call; 0 of the empty chain. */
+uint64_t chain_pc(chain_id chain);
+
 /* What is not in the chains, since the program began. */
 struct chains_lost {
 	uint64_t calls;	      /* deeper than MAX_FRAMES: what they do is counted for their callers */

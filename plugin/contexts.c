@@ -7,6 +7,7 @@
 #include "cpu.h"
 #include "guest.h"
 #include "lock_calls.h"
+#include "trace_events.h"
 
 #define NO_STACK (~0ull)
 #define MAX_PROBES 8
@@ -65,6 +66,9 @@ static void move_entry(struct stack *from, struct stack *to)
 	to->lost_nesting = from->lost_nesting;
 	to->preempted = false;
 	to->deferred = 0;
+	to->trace = from->trace;
+	to->waiting = 0;
+	from->trace = NULL;
 	to->calls = from->calls;
 	fill_ended(&to->fills[to->nesting]);
 	from->interrupts = from->nesting = from->lost_nesting = 0;
@@ -112,7 +116,7 @@ static void enter_user_mode(struct cpu *cpu)
 	cpu->in_user = true;
 	stack->interrupts = stack->nesting = stack->lost_nesting = 0;
 	stack->preempted = false;
-	stack->deferred = 0;
+	stack->deferred = stack->waiting = 0;
 	chain_reset(&stack->calls);
 	fill_ended(&stack->fills[0]);
 	lock_calls_forget_task(cpu, stack);
@@ -169,6 +173,8 @@ static void on_exception(unsigned int nr UNUSED, void *pc)
 
 	enter(cpu, (uint64_t)pc, false);
 	cpu->context = context_of(cpu->stack);
+	if (cpu->stack->trace)
+		trace_events_exception(cpu);
 }
 
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
@@ -236,6 +242,8 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 	}
 	if (!cpu->stack->nesting)
 		return;
+	if (cpu->stack->trace && !(cpu->stack->interrupts & 1))
+		trace_events_exception_return(cpu);
 	chain_leave(&cpu->stack->calls);
 	cpu->stack->nesting--;
 	cpu->stack->interrupts >>= 1;
@@ -279,6 +287,9 @@ static void return_at(uint64_t sp)
 		return;
 	leave_user_mode(cpu);
 	on_stack_at(cpu, sp, false);
+	/* First: what waits may be the end of what takes the lock. */
+	if (cpu->stack->waiting)
+		trace_events_returned(cpu->stack, sp);
 	if (cpu->stack->acquiring.nr)
 		lock_calls_returned(cpu, sp);
 	if (cpu->stack->deferred)

@@ -12,6 +12,7 @@
 #include "lines.h"
 #include "locks.h"
 #include "qemu_api.h"
+#include "traces.h"
 #include "work.h"
 
 #define NR_STACKS 1024
@@ -31,6 +32,9 @@ struct stack {
 	bool task;    /* was switched to: some task's */
 	bool preempted; /* is in the scheduler because its time is up */
 	uint64_t deferred; /* does what interrupts left to do, until a return with the stack pointer there; 0: does not */
+	/* trace_events.c; here, as each return looks at both */
+	uint64_t waiting; /* for a lock, or asleep, until a return with the stack pointer there; 0: neither */
+	struct trace *trace; /* of the operation that the task does; NULL: is not traced */
 	/* lock_calls.c */
 	struct lock_owner locks; /* for which others sleep */
 	struct lock_list acquiring;

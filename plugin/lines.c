@@ -20,8 +20,15 @@ struct pair_total {
 	struct line_total lines[2];
 };
 
+/* A line that was asked after. */
+struct asked_line {
+	uint64_t line; /* the key: with its lowest bit set, as 0 is none */
+	struct line_total total; /* of operations */
+};
+
 static const struct hash_type count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
+static const struct hash_type asked_type = { sizeof(struct asked_line), 1 };
 
 /* Of all lines, or of one part of several that hold about as many each. */
 struct line_totals {
@@ -99,6 +106,14 @@ static bool is_in_part(const struct line_totals *totals, const struct line_count
 	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
+static void add_total(struct line_total *total, unsigned int table, const struct line_count *count)
+{
+	if (!total->by)
+		total->by = table + 1;
+	total->shared |= total->by != table + 1;
+	total->written |= count->writes != 0;
+}
+
 static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
@@ -107,18 +122,13 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 		hash_for_each(count, &tables[t]->counts, &count_type) {
 			uint64_t key = pair_of(count);
 			struct pair_total *pair;
-			struct line_total *total;
 
 			if (!is_in_part(totals, count))
 				continue;
 			pair = hash_add(&totals->table, &total_type, &key, 1);
 			if (!pair)
 				return false;
-			total = line_in(totals, pair, count);
-			if (!total->by)
-				total->by = t + 1;
-			total->shared |= total->by != t + 1;
-			total->written |= count->writes != 0;
+			add_total(line_in(totals, pair, count), t, count);
 		}
 	}
 	return true;
@@ -187,4 +197,46 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 		hash_free(&totals.table, &total_type);
 	}
 	return whole && !ferror(out) ? 0 : -1;
+}
+
+static uint64_t asked_key(const struct shared_lines *lines, uint64_t address)
+{
+	return (address & ~(uint64_t)(lines->line_bytes - 1)) | 1;
+}
+
+void lines_ask(struct shared_lines *lines, uint64_t address)
+{
+	uint64_t key = asked_key(lines, address);
+
+	hash_add(&lines->table, &asked_type, &key, 1);
+}
+
+void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
+{
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		const struct line_count *count;
+
+		hash_for_each(count, &tables[t]->counts, &count_type) {
+			uint64_t key = asked_key(lines, count_line(count));
+			struct asked_line *asked = NULL;
+
+			if (count_context(count) == CONTEXT_OPERATION)
+				asked = hash_find(&lines->table, &asked_type, &key);
+			if (asked)
+				add_total(&asked->total, t, count);
+		}
+	}
+}
+
+bool lines_is_shared(const struct shared_lines *lines, uint64_t address)
+{
+	uint64_t key = asked_key(lines, address);
+	const struct asked_line *asked = hash_find(&lines->table, &asked_type, &key);
+
+	return asked && asked->total.shared && asked->total.written;
+}
+
+void lines_forget(struct shared_lines *lines)
+{
+	hash_free(&lines->table, &asked_type);
 }

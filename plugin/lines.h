@@ -42,6 +42,12 @@ struct line_table {
 /* Empty, and of at most so much memory. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
+/* Lines of which somebody wants to know whether operations of several CPUs touch them. */
+struct shared_lines {
+	unsigned int line_bytes;
+	struct hash_table table; /* of struct asked_line; zero but for max_bytes, none */
+};
+
 static inline uint64_t lines_key(uint64_t address, enum context context)
 {
 	return (address & ~(uint64_t)(LINE_BYTES - 1)) | (uint64_t)context << 1 | 1;
@@ -72,5 +78,11 @@ void lines_flush(struct line_table *table); /* after the last was added */
  */
 int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
+
+/* Ask after the line of an address; the answer for all, of what is in the tables; and one line's: is one of them written? */
+void lines_ask(struct shared_lines *lines, uint64_t address);
+void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables);
+bool lines_is_shared(const struct shared_lines *lines, uint64_t address);
+void lines_forget(struct shared_lines *lines);
 
 #endif

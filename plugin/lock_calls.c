@@ -2,10 +2,19 @@
 #include "lock_calls.h"
 
 #include "guest.h"
+#include "trace_events.h"
 
 static struct lock_owner *owner(struct cpu *cpu, const struct lock_function *function)
 {
 	return function->sleeps ? &cpu->stack->locks : &cpu->locks;
+}
+
+static void release(struct cpu *cpu, struct lock_owner *owner, uint64_t lock, uint64_t early)
+{
+	const struct lock_function *by = locks_release(&cpu->lock_table, owner, lock, early);
+
+	if (by && cpu->stack->trace)
+		trace_events_given(cpu, lock, by, early);
 }
 
 static void on_lock_function(unsigned int nr UNUSED, void *userdata)
@@ -16,8 +25,7 @@ static void on_lock_function(unsigned int nr UNUSED, void *userdata)
 
 	if (function->action == LOCK_RELEASE) {
 		if (owner(cpu, function)->held.nr)
-			locks_release(&cpu->lock_table, owner(cpu, function),
-				      guest_read_register(guest.registers.first_argument), 0);
+			release(cpu, owner(cpu, function), guest_read_register(guest.registers.first_argument), 0);
 		return;
 	}
 	lock.sp = chain_sp(&cpu->stack->calls);
@@ -33,7 +41,7 @@ static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t inf
 	struct cpu *cpu = this_cpu();
 
 	if (cpu->locks.held.nr && qemu_plugin_mem_is_store(info))
-		locks_release(&cpu->lock_table, &cpu->locks, address, (uint64_t)userdata);
+		release(cpu, &cpu->locks, address, (uint64_t)userdata);
 }
 
 /* So many instructions, which are executed together, begin. */
@@ -65,9 +73,12 @@ NOINLINE void lock_calls_returned(struct cpu *cpu, uint64_t sp)
 {
 	struct held_lock lock;
 
-	if (locks_end(&cpu->stack->acquiring, sp, &lock) &&
-	    locks_taken(lock.by, guest_read_register(guest.registers.result)))
-		locks_hold(&cpu->lock_table, owner(cpu, lock.by), lock);
+	if (!locks_end(&cpu->stack->acquiring, sp, &lock) ||
+	    !locks_taken(lock.by, guest_read_register(guest.registers.result)))
+		return;
+	locks_hold(&cpu->lock_table, owner(cpu, lock.by), lock);
+	if (cpu->stack->trace)
+		trace_events_taken(cpu, &lock);
 }
 
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)

@@ -145,7 +145,8 @@ static void count_acquisition(struct lock_table *table, const struct held_lock *
 		count->longest = instructions;
 }
 
-void locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock, uint64_t early)
+const struct lock_function *locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock,
+					  uint64_t early)
 {
 	struct lock_list *held = &owner->held;
 
@@ -157,9 +158,10 @@ void locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t 
 
 			remove_at(held, place);
 			count_acquisition(table, &released, so_far - (early < so_far ? early : so_far));
-			return;
+			return released.by;
 		}
 	}
+	return NULL;
 }
 
 void locks_forget(struct lock_table *table, struct lock_owner *owner)

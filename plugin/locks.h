@@ -73,8 +73,12 @@ bool locks_end(struct lock_list *acquiring, uint64_t sp, struct held_lock *lock)
 bool locks_taken(const struct lock_function *by, uint64_t result);
 
 void locks_hold(struct lock_table *table, struct lock_owner *owner, struct held_lock lock);
-/* Its owner gives up a lock, and `early` of its instructions are counted already that it has not executed yet. */
-void locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock, uint64_t early);
+/*
+ * Its owner gives up a lock, and `early` of its instructions are counted already that it has not executed yet. Returns
+ * what took it; NULL if nobody was seen to.
+ */
+const struct lock_function *locks_release(struct lock_table *table, struct lock_owner *owner, uint64_t lock,
+					  uint64_t early);
 /* The owner can hold nothing any more. */
 void locks_forget(struct lock_table *table, struct lock_owner *owner);
 

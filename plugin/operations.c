@@ -5,6 +5,7 @@
 
 #include "cpu.h"
 #include "guest.h"
+#include "trace_events.h"
 #include "xalloc.h"
 
 #define MAX_SLOTS (1 << 20)
@@ -22,9 +23,12 @@ bool operations_arm(const struct recorder_arm *wanted)
 {
 	if (!wanted->slot_bytes || wanted->nr_slots > MAX_SLOTS)
 		return false;
+	if (arm.what & RECORD_TRACE)
+		trace_events_forget();
 	arm = *wanted;
 	free(slots);
 	slots = xcalloc(arm.nr_slots, sizeof(*slots));
+	traces_arm(arm.what & RECORD_TRACE ? arm.nr_slots : 0, arm.operations);
 	return true;
 }
 
@@ -41,6 +45,16 @@ static void change_recording(const struct slot *slot, int by)
 	for_each_cpu(cpu)
 		if (cpu == slot->cpu || arm.what & RECORD_EVERYWHERE)
 			cpu->recording += by;
+}
+
+static void trace(const struct slot *slot)
+{
+	uint64_t task = slot - slots;
+
+	if (slot->state == SLOT_RECORDS)
+		trace_events_next(this_cpu(), task, slot->last - slot->first);
+	else
+		trace_events_last(this_cpu(), task);
 }
 
 void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
@@ -66,6 +80,8 @@ void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
 		change_recording(slot, -1);
 		slot->cpu->string[0] = slot->cpu->string[1] = NULL;
 	}
+	if (arm.what & RECORD_TRACE)
+		trace(slot);
 }
 
 static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address,

@@ -12,6 +12,7 @@
  *	blocks		    blocks of instructions	-> work
  *	lock_calls	    calls of lock functions	-> locks
  *	allocators	    calls of allocators		-> allocations
+ *	trace_events	    what sampled operations do, in order	-> traces
  *	symbols		what lies where in the kernel
  *	results		writes it all
  *

@@ -14,6 +14,7 @@
 #include "operations.h"
 #include "pages.h"
 #include "symbols.h"
+#include "traces.h"
 #include "xalloc.h"
 
 static const char *folder;
@@ -60,7 +61,8 @@ static void write_lost(FILE *out)
 		accesses, instructions, acquisitions, held_locks);
 	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
 		chains.chains, contexts.stacks, contexts.entries);
-	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu", allocators_lost(), pages_lost());
+	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
+		traces_lost());
 	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
 		symbols.functions, symbols.entries, symbols.lock_functions);
 }
@@ -93,7 +95,8 @@ static int write_summary(FILE *out)
 	write_contexts(out, "accesses", accesses);
 	write_contexts(out, "stack_accesses", stack_accesses);
 	write_contexts(out, "instructions", instructions);
-	fprintf(out, ",\"unreleased\":%lu", unreleased);
+	fprintf(out, ",\"unreleased\":%lu,\"traces\":", unreleased);
+	traces_write_summary(out);
 	write_lost(out);
 	fprintf(out, "}\n");
 	return ferror(out) ? -1 : 0;
@@ -138,6 +141,18 @@ static int write_locks(FILE *out)
 	return failed;
 }
 
+static int write_trace(FILE *out)
+{
+	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
+	int failed;
+
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
+		tables[nr] = &cpus.all[nr].lines;
+	failed = traces_write(out, tables, cpus.nr, guest.arch->line_bytes);
+	free(tables);
+	return failed;
+}
+
 static int write_file(const char *name, int (*write)(FILE *out))
 {
 	FILE *out = results_open(name, "w");
@@ -159,6 +174,7 @@ void results_write(void)
 		{ "chains.csv", chains_write },
 		{ "work.csv", write_work },
 		{ "locks.csv", write_locks },
+		{ "trace.csv", write_trace },
 		{ "allocations.csv", allocations_write },
 		{ "pages.csv", pages_write },
 		{ "recording.json", write_summary }, /* last: it says that the rest is whole */

@@ -13,6 +13,7 @@
 
 #define MAX_ENTRIES 1024
 #define MAX_LOCK_FUNCTIONS 64
+#define MAX_TRACE_FUNCTIONS 64
 #define MAX_FTRACE 4
 #define FUNCTIONS_AT_ONCE (1 << 16)
 
@@ -27,6 +28,11 @@ struct lock_entry {
 	const struct lock_function *function;
 };
 
+struct trace_entry {
+	uint64_t address;
+	enum trace_function function;
+};
+
 static struct {
 	FILE *file; /* NULL: none came */
 	bool loaded;
@@ -36,6 +42,8 @@ static struct {
 	unsigned int nr_entries;
 	struct lock_entry lock_entries[MAX_LOCK_FUNCTIONS];
 	unsigned int nr_lock_entries;
+	struct trace_entry trace_entries[MAX_TRACE_FUNCTIONS];
+	unsigned int nr_trace_entries;
 	uint64_t ftrace[MAX_FTRACE];
 	unsigned int nr_ftrace;
 	uint64_t *per_cpu_offsets;
@@ -84,6 +92,14 @@ static void add_lock_function(uint64_t address, const struct lock_function *func
 		symbols.lost.lock_functions++;
 }
 
+static void add_trace_function(uint64_t address, enum trace_function function)
+{
+	if (symbols.nr_trace_entries < MAX_TRACE_FUNCTIONS)
+		symbols.trace_entries[symbols.nr_trace_entries++] = (struct trace_entry){ address, function };
+	else
+		symbols.lost.entries++;
+}
+
 static void add_ftrace(uint64_t address)
 {
 	if (symbols.nr_ftrace < MAX_FTRACE)
@@ -115,6 +131,7 @@ static void read_per_cpu_offsets(uint64_t address)
 static void add_symbol(uint64_t address, char type, const char *name)
 {
 	const struct lock_function *lock = lock_function(name);
+	enum trace_function trace = strchr("tT", type) ? trace_function(name) : TRACE_NOTHING;
 	enum entry_kind kind = guest.arch->entry_kind(name);
 
 	if (strchr("tTwW", type))
@@ -123,6 +140,8 @@ static void add_symbol(uint64_t address, char type, const char *name)
 		read_per_cpu_offsets(address);
 	if (lock)
 		add_lock_function(behind_entry(address), lock);
+	if (trace != TRACE_NOTHING)
+		add_trace_function(behind_entry(address), trace);
 	if (kind == ENTRY_NONE && strchr("tT", type))
 		kind = allocator_kind(name);
 	if (kind == ENTRY_FTRACE)
@@ -162,6 +181,7 @@ void symbols_load(void)
 	preemptions_add(add_entry);
 	SORT(symbols.entries, symbols.nr_entries);
 	SORT(symbols.lock_entries, symbols.nr_lock_entries);
+	SORT(symbols.trace_entries, symbols.nr_trace_entries);
 	SORT(symbols.functions, symbols.nr_functions);
 }
 
@@ -177,6 +197,13 @@ const struct lock_function *symbols_lock_function(uint64_t pc)
 	const struct lock_entry *entry = FIND(pc, symbols.lock_entries, symbols.nr_lock_entries);
 
 	return entry ? entry->function : NULL;
+}
+
+enum trace_function symbols_trace_function(uint64_t pc)
+{
+	const struct trace_entry *entry = FIND(pc, symbols.trace_entries, symbols.nr_trace_entries);
+
+	return entry ? entry->function : TRACE_NOTHING;
 }
 
 uint64_t symbols_function(uint64_t pc)

@@ -13,6 +13,7 @@
 
 #include "arch.h"
 #include "locks.h"
+#include "trace_events.h"
 
 /* A part of /proc/kallsyms, whose lines may be cut anywhere: it is in the guest's memory, and kept in `file`. */
 void symbols_receive(uint64_t address, size_t length, FILE *file);
@@ -22,9 +23,10 @@ void symbols_receive(uint64_t address, size_t length, FILE *file);
  */
 void symbols_load(void);
 
-/* What lies there: ENTRY_NONE, NULL for most places. */
+/* What lies there: ENTRY_NONE, NULL, TRACE_NOTHING for most places. */
 enum entry_kind symbols_entry(uint64_t pc);
 const struct lock_function *symbols_lock_function(uint64_t pc);
+enum trace_function symbols_trace_function(uint64_t pc);
 
 /* Where the function begins that holds the address; the address itself if that is not known. */
 uint64_t symbols_function(uint64_t pc);

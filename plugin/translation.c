@@ -9,6 +9,7 @@
 #include "lock_calls.h"
 #include "operations.h"
 #include "symbols.h"
+#include "trace_events.h"
 
 #define MAX_INSN_BYTES 16
 #define BYTES_BEFORE 4 /* of a block, that tell whether it is what comes after a fill */
@@ -39,6 +40,8 @@ static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
 	}
 	if (lock)
 		lock_calls_watch_entry(insn, lock);
+	if (arm.what & RECORD_TRACE)
+		trace_events_watch_entry(insn, symbols_trace_function(pc));
 }
 
 /*
@@ -81,6 +84,8 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 			contexts_watch(insn, kind, code);
 		if (arm.what & RECORD_CONFLICTS)
 			translate_access(insn, kind, code, size, before, size_before);
+		if (arm.what & RECORD_TRACE)
+			trace_events_watch(insn, kind, code, size, i, nr_insns);
 		before = code;
 		size_before = size;
 	}
@@ -92,6 +97,8 @@ static void translate_user(struct qemu_plugin_tb *tb)
 
 	if (translation.armed)
 		contexts_watch_user(tb);
+	if (translation.armed && arm.what & RECORD_TRACE)
+		trace_events_watch_user(tb);
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint8_t bytes[MAX_INSN_BYTES];

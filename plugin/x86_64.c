@@ -35,6 +35,7 @@ struct insn {
 	uint8_t rex;
 	bool segment;	 /* addressed through fs or gs */
 	bool repeats;
+	bool locked;
 	bool word;	 /* 16 bits wide, where REX does not say otherwise */
 	const uint8_t *modrm, *end;
 };
@@ -49,7 +50,9 @@ static bool decode(struct insn *insn, const uint8_t *at, size_t size)
 			insn->repeats = true;
 		else if (*at == 0x66)
 			insn->word = true;
-		else if (*at != 0x67 && *at != 0xf0 && *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
+		else if (*at == 0xf0)
+			insn->locked = true;
+		else if (*at != 0x67 && *at != 0x2e && *at != 0x36 && *at != 0x3e && *at != 0x26)
 			break;
 	}
 	if (at < insn->end && (*at & 0xf0) == 0x40)
@@ -145,6 +148,16 @@ static bool may_unlock(const uint8_t *bytes, size_t size)
 				    (insn.map == 1 && insn.opcode == 0x81 && (*insn.modrm >> 3 & 7) == 5));
 }
 
+/* lock, anywhere among the prefixes; and xchg with memory, which needs none */
+static bool is_atomic(const uint8_t *bytes, size_t size)
+{
+	struct insn insn;
+
+	if (!decode(&insn, bytes, size) || insn.modrm >= insn.end || *insn.modrm >> 6 == 3)
+		return false;
+	return insn.locked || (insn.map == 1 && (insn.opcode & 0xfe) == 0x86);
+}
+
 static bool starts_with(const char *text, const char *prefix)
 {
 	return !strncmp(text, prefix, strlen(prefix));
@@ -208,6 +221,7 @@ const struct arch arch_x86_64 = {
 	.fill = fill,
 	.may_be_fill = may_be_fill,
 	.may_unlock = may_unlock,
+	.is_atomic = is_atomic,
 	.entry_kind = entry_kind,
 	.entry_offset = entry_offset,
 	.find_call = find_call,

@@ -20,6 +20,7 @@
 #include "../plugin/cpu.h"
 #include "../plugin/guest.h"
 #include "../plugin/lock_calls.h"
+#include "../plugin/trace_events.h"
 
 struct qemu_plugin_insn {
 	qemu_plugin_vcpu_udata_cb_t on_run;
@@ -84,7 +85,7 @@ GByteArray *g_byte_array_new(void)
 	return &none;
 }
 
-/* Here is neither a lock nor an allocation. */
+/* Here is neither a lock nor an allocation, and nothing is traced. */
 
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
 {
@@ -104,6 +105,9 @@ void lock_calls_forget_cpu(struct cpu *cpu)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NOT_CALLED(void, lock_calls_returned, struct cpu *cpu, uint64_t sp)
+NOT_CALLED(void, trace_events_exception, struct cpu *cpu)
+NOT_CALLED(void, trace_events_exception_return, struct cpu *cpu)
+NOT_CALLED(void, trace_events_returned, struct stack *stack, uint64_t sp)
 NOT_CALLED(void, allocators_returned, struct cpu *cpu, uint64_t sp)
 NOT_CALLED(GByteArray *, g_byte_array_set_size, GByteArray *array, unsigned int length)
 NOT_CALLED(int, qemu_plugin_read_register, struct qemu_plugin_register *handle, GByteArray *buffer)

@@ -19,7 +19,7 @@ from bigiron.study.store import CellRecord
 
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLE = Path(__file__).with_name("example_probe.py")
-TYPES = {"u32": pl.UInt32, "u64": pl.UInt64, "f64": pl.Float64, "string": pl.String}
+TYPES = {"u8": pl.UInt8, "u32": pl.UInt32, "u64": pl.UInt64, "f64": pl.Float64, "string": pl.String}
 TYPES |= {f"list of {name}": pl.List(kind) for name, kind in TYPES.items()}
 
 every_probe = pytest.mark.parametrize("probe", probes.probes(), ids=lambda probe: probe.name)

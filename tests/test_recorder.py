@@ -634,8 +634,9 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains"]
-    return built("fills", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("fills"))
+    parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains", "traces"]
+    parts += ["trace_events", "x86_64", "ppc64le"]
+    return built("fills", parts, tmp_path_factory.mktemp("fills"))
 
 
 def line_writes(fills: Path, *commands: str) -> dict[tuple[int, int], int]:
@@ -709,6 +710,164 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
     commands = [programs[turn].pop() for turn in order if programs[turn]]
     commands += [command for program in programs for command in reversed(program)]
     assert line_writes(fills, *commands) == dict(expected)
+
+
+# What sampled operations do, in order
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parts = ["traces", "trace_events", "cpu", "guest", "lines", "hash", "insns", "chains", "locks"]
+    return built("traces", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
+
+
+HOT, COLD = 0xFFFF888003C5B000, 0xFFFF888003C5C000
+TRACED = ("0 operation 0 4", "0 user 20", "0 kernel 10")
+ALSO_TOUCHED = f"1 access write 0 1 {HOT:x}"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the recorder wrote: events of an operation, and what it says of each task."""
+
+    events: list[str]
+    tasks: list[dict[str, int]]
+
+
+def trace_of(traces: Path, commands: Sequence[str], tasks: int, operations: int) -> tuple[str, str]:
+    """The table of events, and what is said of each task."""
+    done = subprocess.run(
+        [traces, str(tasks), str(operations)],
+        input="\n".join([*commands, ""]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    table, _, summary = done.stdout.partition("\n\n")
+    return table, summary
+
+
+def traced(traces: Path, *commands: str, tasks: int = 2) -> Traced:
+    """The kind of each event and the instructions before it; every operation is sampled."""
+    table, summary = trace_of(traces, commands, tasks, 32)
+    events = [
+        " ".join(word for word in (row["kind"], row["instructions"], row["lock"]) if word)
+        for row in csv.DictReader(io.StringIO(table))
+    ]
+    return Traced(events, [task for task in json.loads(summary) if task["stack"]])
+
+
+def test_events_come_with_the_instructions_between_them(traces: Path) -> None:
+    """Of a block, which is counted as it begins, those that come later are after what it does."""
+    found = traced(
+        traces, ALSO_TOUCHED, *TRACED, f"0 access write 4 10 {HOT:x}", f"0 take {COLD:x}", "0 kernel 5",
+        f"0 give {COLD:x}", "0 user 7", "0 done 0",
+    )  # fmt: skip
+    assert found.events == [
+        "enter 27",  # and what follows the last: the operation before did as much
+        "write 4", "lock 6 _raw_spin_lock", "unlock 5 _raw_spin_lock", "exit 0",
+    ]  # fmt: skip
+    assert [task["operations"] for task in found.tasks] == [1]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("read", "read"), ("write", "write"), ("both", "write"), ("locked", "atomic")]
+)
+def test_what_one_instruction_does_is_one_event(traces: Path, how: str, kind: str) -> None:
+    found = traced(traces, ALSO_TOUCHED, *TRACED, f"0 access {how} 9 10 {HOT:x}", "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", f"{kind} 9", "exit 1"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [[], [f"1 access read 0 1 {COLD:x}"], ["1 context 1", ALSO_TOUCHED, f"1 access write 0 1 {COLD:x}"]],
+    ids=["one CPU's", "that nobody writes", "that another CPU's interrupts write"],
+)
+def test_other_lines_are_left_out_and_their_instructions_are_not(traces: Path, others: list[str]) -> None:
+    touched = ["0 access read 2 10 {:x}", "0 access read 5 10 {:x}"]
+    accesses = [access.format(COLD) for access in touched]
+    found = traced(traces, *others, *TRACED, *accesses, "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", "exit 10"]
+
+
+def test_interrupts_are_no_part_of_an_operation(traces: Path) -> None:
+    interrupt = ["0 context 1", "0 kernel 100", f"0 access write 9 10 {HOT:x}", f"0 take {COLD:x}"]
+    interrupt += [f"0 give {COLD:x}", "0 enter schedule", "0 context 0"]
+    found = traced(traces, ALSO_TOUCHED, *TRACED, *interrupt, "0 kernel 3", "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", "exit 13"]
+
+
+def test_waiting_for_a_lock_is_left_out(traces: Path) -> None:
+    """Whatever it calls, until it returns."""
+    waiting = ["0 call ffffc90000013f00", "0 enter native_queued_spin_lock_slowpath", "0 kernel 1000"]
+    waiting += [f"0 access write 9 10 {HOT:x}", "0 call ffffc90000013e00", "0 kernel 10"]
+    waiting += ["0 return ffffc90000013e00", "0 kernel 10", "0 return ffffc90000013f00"]
+    found = traced(
+        traces, ALSO_TOUCHED, *TRACED, *waiting, f"0 take {COLD:x}", f"0 give {COLD:x}", "0 done 0"
+    )
+    assert found.events == ["enter 20", "lock 10 _raw_spin_lock", "unlock 0 _raw_spin_lock"]
+
+
+@pytest.mark.parametrize("function", ["rwsem_wake.isra.0", "__mutex_lock.constprop.0"])
+def test_compilers_name_copies_of_functions(traces: Path, function: str) -> None:
+    copied = traced(
+        traces, *TRACED, "0 call ffffc90000013f00", f"0 enter {function}", "0 kernel 9", "0 user 1"
+    )
+    other = traced(traces, *TRACED, "0 call ffffc90000013f00", f"0 enter {function}.cold", "0 kernel 9")
+    assert (copied.events, other.events) == (["enter 20"], ["enter 20"])
+
+
+def test_who_sleeps_wakes_and_interrupts(traces: Path) -> None:
+    """CPU 0 interrupts those of the mask but itself; what it does to go to sleep is left out."""
+    calls = ["0 enter try_to_wake_up ffff888004000000", "0 kernel 2", "0 enter smp_call_function_many_cond 3"]
+    calls += ["0 enter smp_call_function_many_cond 1", "0 call ffffc90000013f00", "0 enter schedule"]
+    calls += ["0 kernel 500", "0 return ffffc90000013f00", "0 kernel 4", "0 user 1", "0 done 0"]
+    assert traced(traces, *TRACED, *calls).events == ["enter 21", "wake 10", "ipi 2", "sleep 0", "exit 4"]
+
+
+def test_fills_and_copies_are_one_event_and_touch_each_line_once(traces: Path) -> None:
+    fill = [f"0 fill {HOT:x} 128", f"0 fill {HOT:x} 8192"]
+    copy = [f"0 copy 16 {COLD:x} {HOT:x}", "0 user 1", "0 done 0"]
+    others = [ALSO_TOUCHED, f"1 access write 0 1 {COLD:x}", f"1 access write 0 1 {HOT + 64:x}"]
+    found = traced(traces, *others, *TRACED, *fill, *copy)
+    assert [event.split()[0] for event in found.events] == [
+        "enter", "fill", "write", "write", "fill", "read", "copy", "write", "write", "exit",
+    ]  # fmt: skip
+
+
+def test_an_exception_in_the_kernel_is_an_entry(traces: Path) -> None:
+    found = traced(
+        traces, *TRACED, "0 exception", "0 kernel 5", "0 iret", "0 kernel 1", "0 user 1", "0 done 0"
+    )
+    assert found.events == ["enter 21", "enter 10", "exit 5", "exit 1"]
+
+
+def test_the_sample_is_spread(traces: Path) -> None:
+    """One of each 16 of 500 operations, and of each task others."""
+    commands = [f"{task} operation {task} {number}" for task in (0, 1) for number in range(500)]
+    events = [word for command in commands for word in (command, f"{command[0]} kernel 1")]
+    table, _ = trace_of(traces, [*events, "0 done 0", "1 done 1"], 2, 500)
+    sampled: dict[str, set[int]] = defaultdict(set)
+    for row in csv.DictReader(io.StringIO(table)):
+        sampled[row["task"]].add(int(row["operation"]))
+    for numbers in sampled.values():
+        assert len(numbers) in (31, 32)
+        assert len({number // 16 for number in numbers}) == len(numbers)
+    assert sampled["0"] != sampled["1"]
+
+
+def test_an_operation_that_finds_no_room_is_left_out_whole_and_counted(traces: Path) -> None:
+    """There is room for 384 MiB of events of 32 bytes: with 131072 tasks, for 96 of each."""
+    accesses = [f"0 access write 1 10 {HOT + 64 * line:x}" for line in range(100)]
+    found = traced(traces, *TRACED, *accesses, "0 user 1", "0 done 0", tasks=1 << 17)
+    assert (found.events, found.tasks) == ([], [{**found.tasks[0], "operations": 0, "left_out": 1, "cut": 0}])
+    few = traced(traces, *TRACED, *accesses[:3], "0 user 1", "0 done 0", tasks=1 << 17)
+    assert (few.events, few.tasks[0]["operations"]) == (["enter 21", "exit 10"], 1)
+
+
+def test_an_operation_that_is_lost_sight_of_is_cut_and_counted(traces: Path) -> None:
+    found = traced(traces, *TRACED, "0 forget", "0 kernel 5", "0 done 0")
+    assert (found.events, found.tasks) == ([], [{**found.tasks[0], "operations": 0, "left_out": 0, "cut": 1}])
 
 
 # On whose behalf a CPU runs

@@ -54,11 +54,11 @@ _FOR_LOCKS = (
 )
 """Whoever sleeps below these does so for a lock, or is preempted."""
 
-_LOCKS = re.compile(
+LOCKING = (
     r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
 )
 _USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
-_TRYLOCK = "down_read_trylock"
+TRYLOCK = "down_read_trylock"
 """It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
 _INTERRUPTS = re.compile(r"^(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)$")
@@ -343,7 +343,7 @@ def _sites(
     )
     sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
     for line, path, function, _pc, address, reads, writes in rows.sort("whole", "pc", "line").iter_rows():
-        if line in locked and (_LOCKS.match(function) or (address in addresses and not reads)):
+        if line in locked and (re.match(LOCKING, function) or (address in addresses and not reads)):
             continue
         number, visits = of_line[line]
         for how, times in _touches(function, reads, writes, lines[number].scope):
@@ -376,7 +376,7 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
 def _sections(
     taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
 ) -> Iterator[Section]:
-    looks = touched.filter((pl.col("function") == _TRYLOCK) & (pl.col("writes") == 0))
+    looks = touched.filter((pl.col("function") == TRYLOCK) & (pl.col("writes") == 0))
     looked = set(looks["address"])
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
     for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
@@ -385,7 +385,7 @@ def _sections(
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
-        tries = ("read" if lock in looked else "atomic") if function == _TRYLOCK else ""
+        tries = ("read" if lock in looked else "atomic") if function == TRYLOCK else ""
         yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, tries)
 
 

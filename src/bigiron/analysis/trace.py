@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bigiron.analysis import counted_operation
 from bigiron.analysis.counted_operation import scope_of
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import Event, Line, Lock, Program
@@ -41,6 +42,10 @@ _LOCKS = {
     "seqcount": ("seqlock", "read"),
 }
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
+_NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|mc_page)")
+_MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
+_STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
+_MOST_CACHED = 16384  # bytes that others fill or copy, and a core has in its cache
 
 
 class CutTraceError(Exception):
@@ -57,6 +62,8 @@ def program(table: pl.DataFrame) -> Program:
     ([Line(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
     """
     table = _whole(table)
+    asleep = table.filter(kind="sleep").select("task", "operation").unique()
+    table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, tasks)
     locks: dict[tuple[int, int, str], int] = {}
@@ -65,21 +72,86 @@ def program(table: pl.DataFrame) -> Program:
         if lines[of_line[line]].scope != "task":
             locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
-    owners = _owners(table)
+    table = _without_hits(_with_scopes(table, of_line, lines))
     operations = [
-        list(_events(rows, of_line, lines, locks, owners))
+        list(_events(rows, of_line, locks))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
     return Program(lines, found, operations)
 
 
+def without_locking(events: pl.DataFrame) -> pl.DataFrame:
+    """Recorded events without the accesses that take locks and give them back: a replay executes locks.
+
+    What a trylock tried before the access with which it has the lock is not part of that.
+
+    >>> events = {"task": [0] * 3, "operation": [0] * 3, "kind": ["lock", "atomic", "exit"]}
+    >>> events |= {"instructions": [5, 6, 7], "function": ["alloc_fd", "_raw_spin_lock", None]}
+    >>> events |= {"address": [64, 64, 0]}
+    >>> without_locking(pl.DataFrame(events)).select("kind", "instructions").rows()
+    [('lock', 5), ('exit', 13)]
+    >>> events |= {"kind": ["atomic", "atomic", "lock"], "function": ["down_read_trylock"] * 2 + ["f"]}
+    >>> without_locking(pl.DataFrame(events | {"address": [64] * 3})).select("kind", "instructions").rows()
+    [('atomic', 5), ('lock', 13)]
+    """
+    function = pl.col("function").fill_null("")
+    line = pl.col("address") // 64
+    locking = (
+        pl.col("kind").is_in(["read", "write", "atomic"])
+        & line.is_in(events.filter(kind="lock").select(line).to_series().implode())
+        & function.str.contains(counted_operation.LOCKING)
+    )
+    tries = locking & (function == counted_operation.TRYLOCK)
+    tried = events.with_row_index("row").filter(
+        (tries & (pl.col("kind") == "atomic")) | (pl.col("kind") == "lock")
+    )
+    then = pl.col("kind").shift(-1).over("task", "operation", "address")
+    takes = tried.filter((pl.col("kind") == "atomic") & (then == "lock"))["row"]
+    locking = (locking & ~tries) | pl.int_range(pl.len()).is_in(takes.implode())
+    executed = pl.col("instructions").cum_sum().over("task", "operation")
+    kept = events.with_columns(executed=executed).filter(~locking)
+    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
+    return kept.with_columns(instructions=since).drop("executed")
+
+
+def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
+    """Recorded events of the operations that give each lock back that they take, and no other.
+
+    >>> events = {"task": [0] * 3, "operation": [0, 0, 1], "kind": ["lock", "unlock", "lock"]}
+    >>> with_locks_in_pairs(pl.DataFrame(events | {"address": [64] * 3})).height
+    2
+    """
+    change = pl.when(kind="lock").then(1).when(kind="unlock").then(-1).otherwise(0)
+    held = events.select(
+        "task", "operation", held=change.cum_sum().over("task", "operation", "address")
+    ).with_columns(address=events["address"])
+    by_lock = held.group_by("task", "operation", "address").agg(
+        least=pl.col("held").min(), last=pl.col("held").last()
+    )
+    unpaired = by_lock.filter((pl.col("least") < 0) | (pl.col("last") != 0))
+    return events.join(unpaired, on=["task", "operation"], how="anti", maintain_order="left")
+
+
+def stacks(table: pl.DataFrame, operations: int, _contexts: tuple[str, ...] = ()) -> pl.DataFrame:
+    """How often an operation does what, in which function: a row a function and event."""
+    what = pl.concat_str(pl.coalesce("access", "kind"), "object", separator=" ", ignore_nulls=True)
+    return (
+        table.filter(pl.col("kind") != "exit")
+        .select(pl.lit("operation").alias("context"), pl.col("function").fill_null("entry"), event=what)
+        .group_by("context", "function", "event")
+        .agg(events_per_op=pl.len() / operations)
+        .sort("context", "function", "event")
+    )
+
+
 def why_not(table: pl.DataFrame) -> str:
     """Why a trace cannot be replayed; empty if it can."""
     try:
-        kinds = set(_whole(table)["kind"])
+        table = _whole(table)
     except CutTraceError as error:
         return str(error)
-    if "sleep" in kinds:
+    operations = table.group_by("task", "operation").agg(sleeps=(pl.col("kind") == "sleep").any())
+    if operations["sleeps"].sum() > _MOST_ASLEEP * operations.height:
         return "its tasks sleep for others than locks, which a replay does not follow yet"
     return ""
 
@@ -105,7 +177,8 @@ def _whole(table: pl.DataFrame) -> pl.DataFrame:
         if rows["sequence"].to_list() != list(range(rows.height)):
             raise CutTraceError(f"the trace was cut: {where} lacks events")
         held: list[tuple[int, int]] = []
-        for kind, line, offset in rows.select("kind", "line", "offset").iter_rows():
+        locks = rows.filter(pl.col("kind").is_in(["lock", "unlock"]))
+        for kind, line, offset in locks.select("kind", "line", "offset").iter_rows():
             if kind == "lock":
                 held.append((line, offset))
             elif kind == "unlock" and (line, offset) not in held:
@@ -142,11 +215,44 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     return lines, of_line
 
 
-def _owners(table: pl.DataFrame) -> dict[int, int]:
-    """The task that touches each line most."""
-    touched = table.filter(pl.col("kind") == "access").group_by("line", "task").agg(pl.len())
-    most = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
-    return dict(most.select("line", "task").iter_rows())
+def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]) -> pl.DataFrame:
+    """The same with each line's `number` and `scope`; `visits`: it is mostly another task's."""
+    touched = table.filter(kind="access").group_by("line", "task").agg(pl.len())
+    owners = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
+    numbers = pl.DataFrame(
+        [(line, number, lines[number].scope) for line, number in of_line.items()],
+        schema={"line": pl.UInt64, "number": pl.UInt32, "scope": pl.String},
+        orient="row",
+    ).join(owners.select("line", owner="task"), on="line", how="left")
+    visits = (pl.col("scope") == "task") & (pl.col("owner") != pl.col("task"))
+    return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
+        visits=visits.fill_null(False)
+    )
+
+
+def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
+    """Without accesses that find their line where the same task had it just before, under the same lock.
+
+    Atomic ones to lines that all have are kept: others wait for each of them.
+    """
+    operation = ("task", "operation")
+    is_access, reads = pl.col("kind") == "access", pl.col("access") == "read"
+    own = (pl.col("scope") == "task") & ~pl.col("visits")
+    executed = pl.col("instructions").cum_sum().over(operation)
+    locks = pl.col("kind").is_in(["lock", "unlock"]).cum_sum().over(operation)
+    table = table.with_columns(
+        executed=executed,
+        locks=locks,
+        stretch=executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH),
+    )
+    same = (*operation, "number", "visits", "locks", "stretch")
+    touched = table.with_row_index("row").filter(is_access & pl.col("number").is_not_null())
+    firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
+    needed = pl.concat(firsts)["row"]
+    waited_for = (pl.col("access") == "atomic") & ~own & ~pl.col("visits")
+    kept = table.with_row_index("row").filter(~is_access | waited_for | pl.col("row").is_in(needed.implode()))
+    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over(operation)
+    return kept.with_columns(instructions=since)
 
 
 def _name(rows: pl.DataFrame, line: int) -> str:
@@ -159,23 +265,30 @@ def _lock(lock: str) -> tuple[str, str]:
     return _LOCKS[lock]
 
 
+def _from_memory(function: str, written: int) -> bool:
+    """Whether it takes bandwidth of memory: what a slab object or a buffer holds was in the cache before.
+
+    >>> _from_memory("clear_page_erms", 4096), _from_memory("memset_erms", 4096)
+    (True, False)
+    """
+    return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
+
+
 def _events(
     rows: pl.DataFrame,
     of_line: dict[int, int],
-    lines: list[Line],
     locks: dict[tuple[int, int, str], int],
-    owners: dict[int, int],
 ) -> Iterator[Event]:
     work = 0.0
-    columns = ("task", "kind", "instructions", "line", "offset", "bytes", "access", "lock", "function")
-    for task, kind, instructions, line, offset, bytes_, access, lock, function in rows.select(
+    columns = ("kind", "instructions", "line", "offset", "bytes", "access", "lock", "function", "visits")
+    for kind, instructions, line, offset, bytes_, access, lock, function, visits in rows.select(
         columns
     ).iter_rows():
         work += instructions
         event = None
         if kind == "enter":
             event = Event("system call", 1.0)
-        elif kind in ("fill", "copy"):
+        elif kind in ("fill", "copy") and _from_memory(function, bytes_):
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
             event = Event("interrupt")
@@ -185,7 +298,6 @@ def _events(
                 event = Event(kind, 0.0, locks[line, offset, of], how)
         elif kind == "access" and line in of_line:
             number = of_line[line]
-            visits = lines[number].scope == "task" and owners.get(line) != task
             how = "exchange" if access == "atomic" and _EXCHANGES.match(function) else access
             event = Event("visit" if visits else "access", 0.0, number, how)
         if event:

@@ -149,6 +149,13 @@ class Objects:
         except (UnreadableError, BtfError):
             return Use.KERNEL
 
+    def stack_of(self, task: int) -> int:
+        """Where the stack of the task_struct at an address begins; 0 where that cannot be read."""
+        try:
+            return self._value("task_struct", task, "stack")
+        except (UnreadableError, BtfError):
+            return 0
+
     def size(self, type: str) -> int:
         """How many bytes a value of that type has; 1 where the kernel does not tell."""
         return self._btf.size(self._btf.find(type)) or 1

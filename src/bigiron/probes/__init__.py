@@ -50,7 +50,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, locks, work, blocked, ...
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, locks, trace, work, blocked, ...
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")

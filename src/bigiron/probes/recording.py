@@ -20,6 +20,15 @@ from bigiron.lazy import polars as pl
 from bigiron.probes.probe import RawOutput
 
 
+class TracedTask(msgspec.Struct):
+    """What the recorder says of a task whose operations it traced."""
+
+    stack: int  # its address
+    operations: int
+    left_out: int  # of the sample, for which there was no room
+    cut: int  # that were lost sight of
+
+
 class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
@@ -30,6 +39,7 @@ class Recording(msgspec.Struct):
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
     instructions: dict[str, int]  # by context
     unreleased: int  # locks whose release was not seen
+    traces: list[TracedTask]  # of each task, where they were recorded
     lost: dict[str, int]  # what found no room, by name
 
     @property
@@ -50,6 +60,7 @@ _LOSSES = {
     "nested_interrupts": "interrupts, nested deeper than the recorder follows",
     "allocations": "allocations, for which the recorder had no room: their objects lack a name",
     "pages": "pages of user memory, for which the recorder had no room: what lies there lacks a name",
+    "traced_accesses": "accesses in traces, for whose lines the recorder had no room",
     "symbols": "parts of the kernel's table of symbols, which could not be read",
     "functions": "functions of the kernel, for which the recorder had no room",
     "entry_points": "entry points of the kernel, for which the recorder had no room",

@@ -21,6 +21,8 @@ PROBES = ("conflicts", "locks", "work")
 
 _SAMPLED = 32  # operations of a trace in one draw
 
+_ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
 
@@ -73,10 +75,12 @@ def predict(
     lock: str = "qspinlock",
     spread: bool = False,
     constants: Constants = FITTED,
+    traces: bool = True,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
-    `known`: so many tasks of the first variant do so many operations a second there.
+    `known`: so many tasks of the first variant do so many operations a second there. Without `traces`
+    everything is predicted from counts.
     """
     model = machine_files.load(machine)
     if not model.has_processor:
@@ -86,7 +90,7 @@ def predict(
     tasks = list(tasks) or _doublings(model.cpus)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = record(study, max(tasks))
+    recordings, refused = record(study, max(tasks), traces)
     if not recordings:
         raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
@@ -127,7 +131,7 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
     ]
 
 
-def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused]]:
+def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -139,7 +143,7 @@ def record(study: Study, most_tasks: int) -> tuple[list[Recording], list[Refused
             refused.append(Refused(variant.name, "no cell of it was measured"))
             continue
         largest = max(records, key=lambda one: (one.tasks, one.cpus))
-        if "trace" in largest.tables:
+        if traces and "trace" in largest.tables:
             of_trace = _traced(study, largest)
             (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
             continue
@@ -161,7 +165,7 @@ def _why_not(record: CellRecord) -> str:
         needs = f"record it with --probe {','.join(PROBES)}"
         return f"it was not recorded with {' and '.join(missing)}: {needs}"
     if record.tasks < 2:
-        return "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+        return _ALONE
     if lost := [what for what, count in record.lost.items() if count and "lacks a name" not in what]:
         return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
     return ""
@@ -171,13 +175,19 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
     table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
+    if record.tasks < 2:
+        return Refused(record.variant, _ALONE)
+    if why := _lock_of_user_space(study, record):
+        return Refused(record.variant, why)
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+    if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
+        return Refused(record.variant, "most of its operations do not enter the kernel: they have no trace")
     try:
         if why := trace.why_not(table):
             return Refused(record.variant, why)
         whole = trace.program(table)
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
-    operations = table.select(pl.struct("task", "operation").n_unique()).item()
 
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
@@ -185,6 +195,15 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
 
     instructions = int(table["instructions"].sum()) / operations
     return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
+
+
+def _lock_of_user_space(study: Study, record: CellRecord) -> str:
+    if "conflicts" not in record.tables:
+        return ""
+    function = counted_operation.lock_of_user_space(study.table(record, "conflicts"))
+    if not function:
+        return ""
+    return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
 
 
 def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
@@ -197,8 +216,7 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
             "whom they wait for is in no count, and needs a trace"
         )
         return Refused(record.variant, why)
-    if function := counted_operation.lock_of_user_space(conflicts):
-        why = f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
+    if why := _lock_of_user_space(study, record):
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "trace_events.h"
+
+#include <string.h>
+
+#include "accesses.h"
+#include "guest.h"
+#include "insns.h"
+
+#define SMALL_FILL 4096 /* what is larger is new memory, which only the allocator's lines tell others of */
+#define MAX_MASK_BYTES 1024
+
+/* kernel/locking/, kernel/sched/core.c, kernel/smp.c; compilers add to the names of their copies. */
+enum trace_function trace_function(const char *symbol)
+{
+	static const struct {
+		const char *name;
+		enum trace_function function;
+	} functions[] = {
+		{ "native_queued_spin_lock_slowpath", TRACE_WAITS },
+		{ "__pv_queued_spin_lock_slowpath", TRACE_WAITS },
+		{ "queued_read_lock_slowpath", TRACE_WAITS },
+		{ "queued_write_lock_slowpath", TRACE_WAITS },
+		{ "rwsem_down_read_slowpath", TRACE_WAITS },
+		{ "rwsem_down_write_slowpath", TRACE_WAITS },
+		{ "rwsem_optimistic_spin", TRACE_WAITS },
+		{ "rwsem_wake", TRACE_WAITS },
+		{ "downgrade_write", TRACE_WAITS },
+		{ "__mutex_lock", TRACE_WAITS },
+		{ "__mutex_lock_slowpath", TRACE_WAITS },
+		{ "__mutex_lock_killable_slowpath", TRACE_WAITS },
+		{ "__mutex_lock_interruptible_slowpath", TRACE_WAITS },
+		{ "__mutex_unlock_slowpath", TRACE_WAITS },
+		{ "schedule", TRACE_SLEEPS },
+		{ "try_to_wake_up", TRACE_WAKES },
+		{ "smp_call_function_many_cond", TRACE_INTERRUPTS },
+	};
+	size_t length = strcspn(symbol, ".");
+
+	if (strstr(symbol, ".cold"))
+		return TRACE_NOTHING;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+		if (strlen(functions[i].name) == length && !strncmp(symbol, functions[i].name, length))
+			return functions[i].function;
+	return TRACE_NOTHING;
+}
+
+/* The trace to which what the CPU does now belongs; NULL for what is no operation's, is not sampled, or is waiting. */
+static inline struct trace *traced(const struct cpu *cpu)
+{
+	const struct stack *stack = cpu->stack;
+
+	return stack->trace && cpu->context == CONTEXT_OPERATION && !stack->waiting ? stack->trace : NULL;
+}
+
+static void wait(struct cpu *cpu)
+{
+	cpu->stack->waiting = chain_sp(&cpu->stack->calls);
+}
+
+/* Where an access comes from, in the place of a pointer to it: they are too many to keep. */
+union place {
+	void *userdata;
+	struct {
+		uint32_t insn;
+		uint16_t early; /* instructions of its block from there on */
+		uint16_t atomic;
+	};
+};
+
+_Static_assert(sizeof(union place) == sizeof(void *), "a place is in the place of a pointer");
+
+static uint64_t line_of(uint64_t address)
+{
+	return address & ~(uint64_t)(guest.arch->line_bytes - 1);
+}
+
+static bool is_recorded(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	return is_kernel_address(address) && stack_base(address) != cpu->stack->base &&
+	       !accesses_is_device(info, address);
+}
+
+/* The event before, if it was at the same place in memory and of that kind. */
+static struct trace_event *before(const struct trace *trace, enum trace_kind kind, uint64_t address)
+{
+	struct trace_event *last = trace->nr ? &trace->events[trace->nr - 1] : NULL;
+
+	return last && last->kind == kind && last->address == address ? last : NULL;
+}
+
+/* The store that gives a lock back is no access of its own. */
+static bool is_release(const struct trace *trace, uint64_t address, uint64_t early)
+{
+	return before(trace, TRACE_UNLOCK, address) && trace->executed - early == trace->told;
+}
+
+static void add_access(struct trace *trace, union place place, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	struct trace_event event = {
+		.kind = TRACE_READ,
+		.address = address,
+		.insn = place.insn,
+		.bytes = 1u << qemu_plugin_mem_size_shift(info),
+	};
+
+	struct trace_event *read = NULL;
+
+	if (qemu_plugin_mem_is_store(info)) {
+		event.kind = place.atomic ? TRACE_ATOMIC : TRACE_WRITE;
+		read = before(trace, TRACE_READ, address);
+	}
+	/* What one instruction reads and writes is a write. */
+	if (read && read->insn == place.insn)
+		read->kind = event.kind;
+	else if (!is_release(trace, address, place.early))
+		traces_add(trace, event, place.early);
+}
+
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	const struct cpu *cpu = this_cpu();
+	struct trace *trace = traced(cpu);
+
+	if (trace && is_recorded(cpu, info, address))
+		add_access(trace, (union place){ userdata }, info, address);
+}
+
+static void copy(struct trace *trace, union place place, uint32_t bytes)
+{
+	const struct trace_event event = { .kind = TRACE_COPY, .insn = place.insn, .bytes = bytes };
+
+	if (trace->string.copy == NO_COPY) {
+		traces_add(trace, event, place.early);
+		trace->string.copy = trace->full ? NO_COPY : trace->nr - 1;
+	} else {
+		trace->events[trace->string.copy].bytes += bytes;
+	}
+}
+
+/* Of what repeats an access, all it stores is one copy, and each line that it comes to one access. */
+static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	const struct cpu *cpu = this_cpu();
+	struct trace *trace = traced(cpu);
+	union place place = { userdata };
+	bool store = qemu_plugin_mem_is_store(info);
+
+	if (!trace)
+		return;
+	if (trace->string.insn != place.insn) {
+		memset(&trace->string, 0, sizeof(trace->string));
+		trace->string.insn = place.insn;
+		trace->string.copy = NO_COPY;
+	}
+	if (store)
+		copy(trace, place, 1u << qemu_plugin_mem_size_shift(info));
+	if (trace->string.lines[store] != line_of(address) && is_recorded(cpu, info, address))
+		add_access(trace, place, info, address);
+	trace->string.lines[store] = line_of(address);
+}
+
+void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes)
+{
+	struct trace *trace = traced(cpu);
+	struct trace_event event = { .kind = TRACE_FILL, .insn = insn, .bytes = bytes };
+	uint64_t next;
+
+	if (!trace)
+		return;
+	traces_add(trace, event, 0);
+	event.kind = TRACE_WRITE;
+	for (uint64_t from = start; bytes < SMALL_FILL && from < start + bytes; from = next) {
+		next = line_of(from) + guest.arch->line_bytes;
+		event.address = from;
+		event.bytes = (next < start + bytes ? next : start + bytes) - from;
+		if (is_kernel_address(from) && stack_base(from) != cpu->stack->base)
+			traces_add(trace, event, 0);
+	}
+}
+
+void trace_events_taken(struct cpu *cpu, const struct held_lock *lock)
+{
+	struct trace *trace = traced(cpu);
+	uint64_t call = chain_pc(lock->chain);
+
+	if (trace)
+		traces_add(trace, (struct trace_event){
+			.kind = TRACE_LOCK,
+			.address = lock->lock,
+			.by = lock->by,
+			.insn = call ? insns_number(call) : 0,
+		}, 0);
+}
+
+void trace_events_given(struct cpu *cpu, uint64_t lock, const struct lock_function *by, uint64_t early)
+{
+	struct trace *trace = traced(cpu);
+	uint64_t call = chain_pc(cpu->stack->calls.chain);
+
+	if (!trace)
+		return;
+	traces_add(trace, (struct trace_event){
+		.kind = TRACE_UNLOCK,
+		.address = lock,
+		.by = by,
+		.insn = call ? insns_number(call) : 0,
+	}, early);
+	/* Compilers put into it what wakes those who sleep for the lock. */
+	if (by->sleeps)
+		wait(cpu);
+}
+
+/* So many instructions, which are executed together, begin. */
+static void on_instructions(unsigned int nr UNUSED, void *userdata)
+{
+	struct trace *trace = traced(this_cpu());
+
+	if (!trace)
+		return;
+	if (!trace->depth) {
+		trace->depth = 1;
+		traces_add(trace, (struct trace_event){ .kind = TRACE_ENTER }, 0);
+	}
+	trace->string.insn = 0;
+	traces_execute(trace, (uint64_t)userdata);
+}
+
+static void on_user_instructions(unsigned int nr UNUSED, void *userdata)
+{
+	struct trace *trace = traced(this_cpu());
+
+	if (!trace)
+		return;
+	for (; trace->depth; trace->depth--)
+		traces_add(trace, (struct trace_event){ .kind = TRACE_EXIT }, 0);
+	traces_execute(trace, (uint64_t)userdata);
+}
+
+void trace_events_exception(struct cpu *cpu)
+{
+	struct trace *trace = traced(cpu);
+
+	if (!trace || !trace->depth)
+		return;
+	trace->depth++;
+	traces_add(trace, (struct trace_event){ .kind = TRACE_ENTER }, 0);
+}
+
+void trace_events_exception_return(struct cpu *cpu)
+{
+	struct trace *trace = traced(cpu);
+
+	if (!trace || trace->depth < 2)
+		return;
+	trace->depth--;
+	traces_add(trace, (struct trace_event){ .kind = TRACE_EXIT }, 0);
+}
+
+void trace_events_returned(struct stack *stack, uint64_t sp)
+{
+	if (sp >= stack->waiting)
+		stack->waiting = 0;
+}
+
+static void on_wait(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (traced(cpu))
+		wait(cpu);
+}
+
+static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+	struct trace *trace = traced(cpu);
+
+	if (!trace)
+		return;
+	traces_add(trace, (struct trace_event){ .kind = TRACE_SLEEP }, 0);
+	wait(cpu);
+}
+
+static void on_wake(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct trace *trace = traced(this_cpu());
+
+	if (trace)
+		traces_add(trace, (struct trace_event){
+			.kind = TRACE_WAKE,
+			.address = guest_read_register(guest.registers.first_argument),
+		}, 0);
+}
+
+/* How many other CPUs are in the mask; a CPU's number is the kernel's, too. */
+static unsigned int others_in(uint64_t mask, unsigned int self)
+{
+	size_t bytes = (cpus.nr + 63) / 64 * 8;
+	const uint8_t *bits = bytes <= MAX_MASK_BYTES ? guest_read_memory(mask, bytes) : NULL;
+	unsigned int nr = 0;
+
+	for (unsigned int cpu = 0; bits && cpu < cpus.nr; cpu++)
+		nr += cpu != self && bits[cpu / 8] >> cpu % 8 & 1;
+	return nr;
+}
+
+static void on_interrupts(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	const struct cpu *cpu = this_cpu();
+	struct trace *trace = traced(cpu);
+	struct trace_event event = { .kind = TRACE_IPI };
+
+	if (!trace)
+		return;
+	event.bytes = others_in(guest_read_register(guest.registers.first_argument), cpu - cpus.all);
+	if (event.bytes)
+		traces_add(trace, event, 0);
+}
+
+void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function function)
+{
+	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
+		[TRACE_WAITS] = on_wait,
+		[TRACE_SLEEPS] = on_sleep,
+		[TRACE_WAKES] = on_wake,
+		[TRACE_INTERRUPTS] = on_interrupts,
+	};
+
+	if (function != TRACE_NOTHING)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[function], QEMU_PLUGIN_CB_R_REGS, NULL);
+}
+
+void trace_events_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
+			size_t index, size_t nr_insns)
+{
+	union place place = { .insn = insns_number(qemu_plugin_insn_vaddr(insn)) };
+	enum qemu_plugin_mem_rw accesses = kind == INSN_CALL_BY_MEMORY ? QEMU_PLUGIN_MEM_R : QEMU_PLUGIN_MEM_RW;
+
+	place.early = nr_insns - index;
+	place.atomic = guest.arch->is_atomic && guest.arch->is_atomic(bytes, size);
+	if (index == 0)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instructions, QEMU_PLUGIN_CB_NO_REGS,
+						       (void *)nr_insns);
+	if (kind == INSN_OTHER || kind == INSN_CALL_BY_MEMORY)
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
+	else if (kind == INSN_STRING)
+		qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
+}
+
+void trace_events_watch_user(struct qemu_plugin_tb *tb)
+{
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_instructions, QEMU_PLUGIN_CB_NO_REGS,
+					     (void *)qemu_plugin_tb_n_insns(tb));
+}
+
+void trace_events_forget(void)
+{
+	for_each_cpu(cpu) {
+		cpu->unknown.trace = NULL;
+		for (unsigned int nr = 0; nr < NR_STACKS; nr++)
+			if (cpu->stacks[nr].trace)
+				cpu->stacks[nr].trace = NULL;
+	}
+}
+
+void trace_events_last(struct cpu *cpu, uint64_t task)
+{
+	traces_end(task, cpu->stack->trace && !cpu->stack->waiting);
+	cpu->stack->trace = NULL;
+	cpu->stack->waiting = 0;
+}
+
+void trace_events_next(struct cpu *cpu, uint64_t task, uint64_t number)
+{
+	trace_events_last(cpu, task);
+	cpu->stack->trace = traces_begin(task, number, cpu->stack->base);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "traces.h"
+
+#include <stdlib.h>
+
+#include "insns.h"
+#include "xalloc.h"
+
+#define SAMPLED 32 /* operations of a task */
+#define EVENTS_BYTES (384ull << 20) /* of all tasks */
+#define LINES_BYTES (256ull << 20)
+#define FIRST_EVENTS 1024
+
+static struct {
+	struct trace *all; /* by task */
+	uint64_t nr;
+	size_t max_events; /* of a task */
+	uint64_t every; /* one of so many operations is sampled */
+	uint64_t lost;
+} traces;
+
+void traces_arm(uint64_t nr_tasks, uint64_t operations)
+{
+	for (uint64_t task = 0; task < traces.nr; task++)
+		free(traces.all[task].events);
+	free(traces.all);
+	traces.all = xcalloc(nr_tasks, sizeof(*traces.all));
+	traces.nr = nr_tasks;
+	traces.max_events = EVENTS_BYTES / sizeof(struct trace_event) / (nr_tasks ? nr_tasks : 1);
+	traces.every = operations / SAMPLED + (operations % SAMPLED != 0);
+}
+
+/* One in each stretch of operations, anywhere in it: what comes with every so many operations is not missed. */
+static bool is_sampled(uint64_t task, uint64_t number)
+{
+	uint64_t stretch = number / traces.every;
+	const uint64_t words[] = { task + 1, stretch + 1 };
+
+	return stretch < SAMPLED && number % traces.every == (hash(words, 2) >> 16) % traces.every;
+}
+
+static bool grow(struct trace *trace)
+{
+	size_t room = trace->room ? trace->room * 2 : FIRST_EVENTS;
+	struct trace_event *events;
+
+	if (room > traces.max_events)
+		room = traces.max_events;
+	events = room > trace->room ? realloc(trace->events, room * sizeof(*events)) : NULL;
+	if (!events)
+		return false;
+	trace->events = events;
+	trace->room = room;
+	return true;
+}
+
+static void append(struct trace *trace, const struct trace_event *event)
+{
+	if (trace->nr == trace->room && !grow(trace))
+		trace->full = true;
+	else
+		trace->events[trace->nr++] = *event;
+}
+
+struct trace *traces_begin(uint64_t task, uint64_t number, uint64_t stack)
+{
+	struct trace *trace = &traces.all[task];
+	const struct trace_event first = { .kind = TRACE_OPERATION, .address = number };
+
+	trace->stack = stack;
+	if (!is_sampled(task, number))
+		return NULL;
+	if (traces.max_events - trace->nr < trace->longest) {
+		trace->left_out++;
+		return NULL;
+	}
+	trace->begun = trace->nr;
+	trace->tracing = true;
+	trace->full = false;
+	trace->executed = trace->told = 0;
+	trace->depth = 0;
+	trace->string.insn = 0;
+	append(trace, &first);
+	return trace;
+}
+
+static void keep(struct trace *trace)
+{
+	struct trace_event *first = &trace->events[trace->begun + 1];
+	size_t nr = trace->nr - trace->begun;
+
+	/* What it does after its last event comes before the first of the next, which is like it. */
+	if (nr > 1)
+		first->instructions += trace->executed - trace->told;
+	if (nr > trace->longest)
+		trace->longest = nr;
+	trace->operations++;
+}
+
+void traces_end(uint64_t task, bool all_seen)
+{
+	struct trace *trace = &traces.all[task];
+
+	if (!trace->tracing)
+		return;
+	trace->tracing = false;
+	if (trace->full)
+		trace->left_out++;
+	else if (!all_seen)
+		trace->cut++;
+	else
+		keep(trace);
+	if (trace->full || !all_seen)
+		trace->nr = trace->begun;
+}
+
+void traces_add(struct trace *trace, struct trace_event event, uint64_t early)
+{
+	uint64_t at = trace->executed - (early < trace->executed ? early : trace->executed);
+
+	event.instructions = at > trace->told ? at - trace->told : 0;
+	trace->told += event.instructions;
+	append(trace, &event);
+}
+
+static bool is_access(const struct trace_event *event)
+{
+	return event->kind == TRACE_READ || event->kind == TRACE_WRITE || event->kind == TRACE_ATOMIC;
+}
+
+static void find_shared(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
+{
+	for (uint64_t task = 0; task < traces.nr; task++) {
+		const struct trace *trace = &traces.all[task];
+
+		for (size_t i = 0; i < trace->nr; i++)
+			if (is_access(&trace->events[i]))
+				lines_ask(lines, trace->events[i].address);
+	}
+	lines_answer(lines, tables, nr_tables);
+}
+
+static void write_event(FILE *out, uint64_t task, uint64_t operation, const struct trace_event *event,
+			uint64_t instructions)
+{
+	static const char *const kinds[] = {
+		[TRACE_ENTER] = "enter", [TRACE_EXIT] = "exit",	    [TRACE_READ] = "read",   [TRACE_WRITE] = "write",
+		[TRACE_LOCK] = "lock",	 [TRACE_UNLOCK] = "unlock", [TRACE_FILL] = "fill",   [TRACE_COPY] = "copy",
+		[TRACE_WAKE] = "wake",	 [TRACE_SLEEP] = "sleep",   [TRACE_ATOMIC] = "atomic", [TRACE_IPI] = "ipi",
+	};
+
+	fprintf(out, "%lu,%lu,%s,%lu,%#lx,%u,%#lx,%s\n", task, operation, kinds[event->kind], instructions,
+		event->address, event->bytes, event->insn ? insns_pc(event->insn) : 0,
+		event->by ? event->by->name : "");
+}
+
+static void write_task(FILE *out, uint64_t task, const struct shared_lines *lines)
+{
+	const struct trace *trace = &traces.all[task];
+	uint64_t operation = 0, instructions = 0;
+
+	for (size_t i = 0; i < trace->nr; i++) {
+		const struct trace_event *event = &trace->events[i];
+
+		if (event->kind == TRACE_OPERATION) {
+			operation = event->address;
+			instructions = 0;
+			continue;
+		}
+		instructions += event->instructions;
+		if (is_access(event) && !lines_is_shared(lines, event->address))
+			continue;
+		write_event(out, task, operation, event, instructions);
+		instructions = 0;
+	}
+}
+
+int traces_write(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes)
+{
+	struct shared_lines lines = { .line_bytes = line_bytes, .table = { .max_bytes = LINES_BYTES } };
+
+	find_shared(&lines, tables, nr_tables);
+	fprintf(out, "task,operation,kind,instructions,address,bytes,pc,lock\n");
+	for (uint64_t task = 0; task < traces.nr; task++)
+		write_task(out, task, &lines);
+	traces.lost = lines.table.lost;
+	lines_forget(&lines);
+	return ferror(out) ? -1 : 0;
+}
+
+uint64_t traces_lost(void)
+{
+	return traces.lost;
+}
+
+void traces_write_summary(FILE *out)
+{
+	fprintf(out, "[");
+	for (uint64_t task = 0; task < traces.nr; task++) {
+		const struct trace *trace = &traces.all[task];
+
+		fprintf(out, "%s{\"stack\":%lu,\"operations\":%lu,\"left_out\":%lu,\"cut\":%lu}", task ? "," : "",
+			trace->stack, trace->operations, trace->left_out, trace->cut);
+	}
+	fprintf(out, "]");
+}
