@@ -1,6 +1,6 @@
 """Cells that are resumed from a template beside cells that boot: the same counts? and how much faster?
 
-    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--cpus 8] [--reps 1]
+    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
 
 For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
 resumed one. Rows are compared from 0.5 accesses an operation on; work is all instructions an operation. With
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -74,12 +75,17 @@ def work(folder: Path) -> float:
 
 def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
     """How many rows are compared, the largest difference of one and which, and that of work."""
-    names = {name for cell in (booted, resumed) for name, one in cell.accesses.items() if one >= SMALLEST}
-    changes = {
-        name: change(booted.accesses.get(name, 0.0), resumed.accesses.get(name, 0.0)) for name in names
-    }
+    changes = of_rows(booted.accesses, resumed.accesses)
     worst = max(changes, key=lambda name: abs(changes[name]), default=("",))
-    return len(names), changes.get(worst, 0.0), worst[0], change(booted.work, resumed.work)
+    return len(changes), changes.get(worst, 0.0), worst[0], change(booted.work, resumed.work)
+
+
+def of_rows(
+    one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...], float]
+) -> dict[tuple[str, ...], float]:
+    """By how much rows differ that have enough accesses in one of two cells."""
+    names = {name for rows in (one, other) for name, accesses in rows.items() if accesses >= SMALLEST}
+    return {name: change(one.get(name, 0.0), other.get(name, 0.0)) for name in names}
 
 
 def change(before: float, after: float) -> float:
@@ -92,30 +98,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kernels", default="6.1,6.12")
     parser.add_argument("--workloads", default="open1,mmap1,unlink1,page_fault3")
+    parser.add_argument("--fs", default="")
     parser.add_argument("--cpus", type=int, default=8)
     parser.add_argument("--reps", type=int, default=1)
     given = parser.parse_args()
     workloads = given.workloads.split(",")
+    fs = ("--fs", given.fs) if given.fs else ()
     print(f"| {' | '.join(HEADINGS)} |\n|{'--|' * len(HEADINGS)}", flush=True)
     for kernel in given.kernels.split(","):
         with tempfile.TemporaryDirectory() as name:  # which makes the template
             measure(Path(name) / "first", workloads[0], kernel, given.cpus)
         for workload in workloads:
             try:
-                words = row(workload, kernel, given.cpus, given.reps)
+                words = row(workload, kernel, given.cpus, given.reps, *fs)
             except subprocess.CalledProcessError as error:
                 words = [workload, kernel, f"failed, status {error.returncode}"]
             print(f"| {' | '.join(words)} |", flush=True)
 
 
-def row(workload: str, kernel: str, cpus: int, reps: int) -> list[str]:
+def row(workload: str, kernel: str, cpus: int, reps: int, *options: str) -> list[str]:
     """Measure in turn."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         booted, resumed = [], []
         for number in range(reps):
-            booted.append(measure(folder / f"booted{number}", workload, kernel, cpus, "--fresh-boot"))
-            resumed.append(measure(folder / f"resumed{number}", workload, kernel, cpus))
+            name, again = f"booted{number}", f"resumed{number}"
+            booted.append(measure(folder / name, workload, kernel, cpus, "--fresh-boot", *options))
+            resumed.append(measure(folder / again, workload, kernel, cpus, *options))
     found = [differences(one, other) for one, other in zip(booted, resumed, strict=True)]
     number, largest, line, _ = max(found, key=lambda one: abs(one[1]))
     of_work = max((one[3] for one in found), key=abs)
