@@ -27,7 +27,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from templates import accesses, change, of_rows, work
+from templates import change, lines, of_rows, work
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = (
@@ -120,11 +120,10 @@ def run(study: Path, workload: str, fs: str, arguments: argparse.Namespace) -> s
 
 def agreement(one: Path, other: Path) -> list[str]:
     """By how much two cells of the same differ."""
-    changes = of_rows(accesses(one), accesses(other))
-    worst = max(changes, key=lambda name: abs(changes[name]), default=("",))
-    differ = sum(abs(value) > MUCH for value in changes.values())
-    most = [f"{changes[worst]:+.1%}", f"`{worst[0]}`"] if differ else ["", ""]
-    return [str(len(changes)), str(differ), *most, f"{change(work(one), work(other)):+.2%}"]
+    changes = of_rows(lines(one), lines(other))
+    differ = sorted((row for row in changes if abs(row[0]) > MUCH), key=lambda row: -abs(row[0]))
+    most = [f"{differ[0][0]:+.1%}", f"`{differ[0][1]}`"] if differ else ["", ""]
+    return [str(len(changes)), str(len(differ)), *most, f"{change(work(one), work(other)):+.2%}"]
 
 
 def row(workload: str, fs: str, arguments: argparse.Namespace) -> Row:

@@ -3,9 +3,10 @@
     benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
 
 For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
-resumed one. Rows are compared from 0.5 accesses an operation on; work is all instructions an operation. With
-two repetitions or more, two booted cells are compared too: what differs between those is no template's doing.
-CPU time is that of bigiron and its machine, and less blurred on a busy machine than real time.
+resumed one. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
+for two kernels; work is all instructions an operation. With two repetitions or more, two booted cells are
+compared too: what differs between those is no template's doing. CPU time is that of bigiron and its machine,
+and less blurred on a busy machine than real time.
 """
 
 import argparse
@@ -15,11 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from bigiron import open_study
+from bigiron.analysis import conflicts
+from bigiron.analysis.match_lines import Line, lines_of, match
+from bigiron.analysis.merge_lines import added_up
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 SMALLEST = 0.5  # accesses an operation
@@ -33,7 +38,7 @@ HEADINGS = (
 class Cell:
     """What one cell counted, and what it took."""
 
-    accesses: dict[tuple[str, ...], float]  # an operation, by row: an object, and its functions
+    lines: list[Line]
     work: float  # instructions an operation
     seconds: float
     cpu_seconds: float
@@ -46,7 +51,7 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) 
     bigiron("run", *what, "--jobs", "1", "-o", folder, *options)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cell(accesses(folder), work(folder), seconds, cpu)
+    return Cell(lines(folder), work(folder), seconds, cpu)
 
 
 def bigiron(*arguments: str | Path) -> str:
@@ -55,15 +60,12 @@ def bigiron(*arguments: str | Path) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def accesses(folder: Path) -> dict[tuple[str, ...], float]:
-    """Of each row of the comparison."""
-    document = json.loads(bigiron("compare", folder, "--format", "json"))
-    found: dict[tuple[str, ...], float] = {}
-    for row in document["rows"]:
-        (cell,) = row["cells"].values()
-        name = (row["object"], *row["functions"])
-        found[name] = found.get(name, 0.0) + cell["accesses_per_op"]
-    return found
+def lines(folder: Path) -> list[Line]:
+    """All lines that several CPUs share, by what they are: the rows of a comparison."""
+    study = open_study(folder)
+    (record,) = study.records()
+    operations = sum(record.facts["conflicts"]["operations"])
+    return added_up(lines_of(conflicts.profile(study.table(record, "conflicts"), operations)))
 
 
 def work(folder: Path) -> float:
@@ -75,17 +77,16 @@ def work(folder: Path) -> float:
 
 def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
     """How many rows are compared, the largest difference of one and which, and that of work."""
-    changes = of_rows(booted.accesses, resumed.accesses)
-    worst = max(changes, key=lambda name: abs(changes[name]), default=("",))
-    return len(changes), changes.get(worst, 0.0), worst[0], change(booted.work, resumed.work)
+    changes = of_rows(booted.lines, resumed.lines)
+    largest, worst = max(changes, key=lambda one: abs(one[0]), default=(0.0, ""))
+    return len(changes), largest, worst, change(booted.work, resumed.work)
 
 
-def of_rows(
-    one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...], float]
-) -> dict[tuple[str, ...], float]:
-    """By how much rows differ that have enough accesses in one of two cells."""
-    names = {name for rows in (one, other) for name, accesses in rows.items() if accesses >= SMALLEST}
-    return {name: change(one.get(name, 0.0), other.get(name, 0.0)) for name in names}
+def of_rows(one: list[Line], other: list[Line]) -> list[tuple[float, str]]:
+    """By how much each row differs that has enough accesses in one of two cells, and what it is."""
+    both = {"one": one, "other": other}
+    rows = [row for row in match(both) if max(map(row.accesses, both)) >= SMALLEST]
+    return [(change(*map(row.accesses, both)), row.object) for row in rows]
 
 
 def change(before: float, after: float) -> float:
