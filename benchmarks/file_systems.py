@@ -1,8 +1,8 @@
 """fxmark's microbenchmarks on file systems: what do tasks that do the same meet at, and does it repeat?
 
     benchmarks/file_systems.py [--kernel debian/6.1-amd64] [--fs tmpfs,ext4,xfs,btrfs,f2fs] [--cpus 8]
-                               [--operations 200] [--workloads DWAL,MWCM] [--probe conflicts,locks,work]
-                               [--twice] [-o FOLDER]
+                               [--operations 50] [--workloads DWAL,MWCM] [--probe conflicts,locks,work]
+                               [--clock instructions] [--twice] [-o FOLDER]
 
 A table for each file system, as Markdown: how many instructions an operation takes, and kernel threads beside
 it (a journal's, those that write back), which lock costs it most that others want too, which cache line it
@@ -13,6 +13,9 @@ refused has the reason there.
 
 With --twice each cell is measured once more: how many rows from 0.5 accesses an operation on there are, how
 many differ by more than 1 %, the largest difference and whose it is, and that of all instructions.
+
+The guest's clock follows its instructions unless --clock host is given: by the host's, ticks come with every
+operation, and with each tick a file gets another time, which ext4 and xfs write into their journals.
 
 Studies are kept in the folder, if one is given: run it again, and only what is missing is measured. Without
 the probe conflicts it takes a third of the time, and knows locks only.
@@ -64,16 +67,11 @@ def bigiron(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BIGIRON, *arguments], check=False, capture_output=True, text=True)
 
 
-def rows(study: Path, probe: str, context: str = "operation") -> list[dict[str, str]]:
-    """What it compares, a dictionary a line."""
-    options = ("--probe", probe, "--context", context, "--format", "csv")
-    return list(csv.DictReader(io.StringIO(bigiron("compare", study, *options).stdout)))
-
-
 def lock(study: Path) -> Limit:
     """The one that costs most, of those that several CPUs take; readers hold none alone."""
     found = [Limit("none", "", 0)]
-    for row in rows(study, "locks"):
+    printed = bigiron("compare", study, "--probe", "locks", "--format", "csv").stdout
+    for row in csv.DictReader(io.StringIO(printed)):
         taken, held = float(row["acquisitions_per_op"]), float(row["held_per_op"])
         reads = all(how.startswith(READERS) for how in row["taken_by"].split())
         if int(row["lock_cpus"]) > 1 and not reads:
@@ -85,16 +83,10 @@ def lock(study: Path) -> Limit:
 def line(study: Path) -> Limit:
     """The one that is written most."""
     found = [Limit("none", "", 0)]
-    for row in rows(study, "conflicts"):
-        writes, all_of_them = float(row["writes_per_op"]), float(row["accesses_per_op"])
-        counts = f"{writes:.3g} writes, {all_of_them:.3g} accesses"
-        found.append(Limit(row["object"], counts, writes * TRANSFER_NS))
+    for one in lines(study):
+        counts = f"{one.writes_per_op:.3g} writes, {one.accesses_per_op:.3g} accesses"
+        found.append(Limit(one.object, counts, one.writes_per_op * TRANSFER_NS))
     return max(found, key=lambda one: one.ns)
-
-
-def instructions(study: Path, context: str = "operation") -> str:
-    """All that an operation takes, or kernel threads beside it."""
-    return f"{sum(float(row['own_per_op']) for row in rows(study, 'work', context)):,.0f}"
 
 
 def measured(study: Path, probes: str) -> Row:
@@ -104,13 +96,15 @@ def measured(study: Path, probes: str) -> Row:
     limit = max(by_lock, by_line, key=lambda one: one.ns)
     name = f"`{limit.name}`" if limit.ns >= LEAST_NS else "nothing shared"
     both = [f"`{one.name}`: {one.counts}" if one.counts else one.name for one in (by_lock, by_line)]
-    return Row([instructions(study), instructions(study, "kthread"), name, *both], name)
+    instructions = [f"{work(study, context):,.0f}" for context in ("operation", "kthread")]
+    return Row([*instructions, name, *both], name)
 
 
 def run(study: Path, workload: str, fs: str, arguments: argparse.Namespace) -> str:
     """Measure one cell; why not, if it was not."""
     command = [f"fxmark/{workload}", "--fs", fs, "--kernel", arguments.kernel, "--cpus", arguments.cpus]
     options = ["--operations", arguments.operations, "--probe", arguments.probe, "--jobs", "1"]
+    options += ["--clock", arguments.clock]
     done = bigiron("run", *command, *options, "-o", study)
     if not done.returncode:
         return ""
@@ -169,9 +163,10 @@ def main() -> None:
     parser.add_argument("--kernel", default="debian/6.1-amd64")
     parser.add_argument("--fs", default="tmpfs,ext4,xfs,btrfs,f2fs")
     parser.add_argument("--cpus", default="8")
-    parser.add_argument("--operations", default="200")
+    parser.add_argument("--operations", default="50")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--probe", default="conflicts,locks,work")
+    parser.add_argument("--clock", default="instructions")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()

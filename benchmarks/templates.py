@@ -1,6 +1,7 @@
 """Cells that are resumed from a template beside cells that boot: the same counts? and how much faster?
 
     benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
+                            [--operations 500] [--clock host]
 
 For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
 resumed one. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
@@ -10,7 +11,6 @@ and less blurred on a busy machine than real time.
 """
 
 import argparse
-import json
 import resource
 import subprocess
 import sys
@@ -61,18 +61,18 @@ def bigiron(*arguments: str | Path) -> str:
 
 
 def lines(folder: Path) -> list[Line]:
-    """All lines that several CPUs share, by what they are: the rows of a comparison."""
+    """All lines that several CPUs share."""
     study = open_study(folder)
     (record,) = study.records()
     operations = sum(record.facts["conflicts"]["operations"])
-    return added_up(lines_of(conflicts.profile(study.table(record, "conflicts"), operations)))
+    return lines_of(conflicts.profile(study.table(record, "conflicts"), operations))
 
 
-def work(folder: Path) -> float:
-    """Instructions an operation, of the operations themselves."""
-    (cell,) = json.loads(bigiron("show", folder, "--format", "json"))["cells"]
-    facts: dict[str, Any] = cell["facts"]["work"]
-    return float(facts["instructions"]["operation"] / sum(facts["operations"]))
+def work(folder: Path, context: str = "operation") -> float:
+    """Instructions an operation, of the operations themselves or of kernel threads beside them."""
+    (record,) = open_study(folder).records()
+    facts: dict[str, Any] = record.facts["work"]
+    return float(facts["instructions"].get(context, 0) / sum(facts["operations"]))
 
 
 def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
@@ -84,7 +84,7 @@ def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
 
 def of_rows(one: list[Line], other: list[Line]) -> list[tuple[float, str]]:
     """By how much each row differs that has enough accesses in one of two cells, and what it is."""
-    both = {"one": one, "other": other}
+    both = {"one": added_up(one), "other": added_up(other)}
     rows = [row for row in match(both) if max(map(row.accesses, both)) >= SMALLEST]
     return [(change(*map(row.accesses, both)), row.object) for row in rows]
 
@@ -100,18 +100,21 @@ def main() -> None:
     parser.add_argument("--kernels", default="6.1,6.12")
     parser.add_argument("--workloads", default="open1,mmap1,unlink1,page_fault3")
     parser.add_argument("--fs", default="")
+    parser.add_argument("--operations", default="500")
+    parser.add_argument("--clock", default="host")
     parser.add_argument("--cpus", type=int, default=8)
     parser.add_argument("--reps", type=int, default=1)
     given = parser.parse_args()
     workloads = given.workloads.split(",")
-    fs = ("--fs", given.fs) if given.fs else ()
+    options = ("--operations", given.operations, "--clock", given.clock)
+    options += ("--fs", given.fs) if given.fs else ()
     print(f"| {' | '.join(HEADINGS)} |\n|{'--|' * len(HEADINGS)}", flush=True)
     for kernel in given.kernels.split(","):
         with tempfile.TemporaryDirectory() as name:  # which makes the template
             measure(Path(name) / "first", workloads[0], kernel, given.cpus)
         for workload in workloads:
             try:
-                words = row(workload, kernel, given.cpus, given.reps, *fs)
+                words = row(workload, kernel, given.cpus, given.reps, *options)
             except subprocess.CalledProcessError as error:
                 words = [workload, kernel, f"failed, status {error.returncode}"]
             print(f"| {' | '.join(words)} |", flush=True)
