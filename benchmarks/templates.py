@@ -1,15 +1,16 @@
 """Cells that are resumed from a template beside cells that boot: the same counts? and how much faster?
 
-    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--cpus 8] [--reps 1]
+    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
+                            [--operations 500] [--clock host]
 
 For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
-resumed one. Rows are compared from 0.5 accesses an operation on; work is all instructions an operation. With
-two repetitions or more, two booted cells are compared too: what differs between those is no template's doing.
-CPU time is that of bigiron and its machine, and less blurred on a busy machine than real time.
+resumed one. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
+for two kernels; work is all instructions an operation. With two repetitions or more, two booted cells are
+compared too: what differs between those is no template's doing. CPU time is that of bigiron and its machine,
+and less blurred on a busy machine than real time.
 """
 
 import argparse
-import json
 import resource
 import subprocess
 import sys
@@ -19,6 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from bigiron import open_study
+from bigiron.analysis import conflicts
+from bigiron.analysis.match_lines import Line, lines_of, match
+from bigiron.analysis.merge_lines import added_up
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 SMALLEST = 0.5  # accesses an operation
@@ -32,7 +38,7 @@ HEADINGS = (
 class Cell:
     """What one cell counted, and what it took."""
 
-    accesses: dict[tuple[str, ...], float]  # an operation, by row: an object, and its functions
+    lines: list[Line]
     work: float  # instructions an operation
     seconds: float
     cpu_seconds: float
@@ -45,7 +51,7 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) 
     bigiron("run", *what, "--jobs", "1", "-o", folder, *options)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cell(accesses(folder), work(folder), seconds, cpu)
+    return Cell(lines(folder), work(folder), seconds, cpu)
 
 
 def bigiron(*arguments: str | Path) -> str:
@@ -54,32 +60,33 @@ def bigiron(*arguments: str | Path) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def accesses(folder: Path) -> dict[tuple[str, ...], float]:
-    """Of each row of the comparison."""
-    document = json.loads(bigiron("compare", folder, "--format", "json"))
-    found: dict[tuple[str, ...], float] = {}
-    for row in document["rows"]:
-        (cell,) = row["cells"].values()
-        name = (row["object"], *row["functions"])
-        found[name] = found.get(name, 0.0) + cell["accesses_per_op"]
-    return found
+def lines(folder: Path) -> list[Line]:
+    """All lines that several CPUs share."""
+    study = open_study(folder)
+    (record,) = study.records()
+    operations = sum(record.facts["conflicts"]["operations"])
+    return lines_of(conflicts.profile(study.table(record, "conflicts"), operations))
 
 
-def work(folder: Path) -> float:
-    """Instructions an operation, of the operations themselves."""
-    (cell,) = json.loads(bigiron("show", folder, "--format", "json"))["cells"]
-    facts: dict[str, Any] = cell["facts"]["work"]
-    return float(facts["instructions"]["operation"] / sum(facts["operations"]))
+def work(folder: Path, context: str = "operation") -> float:
+    """Instructions an operation, of the operations themselves or of kernel threads beside them."""
+    (record,) = open_study(folder).records()
+    facts: dict[str, Any] = record.facts["work"]
+    return float(facts["instructions"].get(context, 0) / sum(facts["operations"]))
 
 
 def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
     """How many rows are compared, the largest difference of one and which, and that of work."""
-    names = {name for cell in (booted, resumed) for name, one in cell.accesses.items() if one >= SMALLEST}
-    changes = {
-        name: change(booted.accesses.get(name, 0.0), resumed.accesses.get(name, 0.0)) for name in names
-    }
-    worst = max(changes, key=lambda name: abs(changes[name]), default=("",))
-    return len(names), changes.get(worst, 0.0), worst[0], change(booted.work, resumed.work)
+    changes = of_rows(booted.lines, resumed.lines)
+    largest, worst = max(changes, key=lambda one: abs(one[0]), default=(0.0, ""))
+    return len(changes), largest, worst, change(booted.work, resumed.work)
+
+
+def of_rows(one: list[Line], other: list[Line]) -> list[tuple[float, str]]:
+    """By how much each row differs that has enough accesses in one of two cells, and what it is."""
+    both = {"one": added_up(one), "other": added_up(other)}
+    rows = [row for row in match(both) if max(map(row.accesses, both)) >= SMALLEST]
+    return [(change(*map(row.accesses, both)), row.object) for row in rows]
 
 
 def change(before: float, after: float) -> float:
@@ -92,30 +99,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kernels", default="6.1,6.12")
     parser.add_argument("--workloads", default="open1,mmap1,unlink1,page_fault3")
+    parser.add_argument("--fs", default="")
+    parser.add_argument("--operations", default="500")
+    parser.add_argument("--clock", default="host")
     parser.add_argument("--cpus", type=int, default=8)
     parser.add_argument("--reps", type=int, default=1)
     given = parser.parse_args()
     workloads = given.workloads.split(",")
+    options = ("--operations", given.operations, "--clock", given.clock)
+    options += ("--fs", given.fs) if given.fs else ()
     print(f"| {' | '.join(HEADINGS)} |\n|{'--|' * len(HEADINGS)}", flush=True)
     for kernel in given.kernels.split(","):
         with tempfile.TemporaryDirectory() as name:  # which makes the template
             measure(Path(name) / "first", workloads[0], kernel, given.cpus)
         for workload in workloads:
             try:
-                words = row(workload, kernel, given.cpus, given.reps)
+                words = row(workload, kernel, given.cpus, given.reps, *options)
             except subprocess.CalledProcessError as error:
                 words = [workload, kernel, f"failed, status {error.returncode}"]
             print(f"| {' | '.join(words)} |", flush=True)
 
 
-def row(workload: str, kernel: str, cpus: int, reps: int) -> list[str]:
+def row(workload: str, kernel: str, cpus: int, reps: int, *options: str) -> list[str]:
     """Measure in turn."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         booted, resumed = [], []
         for number in range(reps):
-            booted.append(measure(folder / f"booted{number}", workload, kernel, cpus, "--fresh-boot"))
-            resumed.append(measure(folder / f"resumed{number}", workload, kernel, cpus))
+            name, again = f"booted{number}", f"resumed{number}"
+            booted.append(measure(folder / name, workload, kernel, cpus, "--fresh-boot", *options))
+            resumed.append(measure(folder / again, workload, kernel, cpus, *options))
     found = [differences(one, other) for one, other in zip(booted, resumed, strict=True)]
     number, largest, line, _ = max(found, key=lambda one: abs(one[1]))
     of_work = max((one[3] for one in found), key=abs)

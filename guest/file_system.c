@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "job.h"
@@ -29,20 +30,58 @@ struct piece {
 	uint64_t offset, length;
 };
 
+/* The end of the kernel's log, so that what it says from now on can be read: an errno seldom says why it refuses. */
+static int open_log(void)
+{
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (log >= 0)
+		lseek(log, 0, SEEK_END);
+	return log;
+}
+
+/*
+ * Its first error since then, else its first warning, after a colon. Of each record: "LEVEL,...;TEXT\n". Nothing, if
+ * there is neither. What comes after the first error often says only that there was one.
+ */
+static const char *first_error(int log)
+{
+	unsigned int worst = LOG_WARNING + 1, level;
+	static char reason[1024];
+	char record[1024], *text;
+	ssize_t length;
+
+	*reason = 0;
+	while ((length = read(log, record, sizeof(record) - 1)) > 0) {
+		record[length] = 0;
+		text = strchr(record, ';');
+		if (!text || sscanf(record, "%u", &level) != 1 || level >= worst)
+			continue;
+		worst = level;
+		text++;
+		snprintf(reason, sizeof(reason), ": %.*s", (int)strcspn(text, "\n"), text);
+	}
+	return reason;
+}
+
 /* "FILE PARAMETERS" */
 static int load_module(const char *module, int required)
 {
 	const char *parameters = strchrnul(module, ' ');
 	char path[256];
-	int fd, failed;
+	int fd, failed, error, log;
 
 	snprintf(path, sizeof(path), "/%.*s", (int)(parameters - module), module);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return report_error("machine", "the module %s was not handed over: %m", path + 1);
+	log = open_log();
 	failed = syscall(SYS_finit_module, fd, *parameters ? parameters + 1 : "", 0) && errno != EEXIST;
+	error = errno;
 	if (failed && required)
-		report_error("setting", "the kernel does not load the module %s: %m", path + 1);
+		report_error("setting", "the kernel does not load the module %s: %s%s", path + 1, strerror(error),
+			     first_error(log));
+	close(log);
 	close(fd);
 	unlink(path);
 	return failed && required;
@@ -128,11 +167,22 @@ static int is_known(const char *type)
 	return known;
 }
 
-int file_system_mount(const struct job *job)
+static int mount_disk(const struct job *job)
 {
 	const char *options = job->mount_options ? job->mount_options : "";
-	const char *source = job->disk_mib ? DISK : job->file_system;
+	int log = open_log(), failed, error;
 
+	failed = mount(job->disk_mib ? DISK : job->file_system, PLACE, job->file_system, 0, options);
+	error = errno;
+	if (failed)
+		report_error("setting", "the kernel does not mount %s%s%s: %s%s", job->file_system,
+			     *options ? " with the options " : "", options, strerror(error), first_error(log));
+	close(log);
+	return failed;
+}
+
+int file_system_mount(const struct job *job)
+{
 	if (load_modules(job))
 		return 1;
 	if (!job->file_system)
@@ -141,9 +191,8 @@ int file_system_mount(const struct job *job)
 		return report_error("setting", "the kernel has no file system %s", job->file_system);
 	if (job->disk_mib && fill_disk(job->disk_mib))
 		return 1;
-	if (mount(source, PLACE, job->file_system, 0, options))
-		return report_error("setting", "the kernel does not mount %s%s%s: %m", job->file_system,
-				    *options ? " with the options " : "", options);
+	if (mount_disk(job))
+		return 1;
 	if (chdir(PLACE))
 		return report_error("machine", "cannot work in " PLACE ": %m");
 	return 0;

@@ -5,6 +5,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,20 +19,23 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.kernels import modules
 from bigiron.kernels.modules import Info
-from bigiron.machines import vm
+from bigiron.machines import file_system, vm
 from bigiron.machines.file_system import KINDS, FileSystem
 from bigiron.machines.topology import Topology
 
 KERNEL = "debian/6.1"
+BENCHMARK = Path(__file__).parents[1] / "benchmarks/file_systems.py"
+WITH_ALL_MODULES = "debian/6.1-amd64"
 X86_64 = architecture("x86_64")
-SMALL = ("--kernel", KERNEL, "--cpus", "2", "--operations", "50")
+TWO_CPUS = ("--cpus", "2", "--operations", "50")
+SMALL = ("--kernel", KERNEL, *TWO_CPUS)
 
 
 # Modules
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(modules).failed == 0
+    assert doctest.testmod(modules).failed == doctest.testmod(file_system).failed == 0
 
 
 def test_each_module_comes_after_all_that_it_needs_and_once() -> None:
@@ -116,7 +120,10 @@ def test_a_disk_s_pieces_are_the_disk(fs: str, tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         ("{k} --fs zfs", "fs = 'zfs': use one of tmpfs, ext4, xfs, btrfs, f2fs"),
-        ("{k} --fs f2fs", "debian/6.1 has no f2fs: it is not built in, and there is no such module in Deb"),
+        (
+            "{k} --fs f2fs",
+            "debian/6.1 has no f2fs: it is not built in, and .*; debian/6.1-amd64 has more modules$",
+        ),
         ("{k} --fs xfs --disk 100", "a disk of 100 MiB with xfs cannot be made: Filesystem must be larger "),
         ("{k} --fs btrfs --disk 9", "a disk of 9 MiB with btrfs cannot be made: ERROR: 'the disk' is too "),
         ("{k} --fs ext4 --mkfs-options=-Q", "with ext4 cannot be made: .*mkfs.ext4: invalid option -- 'Q'"),
@@ -135,17 +142,47 @@ def test_what_cannot_be_asked(arguments: str, complaint: str, tmp_path: Path) ->
     assert not (tmp_path / "s").exists()
 
 
-def test_a_mount_option_that_the_kernel_refuses(tmp_path: Path) -> None:
-    answer = bigiron("run", "open1", *SMALL, "--fs", "ext4", "--mount-options", "frob", "-o", tmp_path / "s")
+@pytest.mark.parametrize(
+    ("fs", "options", "reason"),
+    [
+        ("ext4", "frob", "ext4: Unknown parameter 'frob'"),
+        ("btrfs", "compress=frob", "BTRFS error (device ram0): unrecognized compression value frob"),
+        ("f2fs", "frob", 'F2FS-fs (ram0): Unrecognized mount option "frob" or missing value'),
+    ],
+)
+def test_a_mount_option_that_the_kernel_refuses(fs: str, options: str, reason: str, tmp_path: Path) -> None:
+    """In its own words."""
+    asked = ("--kernel", WITH_ALL_MODULES, *TWO_CPUS, "--fs", fs, "--mount-options", options)
+    answer = bigiron("run", "open1", *asked, "-o", tmp_path / "s")
     assert answer.status == 2
-    assert "the kernel does not mount ext4 with the options frob: Invalid argument" in answer.err
+    refused = f"the kernel does not mount {fs} with the options {options}: Invalid argument: {reason}"
+    assert answer.complaint.endswith(refused)
+
+
+def test_what_is_no_error_of_a_mount_is_not_its_reason(tmp_path: Path) -> None:
+    """ext4 warns of what it would do, before it does not."""
+    asked = ("--fs", "ext4", "--mkfs-options=-O ^has_journal", "--mount-options", "data=journal")
+    answer = bigiron("run", "open1", *SMALL, *asked, "-o", tmp_path / "s")
+    assert "Invalid argument: EXT4-fs (ram0): can't mount with data=, fs mounted w/o journal" in answer.err
+
+
+def test_a_disk_that_is_too_small_for_f2fs() -> None:
+    with pytest.raises(UserError, match=r" 9 MiB with f2fs cannot be made: Error: Device size is not suff"):
+        FileSystem("f2fs", disk_mib=9).made()
+
+
+def test_a_file_system_that_has_no_way_past_the_page_cache(tmp_path: Path) -> None:
+    """As tmpfs had none before 6.6."""
+    answer = bigiron("run", "fxmark/DRBH-direct", *SMALL, "--fs", "tmpfs", "-o", tmp_path / "s")
+    assert answer.status == 2
+    assert "status 1: fxmark: open with O_DIRECT: Invalid argument" in answer.complaint
 
 
 def test_a_disk_that_is_too_small_for_the_workload(tmp_path: Path) -> None:
     options = ("--fs", "ext4", "--disk", "1", "--operations", "500")
     answer = bigiron("run", "fxmark/DWAL", "--kernel", KERNEL, "--cpus", "2", *options, "-o", tmp_path / "s")
     assert answer.status == 2
-    assert "DWAL: pwrite: No space left on device" in answer.err
+    assert "fxmark: pwrite: No space left on device" in answer.err
 
 
 def run_with(file: Path, job: str) -> None:
@@ -168,10 +205,12 @@ def test_a_module_that_does_not_load(tmp_path: Path) -> None:
     assert modules_of
     shutil.copyfile(modules_of[-1].file, damaged)
     complaint = "setting: the kernel does not load the module btrfs.ko: "
-    with pytest.raises(UserError, match=f"^{complaint}No such file or directory$"):
+    with pytest.raises(
+        UserError, match=rf"^{complaint}No such file .*: btrfs: Unknown symbol \w+ \(err -2\)$"
+    ):
         run_with(damaged, "module required btrfs.ko")  # without what it needs
     damaged.write_bytes(b"no module at all")
-    with pytest.raises(UserError, match=f"^{complaint}Exec format error$"):
+    with pytest.raises(UserError, match=f"^{complaint}Exec format error"):
         run_with(damaged, "module required btrfs.ko")
     run_with(damaged, "module optional btrfs.ko")
     with pytest.raises(UserError, match=r"^setting: the kernel has no file system zfs$"):
@@ -181,29 +220,39 @@ def test_a_module_that_does_not_load(tmp_path: Path) -> None:
 # Counts
 
 
-@pytest.fixture(scope="module", params=["tmpfs", "ext4", "xfs", "btrfs"])
+@pytest.fixture(scope="module", params=[*KINDS])
 def appended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     study = tmp_path_factory.mktemp("fs") / request.param
-    measured("fxmark/DWAL", *SMALL, "--fs", request.param, "--probe", "locks,work", "-o", study)
+    asked = ("--kernel", kernel_with(request.param), *TWO_CPUS, "--fs", request.param)
+    measured("fxmark/DWAL", *asked, "--probe", "locks,work", "-o", study)
     return request.param, study
+
+
+def kernel_with(fs: str) -> str:
+    return WITH_ALL_MODULES if fs == "f2fs" else KERNEL
 
 
 def test_the_workload_works_on_the_file_system(appended: tuple[str, Path]) -> None:
     """The lock of its own file is that of such a file system's, taken once for each block."""
     fs, study = appended
-    locks = {row["lock"]: row["cells"][KERNEL] for row in compared(study, "--probe", "locks")["rows"]}
+    locks = {
+        row["lock"]: row["cells"][kernel_with(fs)] for row in compared(study, "--probe", "locks")["rows"]
+    }
     own = locks[f"struct inode.i_rwsem ({fs} file)"]
     assert own["acquisitions_per_op"] == pytest.approx(1, abs=0.001)
     assert (own["cpus"], own["locks"]) == (1, 2), "each task has a file"
     if fs == "btrfs":
         space = locks["struct btrfs_space_info.lock (data)"]
         assert space["cpus"] == 2 and space["acquisitions_per_op"] >= 1
+    if fs == "f2fs":
+        nodes = locks["struct f2fs_sb_info.node_change.internal_rwsem"]
+        assert nodes["cpus"] == 2 and nodes["acquisitions_per_op"] == pytest.approx(1, abs=0.001)
 
 
 def test_functions_of_modules_have_their_names(appended: tuple[str, Path]) -> None:
     fs, study = appended
     function = {"tmpfs": "shmem_write_begin", "ext4": "ext4_da_write_begin", "xfs": "xfs_file_buffered_write",
-                "btrfs": "btrfs_buffered_write"}[fs]  # fmt: skip
+                "btrfs": "btrfs_buffered_write", "f2fs": "f2fs_write_begin"}[fs]  # fmt: skip
     rows = compared(study, "--probe", "work")["rows"]
     assert function in {row["function"] for row in rows}
 
@@ -217,6 +266,31 @@ def test_what_the_record_says_of_it(appended: tuple[str, Path]) -> None:
     assert bool(record.environment["mkfs"]) == bool(size)
     loaded = {"tmpfs": [], "ext4": ["brd"], "xfs": ["brd", "crc32c_intel", "libcrc32c", "xfs"]}
     assert record.environment["modules"] == loaded.get(fs, record.environment["modules"])
+
+
+def test_the_journal_s_thread_is_no_part_of_an_operation(tmp_path: Path) -> None:
+    """Each fsync waits for a commit, which ext4's journal makes in a thread of its own."""
+    study = tmp_path / "s"
+    measured("fxmark/DWSL", *SMALL, "--fs", "ext4", "--probe", "work", "-o", study)
+
+    def per_op(context: str) -> dict[str, float]:
+        rows = compared(study, "--context", context)["rows"]
+        return {row["function"]: row["cells"][KERNEL]["own_per_op"] for row in rows}
+
+    commit = "jbd2_journal_commit_transaction"
+    operation, thread = per_op("operation"), per_op("kthread")
+    assert thread[commit] > 0 and commit not in operation
+    assert operation["ext4_sync_file"] > 0 and "ext4_sync_file" not in thread
+
+
+def test_the_benchmark_of_all_of_them(tmp_path: Path) -> None:
+    options = ["--kernel", KERNEL, "--cpus", "2", "--operations", "50", "-o", tmp_path]
+    cells = ["--workloads", "DRBH-direct", "--fs", "tmpfs,ext4", "--twice"]
+    command = [sys.executable, BENCHMARK, *cells, *options]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "**What limits each**: 1 of 2 measured, 1 refused" in printed
+    last = printed.splitlines()[-1]
+    assert re.fullmatch(r"\| DRBH-direct \| refused: .* Invalid argument \| `struct inode\..*` \|", last)
 
 
 def test_another_file_system_is_another_question(appended: tuple[str, Path]) -> None:

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def everything_in(folder: Path) -> set[str]:
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(kernel).failed == 0
+    assert doctest.testmod(kernel).failed == doctest.testmod(debian).failed == 0
 
 
 # Debian
@@ -172,6 +173,23 @@ AVAILABLE = [
 def test_which_package_is_chosen(wanted: str, chosen: str | None) -> None:
     package = debian.choose(wanted, AVAILABLE)
     assert (package.name if package else None) == chosen
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        ("6.1-amd64", "linux-image-6.1.0-56-amd64"),
+        ("6.1.27-amd64", "linux-image-6.1.0-9-amd64"),
+        ("6.1.27-1-amd64", "linux-image-6.1.0-9-amd64"),
+        ("6.1.0-9-amd64", "linux-image-6.1.0-9-amd64"),
+        ("6.2-amd64", None),
+    ],
+)
+def test_one_of_another_flavour(wanted: str, chosen: str | None) -> None:
+    of_any = [("linux-image-6.1.0-9-amd64", "6.1.27-1"), ("linux-image-6.1.0-56-amd64", "6.1.192-2")]
+    available = [replace(package(*one), flavour=debian.flavour_of(wanted, "x86_64")) for one in of_any]
+    found = debian.choose(wanted, available)
+    assert (found.name if found else None) == chosen
 
 
 # Added from a file

@@ -38,6 +38,8 @@ def test_counts_every_operation_of_processes_and_threads(
         done = subprocess.run(
             [program, mode, "2", "300"], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False
         )
+        if done.stderr == "fxmark: open with O_DIRECT: Invalid argument\n":
+            pytest.skip("the file system of /tmp has no way past the page cache")
         assert (done.returncode, done.stderr) == (0, ""), mode
         # What C makes of the literal and what the registry reads in the source are the same text.
         assert done.stdout == workload.description + "\n"
@@ -101,8 +103,9 @@ def test_the_catalogue() -> None:
         "open2", "page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1",
         "sched_yield1", "signal1", "smt-off", "smt-on", "spin", "spin-ls", "unlink1",
         *(f"fxmark/{name}" for name in (
-            "DRBH", "DRBL", "DRBM", "DWAL", "DWOL", "DWOM", "DWSL", "DWTL", "MRDL", "MRDM", "MRPH", "MRPL",
-            "MRPM", "MWCL", "MWCM", "MWRL", "MWRM", "MWUL", "MWUM",
+            "DRBH", "DRBH-direct", "DRBL", "DRBL-direct", "DRBM", "DRBM-direct", "DWAL", "DWAL-direct",
+            "DWOL", "DWOL-direct", "DWOM", "DWOM-direct", "DWSL", "DWSL-direct", "DWTL", "DWTL-direct",
+            "MRDL", "MRDM", "MRPH", "MRPL", "MRPM", "MWCL", "MWCM", "MWRL", "MWRM", "MWUL", "MWUM",
         )),
     ]  # fmt: skip
     for workload in BUILT_IN:

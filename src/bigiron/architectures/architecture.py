@@ -34,7 +34,7 @@ class Architecture:
 
     name: str  # the kernel's own spelling
     debian: str  # Debian's
-    flavour: str  # of Debian's kernels, the one that is fetched
+    flavours: tuple[str, ...]  # of Debian's kernels; the first one unless another is asked for
     elf_machine: int  # in an ELF image's header
     kernel_arch: str  # the folder of the kernel's source
     qemu: str

@@ -15,7 +15,7 @@ def _ram_in_one_piece(physical: int, ram_bytes: int) -> int | None:
 ARCHITECTURE = Architecture(
     name="ppc64le",
     debian="ppc64el",
-    flavour="powerpc64le",
+    flavours=("powerpc64le",),
     elf_machine=21,
     kernel_arch="powerpc",
     qemu="qemu-system-ppc64",

@@ -21,7 +21,7 @@ def _q35_ram_offset(physical: int, ram_bytes: int) -> int | None:
 ARCHITECTURE = Architecture(
     name="x86_64",
     debian="amd64",
-    flavour="cloud-amd64",
+    flavours=("cloud-amd64", "amd64"),  # for virtual machines; for any machine, with all modules
     elf_machine=62,
     kernel_arch="x86",
     qemu="qemu-system-x86_64",

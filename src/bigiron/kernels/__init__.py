@@ -27,7 +27,10 @@ def _silent(_step: str) -> None:
 
 
 def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
-    """The kernel `debian/SERIES` or `debian/VERSION`; what is in the cache is not fetched again."""
+    """The kernel `debian/SERIES` or `debian/VERSION`, or with a flavour, `debian/SERIES-amd64`.
+
+    What is in the cache is not fetched again.
+    """
     arch = known_arch(arch)
     wanted = name.removeprefix(_DEBIAN)
     if not name.startswith(_DEBIAN):

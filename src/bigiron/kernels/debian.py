@@ -24,8 +24,6 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "BIGIRON_DEBIAN_MIRROR"
 FRESH_SECONDS = 3600  # package lists younger than this are used as they are
 
-# Debian's name of the architecture, and the flavour: the one made for virtual machines where there is one
-
 
 @dataclass(frozen=True)
 class Package:
@@ -35,6 +33,7 @@ class Package:
     version: str  # 6.1.192-2
     release: str  # 6.1.0-56-cloud-amd64; "" of a source
     size: int  # bytes to download
+    flavour: str = ""  # cloud-amd64
 
     @property
     def is_backport(self) -> bool:
@@ -42,12 +41,22 @@ class Package:
 
 
 def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -> tuple[Path, Package, str]:
-    """Download the package that holds the kernel `wanted` (`6.1`, `6.1.192-2`) into the folder `to`.
+    """Download the package that holds the kernel `wanted` (`6.1`, `6.1-amd64`, `6.1.192-2`) into a folder.
 
     Returns the file, the package, and the suite it is in.
     """
-    apt = Apt(arch)
-    return _download(wanted, f"for {arch}", apt, apt.image_packages, to, on_step)
+    apt, flavour = Apt(arch), flavour_of(wanted, arch)
+    return _download(wanted, f"for {arch}", apt, lambda: apt.image_packages(flavour), to, on_step)
+
+
+def flavour_of(wanted: str, arch: str) -> str:
+    """Which of Debian's kernels of one version is wanted.
+
+    >>> flavour_of("6.1", "x86_64"), flavour_of("6.1-amd64", "x86_64")
+    ('cloud-amd64', 'amd64')
+    """
+    flavours = architecture(arch).flavours
+    return next((flavour for flavour in flavours if wanted.endswith(f"-{flavour}")), flavours[0])
 
 
 def download_source(wanted: str, to: Path, on_step: Callable[[str], None]) -> tuple[Path, Package, str]:
@@ -87,8 +96,35 @@ def _download(
     return file, package, apt.suite_of(package)
 
 
+def release_of(package: str, flavour: str) -> str:
+    """The kernel's release; "" of a metapackage, whose name has no a.b.c, and of another flavour.
+
+    >>> release_of("linux-image-6.1.0-56-amd64", "amd64")
+    '6.1.0-56-amd64'
+    >>> [release_of(f"linux-image-{one}-amd64", "amd64") for one in ("6.1.0-56-rt", "6.1.0-56-cloud", "6.1")]
+    ['', '', '']
+    """
+    name = rf"linux-(?:image|binary)-(\d+\.\d+\.\d+[^-]*(?:-\d[^-]*)?-{re.escape(flavour)})"
+    found = re.fullmatch(name, package)
+    return found[1] if found else ""
+
+
+def more_modules(name: str, release: str, arch: str) -> str:
+    """The kernel that has more modules than one of Debian's, "" where that has all.
+
+    >>> more_modules("debian/6.1", "6.1.0-56-cloud-amd64", "x86_64")
+    'debian/6.1-amd64'
+    >>> more_modules("debian/6.1-amd64", "6.1.0-56-amd64", "x86_64")
+    ''
+    """
+    own, all_of_them = flavour_of(release, arch), architecture(arch).flavours[-1]
+    return "" if own == all_of_them else f"{name.removesuffix(f'-{own}')}-{all_of_them}"
+
+
 def choose(wanted: str, available: Iterable[Package]) -> Package | None:
     """The newest package of a series (`6.1`), or of an exact version (`6.1.192`, `6.1.192-2`) or release.
+
+    Their flavour may follow (`6.1-amd64`): all packages are of it.
 
     A release's own kernel is preferred to one backported to an older release: it is what Debian's users run.
     """
@@ -98,9 +134,10 @@ def choose(wanted: str, available: Iterable[Package]) -> Package | None:
 
 
 def _matches(wanted: str, package: Package) -> bool:
-    if re.fullmatch(r"\d+\.\d+", wanted):
-        return package.version.startswith(wanted + ".")
-    return wanted in (package.version, package.version.partition("-")[0], package.release)
+    bare = wanted.removesuffix(f"-{package.flavour}")
+    if re.fullmatch(r"\d+\.\d+", bare):
+        return package.version.startswith(bare + ".")
+    return bare in (package.version, package.version.partition("-")[0]) or wanted == package.release
 
 
 def _compare(one: Package, other: Package) -> int:
@@ -120,7 +157,7 @@ class Apt:
     """apt with its own sources, lists and cache, one folder an architecture."""
 
     def __init__(self, arch: str) -> None:
-        self._arch, self._flavour = architecture(arch).debian, architecture(arch).flavour
+        self._arch = architecture(arch).debian
         self._folder = cache_folder("apt") / self._arch
         for needed in ("sources", "state/lists/partial", "cache/archives/partial"):
             (self._folder / needed).mkdir(parents=True, exist_ok=True)
@@ -145,17 +182,14 @@ class Apt:
         os.utime(stamp, (0, 0))  # not up to date: try again the next time
         return _reason(done)
 
-    def image_packages(self) -> list[Package]:
-        """Every package of this flavour that may hold a kernel image."""
-        flavour = re.escape(self._flavour)
-        done = self._run("apt-cache", "show", f"^linux-(image|binary)-[0-9].*-{flavour}$")
+    def image_packages(self, flavour: str) -> list[Package]:
+        """Every package of a flavour that may hold a kernel image."""
+        done = self._run("apt-cache", "show", f"^linux-(image|binary)-[0-9].*-{re.escape(flavour)}$")
         stanzas = [_fields(text) for text in done.stdout.split("\n\n") if text.strip()]
-        # a metapackage's name has no a.b.c
-        name = re.compile(rf"linux-(?:image|binary)-(\d+\.\d+\.\d+.*-{flavour})")
         return [
-            Package(fields["Package"], fields["Version"], found[1], int(fields["Size"]))
+            Package(fields["Package"], fields["Version"], release, int(fields["Size"]), flavour)
             for fields in stanzas
-            if (found := name.fullmatch(fields["Package"]))
+            if (release := release_of(fields["Package"], flavour))
         ]
 
     def source_packages(self) -> list[Package]:

@@ -85,10 +85,18 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
     if root in record.built_in:
         return []
     if root not in record.orders:
-        raise UserError(
-            f"{kernel.name} has no {root}: it is not built in, and there is no such module in {kernel.source}"
-        )
+        raise _missing(kernel, root)
     return [Module(folder / f"{name}.ko", required) for name, required in record.orders[root]]
+
+
+def _missing(kernel: Kernel, root: str) -> UserError:
+    fetched = kernel.name.startswith("debian/")
+    more = debian.more_modules(kernel.name, kernel.release, kernel.arch) if fetched else ""
+    advice = f"; {more} has more modules" if more else ""
+    return UserError(
+        f"{kernel.name} has no {root}: it is not built in, "
+        f"and there is no such module in {kernel.source}{advice}"
+    )
 
 
 def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:

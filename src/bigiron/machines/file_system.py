@@ -48,7 +48,7 @@ KINDS: Mapping[str, Kind] = {
          f"lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={_SAME}"), "e2fsprogs"),
     "xfs": Kind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs"),
     "btrfs": Kind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs"),
-    "f2fs": Kind(("mkfs.f2fs", "-q", "-f", "-t", "0"), "f2fs-tools"),
+    "f2fs": Kind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools"),
 }  # fmt: skip
 
 
@@ -139,8 +139,8 @@ class FileSystem:
             command = [program, *arguments, str(image)]
             done = tool.completed(command)
             if done.returncode:
-                said = (done.stderr + done.stdout).replace(str(image), "the disk").strip().splitlines()
-                why = said[0] if said else f"{command[0]} ended with status {done.returncode}"
+                why = _why(done.stderr, done.stdout) or f"{command[0]} ended with status {done.returncode}"
+                why = why.replace(str(image), "the disk")
                 raise UserError(f"a disk of {self.size_mib} MiB with {self.name} cannot be made: {why}")
             packed.parent.mkdir()
             _pack(image, packed)
@@ -183,6 +183,21 @@ def _version(mkfs: str) -> str:
             if re.search(r"\d+\.\d+", line):
                 return line.strip()
     return "unknown"
+
+
+def _why(stderr: str, stdout: str) -> str:
+    r"""The line with the reason, of what a mkfs that failed printed: mkfs.f2fs uses its standard output.
+
+    >>> _why("size 2304 of data subvolume is too small, minimum 4096 blocks\nUsage: mkfs.xfs\n", "")
+    'size 2304 of data subvolume is too small, minimum 4096 blocks'
+    >>> _why("", "Info: total sectors = 18432 (9 MB)\n\tError: Device size is not sufficient\n")
+    'Error: Device size is not sufficient'
+    """
+    for text, sign in ((stderr, ""), (stdout, "Error"), (stdout, "")):
+        for line in text.splitlines():
+            if line.strip() and sign in line:
+                return line.strip()
+    return ""
 
 
 def _pack(image: Path, to: Path) -> None:

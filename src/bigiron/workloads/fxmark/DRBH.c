@@ -13,13 +13,11 @@ void testcase_prepare(unsigned long nr_tasks)
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	char own[BLOCK];
 	int fd = open_shared_file();
 
 	(void)nr;
 	while (1) {
-		if (pread(fd, own, BLOCK, 0) != BLOCK)
-			die("DRBH: pread");
+		read_block(fd, 0);
 		(*iterations)++;
 	}
 }

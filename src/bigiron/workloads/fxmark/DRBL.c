@@ -12,12 +12,10 @@ void testcase_prepare(unsigned long nr_tasks)
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	char own[BLOCK];
 	int fd = open_own_file(nr, 1);
 
 	while (1) {
-		if (pread(fd, own, BLOCK, 0) != BLOCK)
-			die("DRBL: pread");
+		read_block(fd, 0);
 		(*iterations)++;
 	}
 }

@@ -12,12 +12,10 @@ void testcase_prepare(unsigned long nr_tasks)
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	char own[BLOCK];
 	int fd = open_shared_file();
 
 	while (1) {
-		if (pread(fd, own, BLOCK, nr * BLOCK) != BLOCK)
-			die("DRBM: pread");
+		read_block(fd, nr);
 		(*iterations)++;
 	}
 }

@@ -21,8 +21,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 				die("DWAL: ftruncate");
 			blocks = 0;
 		}
-		if (pwrite(fd, block, BLOCK, blocks * BLOCK) != BLOCK)
-			die("DWAL: pwrite");
+		write_block(fd, blocks);
 		(*iterations)++;
 	}
 }

@@ -15,8 +15,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	int fd = open_own_file(nr, 1);
 
 	while (1) {
-		if (pwrite(fd, block, BLOCK, 0) != BLOCK)
-			die("DWOL: pwrite");
+		write_block(fd, 0);
 		(*iterations)++;
 	}
 }

@@ -15,8 +15,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	int fd = open_shared_file();
 
 	while (1) {
-		if (pwrite(fd, block, BLOCK, nr * BLOCK) != BLOCK)
-			die("DWOM: pwrite");
+		write_block(fd, nr);
 		(*iterations)++;
 	}
 }

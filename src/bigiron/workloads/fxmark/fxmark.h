@@ -23,6 +23,11 @@
 #define OFTEN 1024 /* operations for which files or blocks are made before the first one, and again when they are used up */
 #define OURS __attribute__((unused)) static
 
+/* Of workloads that go past the page cache: O_DIRECT. */
+#ifndef DIRECT
+#define DIRECT 0
+#endif
+
 static char folder[] = "/tmp/fxmark.XXXXXX";
 static char block[BLOCK] __attribute__((aligned(BLOCK)));
 
@@ -30,6 +35,30 @@ OURS void die(const char *what)
 {
 	perror(what);
 	_exit(1);
+}
+
+/* In vain, where a file system has no way past the page cache. */
+OURS int open_blocks(const char *path, int flags)
+{
+	int fd = open(path, O_RDWR | DIRECT | flags, 0600);
+
+	if (fd < 0)
+		die(DIRECT ? "fxmark: open with O_DIRECT" : "fxmark: open");
+	return fd;
+}
+
+OURS void read_block(int fd, unsigned long nr)
+{
+	char own[BLOCK] __attribute__((aligned(BLOCK)));
+
+	if (pread(fd, own, BLOCK, nr * BLOCK) != BLOCK)
+		die("fxmark: pread");
+}
+
+OURS void write_block(int fd, unsigned long nr)
+{
+	if (pwrite(fd, block, BLOCK, nr * BLOCK) != BLOCK)
+		die("fxmark: pwrite");
 }
 
 OURS void make_folder(void)
@@ -84,19 +113,16 @@ OURS void create_file(const char *path)
 /* A file of so many blocks, which have their place on the disk. */
 OURS void write_blocks(int fd, unsigned long blocks)
 {
-	for (unsigned long i = 0; i < blocks; i++)
-		if (pwrite(fd, block, BLOCK, i * BLOCK) != BLOCK)
-			die("fxmark: pwrite");
+	for (unsigned long nr = 0; nr < blocks; nr++)
+		write_block(fd, nr);
 	if (fsync(fd))
 		die("fxmark: fsync");
 }
 
 OURS int make_file(const char *path, unsigned long blocks)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	int fd = open_blocks(path, O_CREAT | O_EXCL);
 
-	if (fd < 0)
-		die("fxmark: open");
 	write_blocks(fd, blocks);
 	return fd;
 }
@@ -121,13 +147,9 @@ OURS void make_shared_file(unsigned long blocks)
 OURS int open_shared_file(void)
 {
 	char path[PATH_MAX];
-	int fd;
 
 	path_of(path, "shared");
-	fd = open(path, O_RDWR);
-	if (fd < 0)
-		die("fxmark: open");
-	return fd;
+	return open_blocks(path, 0);
 }
 
 /* Four directories in each other, and a file. */
