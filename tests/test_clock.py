@@ -139,7 +139,7 @@ def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: 
 
 
 def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
-    """QEMU counts each of its elements, and so does the clock: 4096 bytes are cleared so for a path."""
+    """QEMU counts each of its elements, and so does the clock: 4096 of them, for a file's path."""
     instructions = []
     for clock in ("host", "instructions"):
         folder = tmp_path / clock

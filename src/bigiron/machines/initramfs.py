@@ -56,17 +56,18 @@ def initramfs(boot: bytes, room_mib: int, *, symbols: bool) -> bytes:
     )
 
 
-def handover(agent: bytes, job: str, seed: bytes, files: Mapping[str, bytes] | None = None) -> bytes:
-    """What it is given there: the agent as `/agent`, the job as `/job`, more files; a seed of 32 bytes.
-
-    Before the archive of the files is a line that tells what it is (docs/protocol.md).
-    """
-    content = archive(
+def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -> bytes:
+    """What it is given there: the agent as `/agent`, the job as `/job`, more files."""
+    return archive(
         [
             Entry("agent", stat.S_IFREG | 0o755, agent),
             Entry("job", stat.S_IFREG | 0o644, job.encode()),
             *(Entry(name, stat.S_IFREG | 0o644, content) for name, content in (files or {}).items()),
         ]
     )
+
+
+def announced(content: bytes, seed: bytes) -> bytes:
+    """After a line that tells how much it is, and a seed of 32 bytes (docs/protocol.md)."""
     line = f"go {len(content)} {zlib.crc32(content):08x} {seed.hex()}\n"
     return line.encode().ljust(_HEADER_BYTES, b"\0") + content

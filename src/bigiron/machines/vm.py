@@ -25,7 +25,7 @@ from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import dilation, guest, icount, template
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
-from bigiron.machines.initramfs import handover, initramfs
+from bigiron.machines.initramfs import announced, handover, initramfs
 from bigiron.machines.messages import Message
 from bigiron.machines.monitor import RefusedError
 from bigiron.machines.outcome import Outcome
@@ -161,7 +161,8 @@ def _content(vm: VirtualMachine) -> bytes:
     clock = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
     job = vm.job + "".join(f"{line}\n" for line in (*turns, *clock))
     files = {file.name: file.read_bytes() for file in vm.files}
-    return handover(vm.agent.read_bytes(), job, vm.seed or os.urandom(_SEED_BYTES), files)
+    content = handover(vm.agent.read_bytes(), job, files)
+    return announced(content, vm.seed or os.urandom(_SEED_BYTES))
 
 
 @dataclass(frozen=True)
