@@ -144,7 +144,7 @@ def test_resumed_with_and_without_private_copies(
             architecture=X86_64,
             kernel=kernels.find(KERNEL, "x86_64").image,
             agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
-            job="cpus 1\ntasks 1\nwarmup 10\npatience_s 60\noperations 50\nrecord work\n",
+            job="cpus 1\ntasks 1\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord work\n",
             topology=Topology(),
             memory_mib=1280,
             deadline_s=SAFETY_NET_S,
