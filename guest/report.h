@@ -21,7 +21,6 @@ void report_open(const char *path); /* NULL: standard output */
 void report_hello(void);
 /* Where in the machine's memory there is room for what a cell is: the frame of each of its pages (guest/boot/). */
 void report_room(const uint64_t *frames, unsigned long pages);
-/* Tasks have not begun: whoever listens may stop the machine and change its clock. */
 /* How long the recording took, by the machine's clock. */
 void report_recorded(uint64_t nanoseconds);
 void report_stage(const char *stage);

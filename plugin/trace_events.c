@@ -50,7 +50,9 @@ static inline struct trace *traced(const struct cpu *cpu)
 {
 	const struct stack *stack = cpu->stack;
 
-	return stack->trace && cpu->context == CONTEXT_OPERATION && !stack->waiting ? stack->trace : NULL;
+	if (!stack->trace || !stack->trace->tracing || stack->waiting)
+		return NULL;
+	return cpu->context == CONTEXT_OPERATION ? stack->trace : NULL;
 }
 
 static void wait(struct cpu *cpu)
@@ -346,6 +348,13 @@ void trace_events_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, cons
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
 	else if (kind == INSN_STRING)
 		qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
+}
+
+void trace_events_watch_repeated(struct qemu_plugin_insn *insn)
+{
+	union place place = { .insn = insns_number(qemu_plugin_insn_vaddr(insn)) };
+
+	qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place.userdata);
 }
 
 void trace_events_watch_user(struct qemu_plugin_tb *tb)

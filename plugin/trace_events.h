@@ -25,6 +25,9 @@ void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function
 void trace_events_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
 			size_t index, size_t nr_insns);
 
+/* This block goes on with an INSN_STRING that was watched when it began. */
+void trace_events_watch_repeated(struct qemu_plugin_insn *insn);
+
 /* This block is user code. */
 void trace_events_watch_user(struct qemu_plugin_tb *tb);
 

@@ -72,6 +72,8 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		if (i == 0 && goes_on(kind)) {
 			if (kind == INSN_STRING && arm.what & RECORD_CONFLICTS)
 				accesses_watch(insn, kind, code, size);
+			if (kind == INSN_STRING && arm.what & RECORD_TRACE)
+				trace_events_watch_repeated(insn);
 			break;
 		}
 		translate_entry(insn, pc);

@@ -19,8 +19,7 @@ from bigiron import _sim, compile, kernels, workloads
 from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import MachineError
-from bigiron.introspect import memory
-from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
 from bigiron.machines.initramfs import Entry, archive, handover
@@ -137,8 +136,8 @@ def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
 def test_resumed_with_and_without_private_copies(
     readable: bool, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Yama keeps a process from its children's memory, the template's is copied."""
-    monkeypatch.setattr(vm, "memory_of_children_is_readable", lambda: readable)
+    """Where a process is kept from its children's memory, the template's is copied."""
+    monkeypatch.setattr(vm, "private_copies_work", lambda: readable)
     with GuestRam(1280) as ram:
         resumed = vm.VirtualMachine(
             architecture=X86_64,
@@ -158,22 +157,31 @@ def test_resumed_with_and_without_private_copies(
         symbols = SymbolTable.read(tmp_path / "kallsyms")
         left = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
         banner = left.read(symbols.address("linux_banner") or 0, 13)
-    assert banner == b"Linux version", "the machine has ended, its memory has not"
+    assert banner == b"Linux version", "it is done, its memory is still there"
 
 
-@pytest.mark.parametrize(
-    ("scope", "capabilities", "readable"),
-    [
-        (None, 0, True),
-        ("0\n", 0, True),
-        ("1\n", 0, True),
-        ("2\n", 0, False),
-        ("2\n", 1 << 19, True),
-        ("3\n", 1 << 19, False),
-    ],
-)
-def test_whose_memory_may_be_read(scope: str | None, capabilities: int, readable: bool) -> None:
-    assert memory.may_read_children(scope, capabilities) == readable
+def test_memory_of_a_process_that_has_ended(cache: Path, ram: GuestRam) -> None:
+    folder = keep(ram)
+    found = template.find(machine(), QEMU)
+    assert found
+    command = [sys.executable, "-c", MAPS, folder / "memory"]
+    with (
+        found,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        ) as maps,
+        GuestRam(64) as other,
+    ):
+        assert maps.stdout
+        other.map_private(found)
+        assert maps.stdout.readline() == "mapped\n"
+        other.reach(maps.pid)
+        maps.kill()
+        maps.wait()
+        with pytest.raises(GoneError):
+            other.read(0, 1)
+        with pytest.raises(GoneError):
+            other.write(0, b"1")
 
 
 def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
@@ -182,7 +190,7 @@ def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
     assert found
     with found, GuestRam(64) as other:
         other.map_private(found)
-        with pytest.raises(MachineError, match="--fresh-boot does without"):
+        with pytest.raises(MachineError, match="QEMU has not mapped its memory"):
             other.reach(os.getpid())
 
 

@@ -206,7 +206,7 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
 
 
 _NOTES = [
-    "What is counted is counted in 6.1 with this case's patch, on a clock that follows instructions, about 2 "
+    "What is counted is counted in 6.1 with this case's patch, on a clock that follows instructions, 1 to 2 "
     "a nanosecond and CPU.",
     "What is simulated: the mean of all seeds, and the least and the most of any of them.",
     "Nothing was fitted: what an operation takes in the simulation is an estimate (limits.toml), and the "

@@ -5,6 +5,7 @@ What is read is the guest's word: nothing here trusts it further than that an ad
 
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache, lru_cache
@@ -19,7 +20,7 @@ _PAGE = 4096
 _PAGES_KEPT = 4096  # 16 MiB
 _LONGEST_READ = 64 << 20
 _AT_ONCE = 1 << 20
-_CAP_SYS_PTRACE = 19
+_COUNTS_ALL = "2\n"
 
 
 class Content(Protocol):
@@ -31,6 +32,13 @@ class Content(Protocol):
 
     def fill(self, ram: "GuestRam") -> None:
         """Write it into a machine's memory, where that cannot have private copies."""
+
+
+class GoneError(MachineError):
+    """The process that had a machine's memory has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("the machine's memory is gone, as its QEMU has ended")
 
 
 class GuestRam:
@@ -78,22 +86,29 @@ class GuestRam:
 
     def reach(self, pid: int) -> None:
         """Find the private copies in the process of the machine."""
-        path = str(Path(f"/proc/self/fd/{self.fd}").readlink())
         try:
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-                addresses, _, offset, _, _, *name = line.split(maxsplit=5)
-                if name == [path]:
-                    start, end = (int(address, 16) for address in addresses.split("-"))
-                    at = int(offset, 16)
-                    self._mapped.append((at, at + end - start, start))
             self._mem = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+            self._process.callback(os.close, self._mem)
+            maps = Path(f"/proc/{pid}/maps")
+            # Again where the file was renamed in between, as one that is dropped is.
+            self._mapped = self._mappings(maps.read_text()) or self._mappings(maps.read_text())
+            if not maps.read_text():
+                raise GoneError
         except OSError as error:
-            raise MachineError(
-                f"QEMU's memory cannot be read: {error.strerror} (--fresh-boot does without)"
-            ) from None
-        self._process.callback(os.close, self._mem)
-        if sum(end - at for at, end, _ in self._mapped) != self.bytes:
-            raise MachineError("QEMU has not mapped its memory (--fresh-boot does without)")
+            raise MachineError(f"QEMU's memory cannot be read: {error.strerror}") from None
+        if sum(end - start for start, end, _ in self._mapped) != self.bytes:
+            raise MachineError("QEMU has not mapped its memory")
+
+    def _mappings(self, maps: str) -> list[tuple[int, int, int]]:
+        """By proc(5)."""
+        path = str(Path(f"/proc/self/fd/{self.fd}").readlink())
+        found = []
+        for line in maps.splitlines():
+            addresses, _, offset, _, _, *name = line.split(maxsplit=5)
+            if name == [path]:
+                start, end = (int(address, 16) for address in addresses.split("-"))
+                found.append((int(offset, 16), int(offset, 16) + end - start, start))
+        return found
 
     def outlives(self, end: Callable[[], object]) -> None:
         """Have what ends the process called when nobody reads RAM any more."""
@@ -104,6 +119,8 @@ class GuestRam:
         while content:
             fd, at, most = self._place(offset, len(content))
             written = os.pwrite(fd, content[:most], at)
+            if not written:
+                raise GoneError
             content, offset = content[written:], offset + written
 
     def fill(self, ram: "GuestRam") -> None:
@@ -131,13 +148,13 @@ class GuestRam:
             yield start, end
 
     def read(self, offset: int, length: int) -> bytes:
-        """The bytes there; fewer at the end. Memory that was never touched is zero, and stays untouched."""
+        """The bytes there; fewer at the end. Memory that was never touched is zero."""
         content = b""
         while (left := min(length, self.bytes - offset) - len(content)) > 0:
             fd, at, most = self._place(offset + len(content), left)
             part = os.pread(fd, most, at)
             if not part:
-                raise MachineError("the machine's memory is gone")
+                raise GoneError
             content = content + part if content else part
         return content
 
@@ -152,18 +169,19 @@ class GuestRam:
 
 
 @cache
-def memory_of_children_is_readable() -> bool:
-    """Whether this process may read the memory of those that it starts."""
-    yama = Path("/proc/sys/kernel/yama/ptrace_scope")
-    status = Path("/proc/self/status").read_text()
-    capabilities = int(status.partition("CapEff:")[2].split()[0], 16)
-    return may_read_children(yama.read_text() if yama.exists() else None, capabilities)
-
-
-def may_read_children(ptrace_scope: str | None, capabilities: int) -> bool:
-    """By what Yama allows, if there is one (Documentation/admin-guide/LSM/Yama.rst)."""
-    scope = int(ptrace_scope or "0")
-    return scope < 2 or (scope == 2 and bool(capabilities >> _CAP_SYS_PTRACE & 1))
+def private_copies_work() -> bool:
+    """Whether this process may read the memory of those that it starts, and those map more than the host has."""
+    overcommit = Path("/proc/sys/vm/overcommit_memory")
+    if overcommit.exists() and overcommit.read_text() == _COUNTS_ALL:
+        return False  # it would count all of a machine's memory, touched or not
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            os.close(os.open(f"/proc/{child.pid}/mem", os.O_RDWR | os.O_CLOEXEC))
+            return True
+        except OSError:
+            return False
+        finally:
+            child.kill()
 
 
 class KernelMemory:

@@ -96,6 +96,16 @@ class _Kernel:
         ]
 
 
+def is_settled(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> bool:
+    """Whether a stopped guest is not in the middle of carrying its clock on, as far as its kernel tells."""
+    try:
+        kernel = _Kernel(ram, architecture, symbols, cpus)
+        lock, _ = kernel.timekeepers()
+        return not kernel.get(_Number(lock, 4))
+    except MachineError:
+        return True
+
+
 def dilate(
     ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int, now: int, factor: int
 ) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from bigiron.errors import MachineError
-from bigiron.introspect.memory import GuestRam
+from bigiron.introspect.memory import GoneError, GuestRam
 from bigiron.machines import monitor
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.monitor import Monitor, MonitorEndedError, RefusedError
@@ -73,10 +73,13 @@ class Guest:
         self._wishes.on_stage(self.outcome.stage)
         return self._listen("room")
 
-    def save(self) -> bytes:
-        """Its state; it stays stopped until it is given its agent."""
+    def save(self, is_settled: Callable[[], bool]) -> bytes:
+        """Its state at a moment that suits; it stays stopped until it is given its agent."""
         control = self._monitor()
         control.stop()
+        while not is_settled():
+            control.go_on()
+            control.stop()
         control.save(self._state)
         return os.pread(self._state, os.fstat(self._state).st_size, 0)
 
@@ -174,8 +177,9 @@ def started(
             yield guest
             if ram.is_private:
                 process.send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 ram.outlives(running.pop_all().close)
-        except MonitorEndedError:
+        except (MonitorEndedError, GoneError):
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
             reason = _why_it_ended(words[0], stage, log, stderr, process.returncode)

@@ -20,7 +20,7 @@ from pathlib import Path
 from bigiron import _sim, compile, kernels, lazy, workloads
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import MachineError, UserError
-from bigiron.introspect.memory import Content, GuestRam, KernelMemory, memory_of_children_is_readable
+from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
 from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import dilation, guest, icount, template
@@ -47,7 +47,7 @@ _ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
 class VirtualMachine:
     """What is booted. `plugin` is the recorder, which writes its results into `results`.
 
-    `ram` is for who wants to read the memory that the machine leaves when it has ended.
+    `ram` is for who wants to read the machine's memory when it has said its last word: its job says `stay`.
     """
 
     architecture: Architecture
@@ -214,7 +214,12 @@ class _Cell:
             template.discard(found.folder, str(error))
             self.ram.clear()
         found = self._make()
-        return self._from(found) if found else self.booted()
+        if not found:
+            return self.booted()
+        try:
+            return self._from(found)
+        except DamagedError as error:
+            raise MachineError(f"the machine cannot be resumed: {error}") from None
 
     def _from(self, found: Template) -> Outcome:
         with found, ThreadPoolExecutor(1) as aside:
@@ -247,7 +252,7 @@ class _Cell:
             booting._check_clock()
             self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
             try:
-                state = guest.save()
+                state = guest.save(booting._is_settled)
             except RefusedError as error:
                 raise DamagedError(str(error)) from None
             return Stopped(state, booting._symbols(), room)
@@ -258,7 +263,7 @@ class _Cell:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
         state, now = icount.counting(stopped.state) if self.vm.instructions_a_ns else (stopped.state, 0)
-        if private := memory_of_children_is_readable():
+        if private := private_copies_work():
             self.ram.map_private(memory)
         with self._started(resumes=True) as guest:
             try:
@@ -282,6 +287,11 @@ class _Cell:
         symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
         if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
             raise DamagedError("it was stopped while its clock was carried on")
+
+    def _is_settled(self) -> bool:
+        """Whether the stopped machine's clock could be changed."""
+        symbols = SymbolTable.shared(self._symbols())
+        return dilation.is_settled(self.ram, self.vm.architecture, symbols, self.vm.topology.cpus)
 
     def _read_ahead(self, content: bytes) -> None:
         """Have ready what whoever makes tables of a recording asks for."""

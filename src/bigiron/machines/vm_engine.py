@@ -130,7 +130,7 @@ class VmEngine(Engine):
         stop: threading.Event,
         on_stage: Callable[[str], None],
     ) -> Collected:
-        """Boot a machine for the cell, or resume one. Its memory outlives it, for what was recorded in it."""
+        """Boot a machine for the cell, or resume one. Its memory is kept for who looks into it."""
         machine = self._machine(job)
         with (
             tempfile.TemporaryDirectory(prefix="bigiron-") as results,

@@ -41,15 +41,17 @@ def _collect(raw: RawOutput) -> Table:
         "left_out": sum(one.left_out for one in recording.traces),
         "cut": sum(one.cut for one in recording.traces) + len(unpaired),
     }
-    untraced = {"tasks, of which no operation found room in the trace": traced.count(0)}
+    untraced = {"tasks, of which no operation is whole in the trace": traced.count(0)}
     rows = _named(whole, objects, recording, raw.architecture.line_bytes)
     return Table(rows, facts, {**recording.losses, **untraced})
 
 
 def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:
     """What the recorder wrote, with the functions that did it."""
-    numbers = dict.fromkeys(("address", "pc"), pl.String)
-    events = pl.read_csv(results / "trace.csv", schema_overrides=numbers | {"lock": pl.String})
+    numbers = ("address", "pc")
+    counts = dict.fromkeys(("task", "operation", "instructions", "bytes"), pl.UInt64)
+    texts = dict.fromkeys(("kind", "lock", *numbers), pl.String)
+    events = pl.read_csv(results / "trace.csv", schema_overrides={**counts, **texts})
     events = events.with_columns(hexadecimal(name) for name in numbers)
     return events.with_columns(
         *looked_up(events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String)
@@ -99,7 +101,7 @@ def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_by
 
 def _tasks(woken: pl.Series, objects: Objects, recording: Recording) -> dict[int, int | None]:
     """The numbers of the workload's tasks among those that were woken, by their task_structs."""
-    of_stack = {one.stack: task for task, one in enumerate(recording.traces)}
+    of_stack = {one.stack: task for task, one in enumerate(recording.traces) if one.stack}
     return {address: of_stack.get(objects.stack_of(address)) for address in woken}
 
 

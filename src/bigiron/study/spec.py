@@ -110,8 +110,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
     the emulator's clock alone."""
     clock: Literal["host", "instructions"] = "host"
-    """What a virtual machine's clock follows while its tasks run: the host's; or it is slower, so that a CPU
-    executes about as many instructions a nanosecond as a processor."""
+    """What a virtual machine's clock follows while its tasks run: the host's; or the instructions of its
+    CPUs, about as many in a nanosecond as a processor's."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
     fs: str = ""
