@@ -157,6 +157,23 @@ def test_threads_interrupt_each_other_where_they_unmap(faults: Study) -> None:
     assert set(interrupts["target"]) == {1}
 
 
+def test_a_repeated_copy_is_traced_whole_by_each_clock(tmp_path: Path) -> None:
+    """By the clock of instructions QEMU leaves the copy after each element; 6.1 copies what is read so."""
+    copied = []
+    for clock in ("host", "instructions"):
+        study = recorded(tmp_path / clock, "pread1", "debian/6.1", 2, "--clock", clock)
+        copies = study.tables("trace").filter(kind="copy")
+        copied.append(
+            copies.group_by("task", "operation").agg(pl.col("bytes").max())["bytes"].unique().to_list()
+        )
+    assert copied == [[4096], [4096]]
+
+
+def test_operations_that_stay_in_user_mode_have_no_rows(tmp_path: Path) -> None:
+    study = recorded(tmp_path / "s", "counters_packed", "debian/6.12", 2)
+    assert study.tables("trace").is_empty()
+
+
 def test_a_prediction_is_of_it(open1: Study) -> None:
     asked = ("--machine", "xeon-5418y-x2", "--one-task", "2e6", "--tasks", "1,2,24", "--draws", "8")
     answer = command("predict", open1.folder, *asked, "--format", "json")

@@ -170,7 +170,7 @@ class GuestRam:
 
 @cache
 def private_copies_work() -> bool:
-    """Whether this process may read the memory of those that it starts, and those map more than the host has."""
+    """Whether it may read the memory of processes that it starts, and these map more than the host has."""
     overcommit = Path("/proc/sys/vm/overcommit_memory")
     if overcommit.exists() and overcommit.read_text() == _COUNTS_ALL:
         return False  # it would count all of a machine's memory, touched or not
