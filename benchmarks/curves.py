@@ -149,7 +149,10 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
     points = [point for point in points if point[0] <= model.cpus]
     tasks = [number for number, _ in points]
     known = (tasks[0], points[0][1] * unit / per_op)
-    recordings, refused = prediction.record(recorded(folder, name), tasks[-1], TRACES)
+    study = recorded(folder, name)
+    if TRACES and "trace" not in study.spec.probes:
+        sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
+    recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)
     asked = Asked(model, tasks, DRAWS, SEED, known, lock, constants=WIDE)

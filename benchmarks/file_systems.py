@@ -170,6 +170,9 @@ def main() -> None:
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
+    needed = {"locks", "work"} | ({"conflicts"} if arguments.twice else set())
+    if lacking := needed - set(arguments.probe.split(",")):
+        parser.error(f"--probe lacks {', '.join(sorted(lacking))}, of which the table is made")
     with tempfile.TemporaryDirectory() as folder:
         arguments.output = arguments.output or Path(folder)
         everything(arguments)

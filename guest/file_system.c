@@ -48,11 +48,13 @@ static const char *first_error(int log)
 {
 	unsigned int worst = LOG_WARNING + 1, level;
 	static char reason[1024];
-	char record[1024], *text;
+	char record[8192], *text; /* as long as the kernel's longest */
 	ssize_t length;
 
 	*reason = 0;
-	while ((length = read(log, record, sizeof(record) - 1)) > 0) {
+	while ((length = read(log, record, sizeof(record) - 1)) > 0 || (length < 0 && errno == EPIPE)) {
+		if (length < 0)
+			continue; /* some were overwritten */
 		record[length] = 0;
 		text = strchr(record, ';');
 		if (!text || sscanf(record, "%u", &level) != 1 || level >= worst)

@@ -50,6 +50,7 @@ static uint64_t dilated_ns(const struct job *job, uint64_t ns)
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {
 	uint64_t deadline = clock_ns() + dilated_ns(job, job->patience_s * 1000000000ull);
+	const char *unit = job->dilated ? "billion instructions of all CPUs" : "s";
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
@@ -61,13 +62,13 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 			if (report_dead_task(job))
 				return 1;
 			if (clock_ns() > deadline && !done)
-				return report_error("workload", "task %lu made no operation in %lu s (%s)", i,
-						    job->patience_s, stage);
+				return report_error("workload", "task %lu made no operation in %lu %s (%s)", i,
+						    job->patience_s, unit, stage);
 			if (clock_ns() > deadline)
 				return report_error("workload",
-						    "task %lu made %lu of %lu operations in %lu s (%s): ask for fewer "
+						    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer "
 						    "operations",
-						    i, done, target[i] - start[i], job->patience_s, stage);
+						    i, done, target[i] - start[i], job->patience_s, unit, stage);
 			wait_for_goals(dilated_ns(job, POLL_NS));
 		}
 	}

@@ -29,6 +29,25 @@ def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
     return folder / name
 
 
+# Registers
+
+
+@pytest.mark.parametrize(
+    ("reads", "answers"),
+    [
+        ("20000 700 0", ["68 0"]),  # until 64 agreed, and one in 4096 after that
+        ("20000 700 900", ["20000 0"]),  # which of two is not known
+        ("20000 0 0\n5000 700 0", ["20000 0", "5000 0"]),  # there was none
+        ("20000 5000 0", ["20000 0"]),  # beyond what is searched
+        ("20000 700 0\n9000 701 0", ["68 0", "8457 543"]),  # it was chance: found out within 4096 reads
+    ],
+)
+def test_where_qemu_keeps_the_stack_pointer(reads: str, answers: list[str], tmp_path: Path) -> None:
+    program = built("stack_pointer", ["guest", "x86_64", "ppc64le"], tmp_path)
+    done = subprocess.run([program], input=reads, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == answers
+
+
 # Instructions
 
 
