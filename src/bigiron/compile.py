@@ -95,7 +95,7 @@ def _compile(
     store = cache_folder("compiled")
     command = (
         program,
-        _version(program, Path(program).stat().st_mtime_ns),
+        _version(program),
         name,
         *flags,
         *map(str, sources),
@@ -126,8 +126,7 @@ def _run(command: Sequence[str], what: str) -> str:
     return tool.run(command, f"{what} does not compile").stdout
 
 
-@cache
-def _version(compiler: str, _modified_ns: int) -> str:
+def _version(compiler: str) -> str:
     return tool.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
 
 
