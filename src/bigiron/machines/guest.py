@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -103,7 +103,8 @@ class Guest:
         # Before it goes on, so that it is there at the same moment of its clock each time.
         while _waits_to_be_read(self._agent):
             control.look()
-        control.go_on()
+        with suppress(MonitorEndedError):  # done before QEMU could answer: what the agent said is still there
+            control.go_on()
         self._listen("end")
         return self.outcome
 
@@ -177,7 +178,8 @@ def started(
             yield guest
             if ram.is_private:
                 process.send_signal(signal.SIGSTOP)
-                os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                if process.returncode is None:  # it has not ended before
+                    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 ram.outlives(running.pop_all().close)
         except (MonitorEndedError, GoneError):
             process.wait()
