@@ -16,6 +16,7 @@
 #include "../plugin/accesses.h"
 #include "../plugin/cpu.h"
 #include "../plugin/guest.h"
+#include "byte_arrays.h"
 
 #define NR_CPUS 2
 #define NR_SITES 2
@@ -51,22 +52,6 @@ GArray *qemu_plugin_get_registers(void)
 	static GArray all = { (void *)descriptors, 2 };
 
 	return &all;
-}
-
-GByteArray *g_byte_array_new(void)
-{
-	static uint8_t data[2][8];
-	static GByteArray arrays[2];
-	static int nr;
-
-	arrays[nr].data = data[nr];
-	return &arrays[nr++];
-}
-
-GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length)
-{
-	array->len = length;
-	return array;
 }
 
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)

@@ -12,25 +12,13 @@
 #include <stdlib.h>
 
 #include "../plugin/guest.h"
+#include "byte_arrays.h"
 
 #define WORDS (64 << 10 >> 3)
 
 __thread void *current_cpu;
 static uint64_t state[WORDS], stack_pointer = 0xc000000012340000;
 static unsigned long asked;
-static uint8_t data[sizeof(uint64_t)];
-static GByteArray array = { data, sizeof(data) };
-
-GByteArray *g_byte_array_new(void)
-{
-	return &array;
-}
-
-GByteArray *g_byte_array_set_size(GByteArray *of, unsigned int length)
-{
-	of->len = length;
-	return of;
-}
 
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
 {

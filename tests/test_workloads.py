@@ -189,3 +189,14 @@ def test_a_header_beside_a_workload_is_part_of_what_was_measured(tmp_path: Path)
     before = workloads.from_file(source).sha256
     header.write_text("#define BLOCK 2\n")
     assert workloads.from_file(source).sha256 != before
+
+
+def test_a_workload_may_be_another_one_with_a_difference(tmp_path: Path) -> None:
+    source, other, header = (tmp_path / name for name in ("mine.c", "other.c", "other.h"))
+    source.write_text('#define FLAGS 1\n#include "other.c"\nchar *testcase_description = "with flags";\n')
+    other.write_text('#include "other.h"\nvoid testcase(void) {}\nchar *testcase_description = "without";\n')
+    header.write_text("#define BLOCK 1\n")
+    before = workloads.from_file(source)
+    assert before.description == "with flags"
+    header.write_text("#define BLOCK 2\n")
+    assert workloads.from_file(source).sha256 != before.sha256

@@ -28,6 +28,7 @@
 #include "../plugin/guest.h"
 #include "../plugin/insns.h"
 #include "../plugin/trace_events.h"
+#include "byte_arrays.h"
 
 #define NR_CPUS 2
 #define WORD 3 /* log2 of its bytes */
@@ -107,22 +108,6 @@ GArray *qemu_plugin_get_registers(void)
 	static GArray none;
 
 	return &none;
-}
-
-GByteArray *g_byte_array_new(void)
-{
-	static uint8_t data[2][8];
-	static GByteArray arrays[2];
-	static int nr;
-
-	arrays[nr].data = data[nr];
-	return &arrays[nr++];
-}
-
-GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length)
-{
-	array->len = length;
-	return array;
 }
 
 int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)

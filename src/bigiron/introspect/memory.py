@@ -125,9 +125,14 @@ class GuestRam:
 
     def fill(self, ram: "GuestRam") -> None:
         """Have another one of the same size hold the same."""
+        for at, content in self.pieces():
+            ram.write(at, content)
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """What the guest has touched: where each piece lies, and its bytes."""
         for start, end in self.touched():
             for at in range(start, end, _AT_ONCE):
-                ram.write(at, self.read(at, min(_AT_ONCE, end - at)))
+                yield at, self.read(at, min(_AT_ONCE, end - at))
 
     def clear(self) -> None:
         """As if the guest had never touched it."""

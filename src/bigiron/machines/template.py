@@ -354,20 +354,19 @@ def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
     crc, zeros = 0, bytes(_BLOCK)
     with to.open("wb") as file:
         file.truncate(ram.bytes)
-        for start, end in ram.touched():
-            for at in range(start, end, _AT_ONCE):
-                content = memoryview(ram.read(at, min(_AT_ONCE, end - at)))
-                for offset in range(0, len(content), _BLOCK):
-                    block = content[offset : offset + _BLOCK]
-                    if block == zeros[: len(block)]:
-                        continue
-                    file.seek(at + offset)
-                    file.write(block)
-                    crc = zlib.crc32(block, crc)
-                    if parts and parts[-1].offset + parts[-1].length == at + offset:
-                        parts[-1] = Part(parts[-1].offset, parts[-1].length + len(block))
-                    else:
-                        parts.append(Part(at + offset, len(block)))
+        for at, piece in ram.pieces():
+            content = memoryview(piece)
+            for offset in range(0, len(content), _BLOCK):
+                block = content[offset : offset + _BLOCK]
+                if block == zeros[: len(block)]:
+                    continue
+                file.seek(at + offset)
+                file.write(block)
+                crc = zlib.crc32(block, crc)
+                if parts and parts[-1].offset + parts[-1].length == at + offset:
+                    parts[-1] = Part(parts[-1].offset, parts[-1].length + len(block))
+                else:
+                    parts.append(Part(at + offset, len(block)))
     return parts, crc
 
 

@@ -20,7 +20,7 @@ _TESTCASE = re.compile(r"\btestcase\s*\(")
 class Workload:
     """A C file with will-it-scale's interface.
 
-    `sha256` says which text of it was measured, with that of headers beside it.
+    `sha256` says which text of it was measured, with that of the files beside it that it includes.
     """
 
     name: str
@@ -76,8 +76,10 @@ def from_file(path: Path) -> Workload:
         raise UserError(f"cannot read workload file {path}: {error.strerror}") from error
     if b"\0" in content:
         raise UserError(f"workload file {path} is not text; give the C source, not what was compiled from it")
+    included = _included(path.parent, content)
+    code = b"\n".join([content, *(of for file, of in included.items() if file.suffix == ".c")])
     # Old sources may hold an author's name in Latin-1: that is the compiler's business.
-    text = _COMMENT_OR_STRING.sub(lambda match: match[1] or " ", content.decode(errors="replace"))
+    text = _COMMENT_OR_STRING.sub(lambda match: match[1] or " ", code.decode(errors="replace"))
     if not _TESTCASE.search(text):
         raise UserError(
             f"workload file {path} defines no testcase(); "
@@ -89,12 +91,19 @@ def from_file(path: Path) -> Workload:
         name=path.stem,
         description=re.sub(r"\\(.)", r"\1", description),
         source=path.resolve(),
-        sha256=hashlib.sha256(content + _headers(path.parent, content)).hexdigest(),
+        sha256=hashlib.sha256(b"".join([content, *included.values()])).hexdigest(),
         has_rounds=bool(_ROUNDS.search(text)),
     )
 
 
-def _headers(folder: Path, content: bytes) -> bytes:
-    """The files that it includes, of those that lie beside it."""
-    beside = (folder / name.decode() for name in _INCLUDED.findall(content))
-    return b"".join(path.read_bytes() for path in beside if path.is_file())
+def _included(folder: Path, content: bytes) -> dict[Path, bytes]:
+    """The files that it includes, and those that these do, of those that lie beside it."""
+    found: dict[Path, bytes] = {}
+    to_read = [content]
+    while to_read:
+        for name in _INCLUDED.findall(to_read.pop()):
+            file = folder / name.decode()
+            if file not in found and file.is_file():
+                found[file] = file.read_bytes()
+                to_read.append(found[file])
+    return found

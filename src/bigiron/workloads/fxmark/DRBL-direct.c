@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The disk's queue and what a read past the page cache takes of the inode. */
 #define DIRECT O_DIRECT
-#include "fxmark.h"
+#define testcase_description buffered
+#include "DRBL.c"
+#undef testcase_description
 
 char *testcase_description = "read the same block of the task's own file, past the page cache";
-
-void testcase_prepare(unsigned long nr_tasks)
-{
-	(void)nr_tasks;
-	make_folder();
-}
-
-void testcase(unsigned long long *iterations, unsigned long nr)
-{
-	int fd = open_own_file(nr, 1);
-
-	while (1) {
-		read_block(fd, 0);
-		(*iterations)++;
-	}
-}

@@ -1,22 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The inode's lock and count of reads under way, the disk's queue. */
 #define DIRECT O_DIRECT
-#include "fxmark.h"
+#define testcase_description buffered
+#include "DRBM.c"
+#undef testcase_description
 
 char *testcase_description = "read the task's own block of a shared file, past the page cache";
-
-void testcase_prepare(unsigned long nr_tasks)
-{
-	make_folder();
-	make_shared_file(nr_tasks);
-}
-
-void testcase(unsigned long long *iterations, unsigned long nr)
-{
-	int fd = open_shared_file();
-
-	while (1) {
-		read_block(fd, nr);
-		(*iterations)++;
-	}
-}

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,9 @@ OURS int open_blocks(const char *path, int flags)
 
 	if (fd < 0)
 		die(DIRECT ? "fxmark: open with O_DIRECT" : "fxmark: open");
+	/* Else a task writes from the page of zeros, whose reference count all tasks write. */
+	if (DIRECT)
+		memset(block, 'x', BLOCK);
 	return fd;
 }
 
