@@ -108,10 +108,15 @@ def without_locking(events: pl.DataFrame) -> pl.DataFrame:
     then = pl.col("kind").shift(-1).over("task", "operation", "address")
     takes = tried.filter((pl.col("kind") == "atomic") & (then == "lock"))["row"]
     locking = (locking & ~tries) | pl.int_range(pl.len()).is_in(takes.implode())
+    return _only(events, ~locking)
+
+
+def _only(events: pl.DataFrame, kept: pl.Expr) -> pl.DataFrame:
+    """Those events; what was executed before one that is left out comes before the next one."""
     executed = pl.col("instructions").cum_sum().over("task", "operation")
-    kept = events.with_columns(executed=executed).filter(~locking)
+    events = events.with_columns(executed=executed).filter(kept)
     since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
-    return kept.with_columns(instructions=since).drop("executed")
+    return events.with_columns(instructions=since).drop("executed")
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
@@ -240,19 +245,14 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     own = (pl.col("scope") == "task") & ~pl.col("visits")
     executed = pl.col("instructions").cum_sum().over(operation)
     locks = pl.col("kind").is_in(["lock", "unlock"]).cum_sum().over(operation)
-    table = table.with_columns(
-        executed=executed,
-        locks=locks,
-        stretch=executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH),
-    )
+    stretch = executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH)
+    table = table.with_columns(locks=locks, stretch=stretch).with_row_index("row")
     same = (*operation, "number", "visits", "locks", "stretch")
-    touched = table.with_row_index("row").filter(is_access & pl.col("number").is_not_null())
+    touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
     waited_for = (pl.col("access") == "atomic") & ~own & ~pl.col("visits")
-    kept = table.with_row_index("row").filter(~is_access | waited_for | pl.col("row").is_in(needed.implode()))
-    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over(operation)
-    return kept.with_columns(instructions=since)
+    return _only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))
 
 
 def _name(rows: pl.DataFrame, line: int) -> str:
