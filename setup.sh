@@ -12,6 +12,7 @@ things() {
     cat <<'END'
 python    python3                      python3-venv     the virtual environment that bigiron lives in
 program   sh                           dash             starts what is to be measured on a real machine
+program   sleep                        coreutils        stands for a process whose memory may be read, or not
 program   setpriv                      util-linux       has what bigiron starts end when bigiron ends
 program   bash                         bash             runs this script and the tests' own
 program   apt-get                      apt              fetches Debian's kernels
