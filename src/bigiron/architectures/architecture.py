@@ -44,6 +44,7 @@ class Architecture:
     remapping: tuple[str, ...]  # QEMU's options where interrupts must reach more than 255 CPUs
     boot: tuple[str, ...]  # kernel parameters that it needs
     counter: Counter | None  # that the kernel finds out the rate of by itself, and on a busy host finds wrong
+    tick_period: str  # the kernel's symbol of what a CPU's timer counts between two ticks; "": it has none
     compiler: str
     compiler_package: str
     line_bytes: int

@@ -36,6 +36,7 @@ ARCHITECTURE = Architecture(
     # On a busy host the first timer's interrupts may be late, for which the kernel would panic.
     boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
     counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.7 and newer take the parameter
+    tick_period="lapic_timer_period",  # Linux 5.2 and newer
     compiler="gcc",
     compiler_package="gcc",
     line_bytes=64,

@@ -68,10 +68,10 @@ class Guest:
         self._decoder = Decoder()
         self._started = time.monotonic()
 
-    def boot(self) -> Message:
-        """Until it waits for its agent, and says where there is room for that."""
+    def boot(self, look: Callable[[], None]) -> Message:
+        """Until it waits for its agent, and says where there is room for that; calls `look` now and then."""
         self._wishes.on_stage(self.outcome.stage)
-        return self._listen("room")
+        return self._listen("room", look)
 
     def save(self, is_settled: Callable[[], bool]) -> bytes:
         """Its state at a moment that suits; it stays stopped until it is given its agent."""
@@ -114,7 +114,7 @@ class Guest:
             self._control = Monitor(self._connection, deadline, self._wishes.stop)
         return self._control
 
-    def _listen(self, until: str) -> Message:
+    def _listen(self, until: str, look: Callable[[], None] = lambda: None) -> Message:
         """Until a message of that type. What the console shows is kept in `log`, as far as it matters."""
         with selectors.DefaultSelector() as selector:
             for channel in (self._console, self._agent):
@@ -129,6 +129,7 @@ class Guest:
                         del self.log[:-_CONSOLE_KEPT]
                     elif last := self._take_in(data, until):
                         return last
+                look()
                 if self._wishes.stop.is_set():
                     raise StoppedError
                 if not selector.get_map():

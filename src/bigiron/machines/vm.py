@@ -23,7 +23,8 @@ from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
 from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import dilation, guest, icount, template
+from bigiron.machines import boot_ticks, dilation, guest, icount, template
+from bigiron.machines.boot_ticks import BootTicks
 from bigiron.machines.guest import Channels, Guest, Parts, Wishes
 from bigiron.machines.initramfs import announced, handover, initramfs
 from bigiron.machines.messages import Message
@@ -197,8 +198,10 @@ class _Cell:
                     return self._resumed(self._stopped(ram), ram, lambda: None)
                 except DamagedError as error:
                     raise MachineError(f"the machine cannot go on with another clock: {error}") from None
+        ticks = self._boot_ticks()
         with self._started() as guest:
-            room = self._room(guest.boot())
+            room = self._room(guest.boot(ticks.look))
+            ticks.put_back()
             self._check_symbols()
             self._check_clock()
             return guest.run(self.content, room)
@@ -247,8 +250,10 @@ class _Cell:
         results.mkdir(exist_ok=True)
         vm = replace(self.vm, plugin=compile.recorder(), results=results)
         booting = replace(self, vm=vm, ram=ram)
+        ticks = booting._boot_ticks()
         with booting._started() as guest:
-            room = booting._room(guest.boot())
+            room = booting._room(guest.boot(ticks.look))
+            ticks.put_back()
             booting._check_clock()
             self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
             try:
@@ -256,6 +261,25 @@ class _Cell:
             except RefusedError as error:
                 raise DamagedError(str(error)) from None
             return Stopped(state, booting._symbols(), room)
+
+    def _boot_ticks(self) -> BootTicks:
+        vm = self.vm
+        gains = vm.accelerator == _ONE_THREAD and vm.topology.cpus >= boot_ticks.FROM_CPUS
+        symbols = self._symbols_elsewhere() if gains and vm.architecture.tick_period else b""
+        return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
+
+    def _symbols_elsewhere(self) -> bytes:
+        """The kernel's, of a template of any shape, or of a machine of one CPU that boots for this."""
+        if symbols := template.symbols_of(_sha256(self.vm.kernel)):
+            return symbols
+        vm = replace(self.vm, topology=Topology(), memory_mib=memory_mib(1))
+        folder = self.folder / "one CPU"
+        folder.mkdir(exist_ok=True)
+        with GuestRam(vm.memory_mib) as ram:
+            try:
+                return replace(self, vm=vm, folder=folder)._stopped(ram).symbols
+            except DamagedError:
+                return b""
 
     def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
         """It goes on from what another was stopped in; `check` raises DamagedError where that is no good."""

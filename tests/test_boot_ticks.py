@@ -1,0 +1,129 @@
+"""Fewer ticks while a machine with many CPUs boots."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import SAFETY_NET_S
+
+from bigiron import compile, kernels, workloads
+from bigiron.architectures import PPC64LE, X86_64
+from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines import boot_ticks, vm
+from bigiron.machines.boot_ticks import BootTicks
+from bigiron.machines.topology import Topology
+
+IMAGE = X86_64.page_tables.image
+BANNER, ONLINE, PERIOD = 0x10000, 0x20000, 0x30000
+SYMBOLS = SymbolTable(
+    f"{IMAGE + BANNER:x} D linux_banner\n"
+    f"{IMAGE + ONLINE:x} D __num_online_cpus\n"
+    f"{IMAGE + PERIOD:x} B lapic_timer_period\n"
+)
+CPUS = 300
+
+
+@pytest.fixture
+def ram() -> Iterator[GuestRam]:
+    with GuestRam(64) as ram:
+        yield ram
+
+
+def put(ram: GuestRam, place: int, number: int) -> None:
+    ram.write(place, number.to_bytes(4, "little"))
+
+
+def period(ram: GuestRam) -> int:
+    return int.from_bytes(ram.read(PERIOD, 4), "little")
+
+
+def test_it_is_longer_while_a_machine_boots(ram: GuestRam) -> None:
+    ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
+    ticks.look()
+    put(ram, PERIOD, 4_000_000)
+    ram.write(BANNER, b"Linux version 6.12")
+    for online in (0, 1):
+        put(ram, ONLINE, online)
+        ticks.look()
+        assert period(ram) == 4_000_000, "the first CPU starts as ever"
+    put(ram, ONLINE, 2)
+    ticks.look()
+    assert period(ram) == 4_000_000 * CPUS
+    put(ram, ONLINE, 3)
+    ticks.look()
+    assert period(ram) == 4_000_000 * CPUS
+    ticks.put_back()
+    assert period(ram) == 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("banner", "online", "found"),
+    [
+        (b"Linux vers\0", 2, 4_000_000),
+        (b"Linux version", CPUS + 1, 4_000_000),
+        (b"Linux version", 2, 0xFFFFFFFF),
+    ],
+)
+def test_what_is_no_kernel_is_left_alone(ram: GuestRam, banner: bytes, online: int, found: int) -> None:
+    ram.write(BANNER, banner)
+    put(ram, ONLINE, online)
+    put(ram, PERIOD, found)
+    ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
+    ticks.look()
+    ticks.put_back()
+    assert period(ram) == found
+
+
+def test_the_longest_period(ram: GuestRam) -> None:
+    ram.write(BANNER, b"Linux version")
+    put(ram, ONLINE, 2)
+    put(ram, PERIOD, 10_000_000)
+    BootTicks(ram, X86_64, SYMBOLS, 1024).look()
+    assert period(ram) == 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("missing", ["linux_banner", "__num_online_cpus", "lapic_timer_period"])
+def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
+    ram.write(0, b"\x02" * (1 << 20))
+    symbols = SymbolTable("".join(f"{IMAGE:x} D {name}\n" for name in SYMBOLS._addresses if name != missing))
+    ticks = BootTicks(ram, X86_64, symbols, CPUS)
+    ticks.look()
+    ticks.put_back()
+    assert ram.read(0, 1 << 20) == b"\x02" * (1 << 20)
+    BootTicks(ram, PPC64LE, SYMBOLS, CPUS).look()
+
+
+def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its timers count as they would have, and all its CPUs are up."""
+    monkeypatch.setattr(boot_ticks, "FROM_CPUS", 4)
+    longer: list[int] = []
+    put_back = BootTicks.put_back
+
+    def remember(ticks: BootTicks) -> None:
+        assert ticks._period is not None
+        longer.append(ticks._number(ticks._period))
+        put_back(ticks)
+
+    monkeypatch.setattr(BootTicks, "put_back", remember)
+    with GuestRam(1280) as ram:
+        booted = vm.VirtualMachine(
+            architecture=X86_64,
+            kernel=kernels.find("debian/6.12", "x86_64").image,
+            agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
+            job="cpus 4\ntasks 4\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord work\n",
+            topology=Topology(cores=4),
+            memory_mib=1280,
+            deadline_s=SAFETY_NET_S,
+            plugin=compile.recorder(),
+            results=tmp_path,
+            ram=ram,
+        )
+        assert vm.run(booted, threading.Event(), lambda _stage: None).ended
+        symbols = SymbolTable.read(tmp_path / "kallsyms")
+        memory = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        left = memory.read(symbols.address(X86_64.tick_period) or 0, 4) or b""
+    found = int.from_bytes(left, "little")
+    assert found == pytest.approx(4_000_000, rel=0.1)
+    assert longer[-1] == 4 * found
