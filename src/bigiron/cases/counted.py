@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
@@ -46,9 +47,20 @@ class Counted:
         rows = self._of(cell, "work").filter(pl.col("function").str.contains(f"^(?:{function})$"))
         return float(rows["instructions"].sum()) / self.operations(cell)
 
-    def lock(self, cell: CellRecord, object: str) -> Taken:
-        """What an operation takes of the locks whose name matches."""
-        rows = self._of(cell, "locks")
+    def calls(self, cell: CellRecord, function: str, caller: str) -> int:
+        """How often the one calls the other, which has no branch: each call executes the same.
+
+        What one call executes is the greatest number that divides what each CPU of each cell executes there.
+        """
+        work = self._tables["work"]
+        there = work.filter((pl.col("function") == function) & pl.col("path").str.contains(f"(^|;){caller}$"))
+        by_cpu = there.group_by("cell", "cpu").agg(pl.col("instructions").sum())
+        each = gcd(*by_cpu["instructions"])
+        return int(by_cpu.filter(pl.col("cell") == cell.id)["instructions"].sum()) // each if each else 0
+
+    def lock(self, cell: CellRecord, object: str, taken_in: str = "") -> Taken:
+        """What an operation takes of the locks whose name matches, in a path or wherever."""
+        rows = self._of(cell, "locks").filter(pl.col("path").str.contains(taken_in))
         return self._taken(cell, rows.filter(pl.col("object").str.contains(object)))
 
     def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> Taken:
