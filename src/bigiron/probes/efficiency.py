@@ -18,7 +18,7 @@ from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 
 _WINDOW_MS = 2000
-_SLOW_WINDOW_MS = 400  # by a clock that follows instructions: hundreds of millions a CPU
+_SLOW_WINDOW_MS = 100  # by a clock that follows instructions: 200 million of each CPU
 
 SCHEMA = Schema(
     lambda: {
