@@ -79,6 +79,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     shorter = replace(case.spec("limits", quick=True).simulation, warmup_ms=20, duration_ms=20)
     studies = {
         "counts": _on_debian(case, tmp_path, "counts", cpus=[2], operations=2000),
+        "waits": _on_debian(case, tmp_path, "waits", cpus=[2], operations=2000),
         "limits": _on_debian(case, tmp_path, "limits", tasks=[1, 20], simulation=shorter),
     }
     report = case.measure_up(studies)

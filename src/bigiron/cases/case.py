@@ -67,6 +67,7 @@ class Quick:
     repetitions: int = 1  # at most
     without: tuple[str, ...] = ()  # variants
     tasks: tuple[int, ...] = ()  # instead of the study's own, if any
+    operations: int = 0  # instead of the study's own, if any
     shorter: int = 1  # times that less virtual time is simulated
 
 
@@ -118,6 +119,7 @@ class Case:
             cpus=less.cpus,
             tasks=tasks,
             repetitions=repetitions,
+            operations=less.operations or spec.operations,
             simulation=replace(spec.simulation, duration_ms=duration_ms),
             variant=variants,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from math import gcd
 
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
@@ -28,10 +28,7 @@ class Counted:
 
     def __init__(self, study: Study) -> None:
         self.study = study
-
-    @cached_property
-    def _tables(self) -> dict[str, pl.DataFrame]:
-        return {probe: self.study.tables(probe) for probe in ("conflicts", "locks", "work")}
+        self._tables: dict[str, pl.DataFrame] = {}
 
     def cells(self) -> list[CellRecord]:
         """Those that were measured."""
@@ -46,9 +43,21 @@ class Counted:
         rows = self._of(cell, "work").filter(pl.col("function").str.contains(f"^(?:{function})$"))
         return float(rows["instructions"].sum()) / self.operations(cell)
 
-    def lock(self, cell: CellRecord, object: str) -> Taken:
-        """What an operation takes of the locks whose name matches."""
-        rows = self._of(cell, "locks")
+    def calls(self, cell: CellRecord, function: str, caller: str) -> int:
+        """How often the one calls the other, which has no branch: each call executes the same.
+
+        What one call executes is the greatest number that divides what each CPU of each cell executes there.
+        """
+        there = self._table("work").filter(
+            (pl.col("function") == function) & pl.col("path").str.contains(f"(^|;){caller}$")
+        )
+        by_cpu = there.group_by("cell", "cpu").agg(pl.col("instructions").sum())
+        each = gcd(*by_cpu["instructions"])
+        return int(by_cpu.filter(pl.col("cell") == cell.id)["instructions"].sum()) // each if each else 0
+
+    def lock(self, cell: CellRecord, object: str, taken_in: str = "") -> Taken:
+        """What an operation takes of the locks whose name matches, in a path or wherever."""
+        rows = self._of(cell, "locks").filter(pl.col("path").str.contains(taken_in))
         return self._taken(cell, rows.filter(pl.col("object").str.contains(object)))
 
     def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> Taken:
@@ -87,4 +96,9 @@ class Counted:
         return {re.sub(r" of CPU \d+|\[\d+\]", "", name) for name in objects}
 
     def _of(self, cell: CellRecord, probe: str) -> pl.DataFrame:
-        return self._tables[probe].filter(pl.col("cell") == cell.id)
+        return self._table(probe).filter(pl.col("cell") == cell.id)
+
+    def _table(self, probe: str) -> pl.DataFrame:
+        if probe not in self._tables:
+            self._tables[probe] = self.study.tables(probe)
+        return self._tables[probe]

@@ -7,8 +7,7 @@ counted in a kernel that has this again; what it costs is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import isnan
+from collections.abc import Callable, Mapping, Sequence
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
@@ -19,6 +18,7 @@ from bigiron.study.store import CellRecord, Study
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
 """Curves part where the limit of 256 costs more than this, whatever the seed."""
+_PARTIAL = r"(^|;)get_partial_node(\.\w+)*$"
 _TELLS = 0.1
 """What chance may make of a count that is called the same."""
 _PROFILE = {
@@ -32,7 +32,7 @@ _PROFILE = {
 
 def report(studies: Mapping[str, Study], published: Published) -> Report:
     """What is counted by limit; then, simulated, throughput, where the curves part, and what differs."""
-    counted = _ByLimit(Counted(studies["counts"]))
+    counted, waits = _ByLimit(Counted(studies["counts"])), _ByLimit(Counted(studies["waits"]))
     rows = studies["limits"].tables("simulation")
     tasks = sorted(rows["tasks"].unique())
     most = max(tasks)
@@ -40,6 +40,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     apart = _first_apart(rows, tasks)
     figures = [
         *counted.figures(published),
+        waits.periods(),
         Figure(
             "the curves part at",
             f"{theirs:g} tasks",
@@ -60,62 +61,105 @@ class _ByLimit:
         self._counted = counted
         self._cells = {(cell.variant, cell.cpus): cell for cell in counted.cells()}
         self._limits = [variant.name for variant in counted.study.spec.variant]
-        self._most = max(counted.study.spec.cpus)
+        self._cpus = counted.study.spec.cpus
+        self._most = max(self._cpus)
 
     def figures(self, published: Published) -> list[Figure]:
         """By CPUs: grace periods, what comes back at once, and what is taken of SLUB's lists."""
-        figures = []
-        for cpus in self._counted.study.spec.cpus:
-            figures += [
-                self._figure(f"grace periods a second of VM time, {cpus} CPUs", cpus, self._rate, ".0f"),
-                self._figure(
-                    f"callbacks a CPU has in a grace period, {cpus} CPUs", cpus, self._callbacks, ",.0f"
-                ),
-                self._figure(f"list_lock taken, for 1,000 operations, {cpus} CPUs", cpus, self._taken, ".2f"),
-                self._figure(
-                    f"accesses to shared lines of kmem_cache_node, for 1,000 operations, {cpus} CPUs",
-                    cpus,
-                    lambda cell: 1000 * self._counted.accesses(cell, "kmem_cache_node"),
-                    ".1f",
-                ),
-            ]
+        rows: list[tuple[str, Callable[[CellRecord], str]]] = [
+            ("grace periods a second of VM time", self._periods),
+            ("callbacks a CPU has in a grace period", lambda cell: f"{self._callbacks(cell):,.0f}"),
+            ("callbacks invoked in a batch of rcu_do_batch", lambda cell: f"{self._batch(cell):,.1f}"),
+            ("file_free_rcu called, for 1,000 operations", lambda cell: f"{self._freed(cell):,.0f}"),
+            ("list_lock taken, for 1,000 operations", lambda cell: f"{self._taken(cell):.2f}"),
+            (
+                "list_lock taken in get_partial_node, for 1,000 operations",
+                lambda cell: f"{self._in_partial(cell):.3f}",
+            ),
+            (
+                "accesses to shared lines of kmem_cache_node, for 1,000 operations",
+                lambda cell: f"{1000 * self._counted.accesses(cell, 'kmem_cache_node'):.1f}",
+            ),
+        ]
+        figures = [self._figure(f"{what}, {cpus} CPUs", cpus, of) for cpus in self._cpus for what, of in rows]
         return [*figures, *(self._share(function, published) for function in _PROFILE)]
 
+    def periods(self) -> Figure:
+        """Of variants that differ in when RCU looks for quiescent states itself."""
+        each = ", ".join(f"{name}: {self._periods(self._cells[name, self._most])}" for name in self._limits)
+        return Figure(
+            f"grace periods a second of VM time, {self._most} CPUs, by when RCU looks for quiescent states",
+            "not published",
+            f"{each}; counted",
+        )
+
     def claims(self) -> list[Claim]:
-        """What the published text says of the mechanism."""
-        cells = [self._cells[name, self._most] for name in ("256", "100000", "off")]
-        rates = {cell.variant: self._rate(cell) for cell in cells}
-        taken = {cell.variant: self._taken(cell) for cell in cells}
-        # Of either, one grace period more or less is chance.
-        chance = 2 / max(min(self._counted.grace_periods(cell) for cell in cells), 1e-9)
-        differ = _is_more(rates["100000"], rates["off"], chance) is not None
+        """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
+        more = [self._more(cpus, "256", "100000", self._rate) for cpus in self._cpus]
+        oftener = [self._more(cpus, "256", "100000", self._in_partial, self._pending) for cpus in self._cpus]
         return [
             Claim(
                 "With a limit of 256 there are more grace periods, so that fewer objects come back at once",
-                _is_more(rates["256"], rates["100000"], chance),
-                self._said(rates, "a second of VM time", ".0f"),
+                _all(more),
+                self._said(self._periods, "grace periods a second of VM time"),
             ),
             Claim(
                 "With a limit of 256 SLUB's get_partial_node is called more often",
-                _is_more(taken["256"], taken["100000"], chance),
-                self._said(taken, "times list_lock for 1,000 operations", ".2f"),
+                _all(oftener),
+                self._said(
+                    lambda cell: f"{self._in_partial(cell):.3f}",
+                    "times list_lock in it for 1,000 operations",
+                ),
             ),
             Claim(
                 "A limit of 100,000 is as none at all",
-                not differ if differ or chance < _TELLS else None,
-                self._said(rates, "a second of VM time", ".0f"),
+                _all([self._same(cpus) for cpus in self._cpus]),
+                self._said(self._periods, "grace periods a second of VM time"),
             ),
         ]
 
-    def _said(self, values: Mapping[str, float], unit: str, digits: str) -> str:
-        each = ", ".join(f"{limit}: {value:{digits}}" for limit, value in values.items())
-        return f"{each} {unit}, {self._most} CPUs"
+    def _chance(self, *cells: CellRecord) -> float:
+        """Of each, one grace period more or less is chance."""
+        return 2 / max(min(self._counted.grace_periods(cell) for cell in cells), 1e-9)
 
-    def _figure(self, what: str, cpus: int, value: Callable[[CellRecord], float], digits: str) -> Figure:
-        values = {limit: value(self._cells[limit, cpus]) for limit in self._limits}
+    def _pending(self, *cells: CellRecord) -> float:
+        """The share of objects, of each, that the recording ends before they come back; and chance."""
+        return max(self._chance(*cells), *(1 - self._freed(cell) / 1000 for cell in cells))
+
+    def _more(
+        self,
+        cpus: int,
+        one: str,
+        other: str,
+        value: Callable[[CellRecord], float],
+        unknown: Callable[..., float] | None = None,
+    ) -> bool | None:
+        first, second = (self._cells[limit, cpus] for limit in (one, other))
+        return _is_more(value(first), value(second), (unknown or self._chance)(first, second))
+
+    def _same(self, cpus: int) -> bool | None:
+        """Whether grace periods come as often; None: there are too few of them to tell."""
+        if self._more(cpus, "100000", "off", self._rate) is not None:
+            return False
+        return True if self._chance(self._cells["100000", cpus], self._cells["off", cpus]) < _TELLS else None
+
+    def _said(self, value: Callable[[CellRecord], str], unit: str) -> str:
+        return (
+            "; ".join(
+                f"{cpus} CPUs: "
+                + ", ".join(
+                    f"{limit}: {value(self._cells[limit, cpus])}" for limit in ("256", "100000", "off")
+                )
+                for cpus in self._cpus
+            )
+            + f" {unit}"
+        )
+
+    def _figure(self, what: str, cpus: int, value: Callable[[CellRecord], str]) -> Figure:
+        cells = {limit: self._cells[limit, cpus] for limit in self._limits}
         each = ", ".join(
-            f"{limit}: {'no grace period' if isnan(value) else f'{value:{digits}}'}"
-            for limit, value in values.items()
+            f"{limit}: {value(cell) if self._counted.grace_periods(cell) else 'no grace period'}"
+            for limit, cell in cells.items()
         )
         return Figure(f"{what}, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
 
@@ -132,6 +176,12 @@ class _ByLimit:
         )
         return Figure(f"{function}, {self._most} CPUs", theirs, f"{ours} of the instructions; counted")
 
+    def _periods(self, cell: CellRecord) -> str:
+        """How many a second, and what one more or less at either end would make of it."""
+        periods, seconds = self._counted.grace_periods(cell), cell.recorded_ns / 1e9
+        low, high = ((periods + by) / seconds for by in (-1, 1))
+        return f"{periods / seconds:.0f} ({low:.0f} to {high:.0f}, {periods:.0f} of them)"
+
     def _rate(self, cell: CellRecord) -> float:
         return self._counted.grace_periods(cell) / (cell.recorded_ns / 1e9)
 
@@ -139,8 +189,26 @@ class _ByLimit:
         periods = self._counted.grace_periods(cell)
         return self._counted.operations(cell) / cell.cpus / periods if periods else float("nan")
 
-    def _taken(self, cell: CellRecord) -> float:
-        return 1000 * self._counted.lock(cell, r"kmem_cache_node\.list_lock").acquisitions
+    def _batch(self, cell: CellRecord) -> float:
+        batches = self._counted.calls(cell, "rcu_segcblist_add_len", "rcu_do_batch")
+        return (
+            self._freed(cell) * self._counted.operations(cell) / 1000 / batches if batches else float("nan")
+        )
+
+    def _freed(self, cell: CellRecord) -> float:
+        calls = self._counted.calls(cell, "file_free_rcu", "rcu_do_batch")
+        return 1000 * calls / self._counted.operations(cell)
+
+    def _in_partial(self, cell: CellRecord) -> float:
+        return self._taken(cell, _PARTIAL)
+
+    def _taken(self, cell: CellRecord, taken_in: str = "") -> float:
+        return 1000 * self._counted.lock(cell, r"kmem_cache_node\.list_lock", taken_in).acquisitions
+
+
+def _all(answers: Sequence[bool | None]) -> bool | None:
+    """Whether all are so; None: of some that cannot be told, and of none that it is not."""
+    return False if False in answers else None if None in answers else True
 
 
 def _is_more(one: float, other: float, chance: float) -> bool | None:
@@ -217,9 +285,14 @@ _NOTES = [
 CASE = Case(
     name="open1-rcu",
     description="open1's curves part where cond_resched counts as a quiescent state (3.16-rc0)",
-    studies=("counts", "limits"),
+    studies=("counts", "waits", "limits"),
     quick={
-        "counts": Quick(cpus=[8], without=("1000", "10000")),
+        "counts": Quick(cpus=[8], without=("1000", "10000"), operations=60_000),
+        "waits": Quick(
+            cpus=[8],
+            without=("off, after 3 ticks", "off, after 10 ticks", "256, after 10 ticks"),
+            operations=60_000,
+        ),
         "limits": Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),
     },
     report=report,

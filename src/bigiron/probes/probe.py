@@ -32,6 +32,7 @@ class CellRequest:
     options: Options = field(default_factory=Options)
     files_at: str = "/"  # where the agent finds files that are not its own
     in_vm: bool = True  # each CPU has its turn on one of the host's
+    slow_clock: bool = False  # the machine's clock follows instructions: a second of it takes minutes
     command: tuple[str, ...] = ()  # to run instead of a workload
 
 

@@ -301,6 +301,7 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         spec.options,
         files_at=spec.engine.files_at,
         in_vm=spec.engine.emulated,
+        slow_clock=spec.clock == "instructions",
         command=tuple(command_words(spec.command, cell.tasks)) if spec.command else (),
     )
 
