@@ -1,4 +1,4 @@
-"""The search itself: values in, the candidates to measure and culprits out, held against git's own bisection."""
+"""The search itself: values in, candidates to measure and culprits out, held against git's own."""
 
 import math
 import random
@@ -27,7 +27,11 @@ RULE = Rule((Tolerance(0.5, 0.01),))
 
 
 def found(
-    history: History, values: Mapping[str, Measured], new: str, old: str, idle: Callable[[str], bool] | None = None
+    history: History,
+    values: Mapping[str, Measured],
+    new: str,
+    old: str,
+    idle: Callable[[str], bool] | None = None,
 ) -> tuple[list[Finding], list[str]]:
     """What is found, and which candidates were measured besides the ends."""
     measured: list[str] = []
@@ -191,7 +195,9 @@ def test_the_choice_is_as_good_as_git_s(seed: int, tmp_path: Path) -> None:
     subprocess.run([*git, "fast-import", "--quiet"], input="".join(stream), text=True, check=True)
 
     def asked(*command: str) -> list[str]:
-        return subprocess.run([*git, *command], check=True, capture_output=True, text=True).stdout.splitlines()
+        return subprocess.run(
+            [*git, *command], check=True, capture_output=True, text=True
+        ).stdout.splitlines()
 
     first = asked("rev-list", "--max-parents=0", "main")[0]
     told = asked("log", "--format=%H %s", "main")
@@ -204,5 +210,4 @@ def test_the_choice_is_as_good_as_git_s(seed: int, tmp_path: Path) -> None:
     left = history.ancestors("c40")
     choice = history.halves(left, left)
     assert choice is not None
-    # Git ends with commits whose distance is within a few of the best in large graphs; in small ones, the best.
     assert distances[choice] == max(distances.values())

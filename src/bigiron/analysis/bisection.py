@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from bigiron.analysis.check import Tolerance
 
@@ -61,7 +62,7 @@ class History:
     @classmethod
     def linear(cls, names: Sequence[str]) -> History:
         """A list in which each follows the one before it; the first is the old end, and no candidate."""
-        return cls({name: (before,) for before, name in zip(names, names[1:], strict=False)})
+        return cls({name: (before,) for before, name in pairwise(names)})
 
     def parents(self, name: str) -> tuple[str, ...]:
         """Of a candidate."""
