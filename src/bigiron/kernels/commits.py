@@ -64,7 +64,7 @@ def between(tree: Path, good: str, bad: str) -> Commits:
         raise UserError(f"--good and --bad are the same commit, {good[:12]}")
     if _is_ancestor(tree, bad, good):
         raise UserError(
-            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them, the value may change either way"
+            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them; values may change either way"
         )
     bases = of_tree(tree, "merge-base", "--all", good, bad).stdout.split()
     if not bases:
