@@ -2,9 +2,8 @@
 
 What `bigiron bisect --linux` is tried on (docs/bisect.md). The others are harmless: documentation, other
 architectures, drivers that are not compiled, comments, functions that nobody calls; some come in by merges,
-and three that follow each other do not build.
-`.venv/bin/python benchmarks/commits.py TREE [NUMBER [CULPRIT]]`: the last commit is the branch `main`, the first
-the tag `good`; culprit 0: there is none.
+and three that follow each other do not build. The last commit is the branch `main`, the first the tag `good`.
+`.venv/bin/python benchmarks/commits.py TREE [NUMBER [CULPRIT]]`; 0: there is no culprit.
 """
 
 import random

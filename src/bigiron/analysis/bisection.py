@@ -191,6 +191,9 @@ def _narrow(history: History, at: _Range, rule: Rule, idle: Callable[[str], bool
             trusted = bool(active)
             active = active or at.left
         choice = history.halves(active, active & ~unusable)
+        if choice is None and active != at.left and active & unusable:
+            trusted = False  # those that seem to change nothing may tell the others apart
+            continue
         if choice is None and active.bit_count() > 1:
             return [Suspects(tuple(history.members(active)), at.old[-1], at.new_value)]
         if choice is None:

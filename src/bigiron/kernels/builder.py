@@ -164,7 +164,11 @@ class _Make:
         """The files of the source that compilers read, as make noted them for each object."""
         named = re.compile(rf"(?:{re.escape(str(self._source))}|\.\./source)/([^\s)\\]+)")
         notes = self._objects.rglob(".*.cmd")
-        return {file for note in notes for file in named.findall(note.read_text(errors="replace"))}
+        return {
+            os.path.normpath(file)
+            for note in notes
+            for file in named.findall(note.read_text(errors="replace"))
+        }
 
     def _run(self, mode: str, *goal: str) -> None:
         with self.log.open(mode) as log:

@@ -37,11 +37,9 @@ def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
         case Culprit():
             return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
         case Suspects():
-            skipped = (
-                f"{counted(len(one.names), 'candidate')} of which one is the culprit: the others' values"
-            )
-            named = [f"    {title(name)}" for name in one.names]
-            return [f"cannot tell: {skipped} do not tell them apart ({change})", *named]
+            among = counted(len(one.names), "candidate")
+            lines = [f"cannot tell: one of {among} is the culprit, as others cannot be measured: {change}"]
+            return lines + [f"    {title(name)}" for name in one.names]
         case Gradual():
             return [
                 f"no single culprit: the value goes from {_figures(of, found, one.before)} to "

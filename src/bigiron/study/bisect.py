@@ -59,8 +59,8 @@ class Candidates(Protocol):
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
         """Whether it cannot change anything, as far as these that were built tell."""
 
-    def same_as(self, name: str, others: Mapping[str, Variant]) -> str | None:
-        """Which of the others is known to be the same without its being built."""
+    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
+        """Which of the others is known to be the same without its being built. None: it does not build."""
 
     def title(self, name: str) -> str:
         """What people call it."""
@@ -227,7 +227,12 @@ class Bisection:
 
     def _try(self, name: str) -> Outcome:
         there = self._variants()
-        if same := self.candidates.same_as(name, there):
+        unbuilt = {other: None for other, outcome in self._state.outcomes.items() if outcome.failed}
+        if same := self.candidates.same_as(name, {**unbuilt, **there}):
+            if same in unbuilt:
+                raise CannotMeasureError(
+                    f"as {self.candidates.title(same)}: {self._state.outcomes[same].why}"
+                )
             return Outcome(same_as=same, why="nothing that its image is made of differs")
         variant = self.candidates.variant(name)
         image = self.candidates.image(variant)

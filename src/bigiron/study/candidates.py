@@ -55,7 +55,7 @@ class ListOfVariants:
         """Nothing is known of those that were not measured."""
         return False
 
-    def same_as(self, name: str, others: Mapping[str, Variant]) -> str | None:
+    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
         """See `image`."""
         return None
 
@@ -106,10 +106,12 @@ class CommitsOfTree:
             known[name] = self._commits.cannot_matter(name, self._arch, compiled)
         return known[name]
 
-    def same_as(self, name: str, others: Mapping[str, Variant]) -> str | None:
+    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
         """One from which it differs in nothing that that one's image was made of."""
         for other, variant in others.items():
-            if self._commits.same_image(other, name, self._arch, self._compiled([variant])):
+            if self._commits.same_image(
+                other, name, self._arch, self._compiled([variant] if variant else [])
+            ):
                 return other
         return None
 
