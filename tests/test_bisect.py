@@ -1,6 +1,8 @@
 """`bigiron bisect`: commits that are really built, a log that git takes, and lists in virtual machines."""
 
 import json
+import math
+import random
 import re
 import subprocess
 from collections.abc import Callable, Sequence
@@ -19,8 +21,8 @@ from bigiron.errors import MachineError, UserError
 from bigiron.kernels import commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
-from bigiron.study.bisect import Bisection, CannotMeasureError
-from bigiron.study.candidates import CommitsOfTree
+from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants
 from bigiron.study.spec import Variant
 
 MAKEFILE = """\
@@ -313,7 +315,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     assert "nothing to bisect" in refused("open1", "--kernel", "debian/6.1", "-o", folder)
     assert "give --linux TREE too" in refused("open1", "--good", "v6.1", "-o", folder)
     assert "give --good COMMIT and --bad COMMIT" in refused("open1", "--linux", tmp_path, "-o", folder)
-    assert refused("open1", "--by", "luck", "-o", folder).startswith("--by 'luck': use conflicts")
+    assert refused("open1", "--by", "luck", "-o", folder).startswith("--by 'luck': use conflicts[")
     assert "one number of them" in refused(
         "open1", "--kernel", "a", "--kernel", "b", "--cpus", "2,4", "-o", folder
     )
@@ -352,3 +354,55 @@ def test_a_list_of_kernels(tmp_path: Path) -> None:
     answer = bigiron(*other)
     assert answer.status == 2
     assert "neither end has a shared line of that name: they have struct aa_label" in answer.err
+
+
+# What has noise
+
+
+class Noisy:
+    """Stands for machines whose throughput has noise of 2 %, and a culprit's share is lost from some on."""
+
+    def __init__(self, names: list[str], culprit: int | None, stop_after: int = 1000) -> None:
+        self._names, self._culprit, self._stop_after = names, culprit, stop_after
+        self.of: list[tuple[str, int]] = []
+
+    def __call__(self, variant: Variant, repetition: int) -> float:
+        if len(self.of) == self._stop_after:
+            raise KeyboardInterrupt
+        number = self._names.index(variant.name)
+        self.of.append((variant.name, repetition))
+        lost = 0.9 if self._culprit is not None and number >= self._culprit else 1.0
+        noise = random.Random(f"{number} {repetition}").gauss(0, 0.02)
+        return 1e6 * lost * math.exp(noise)
+
+
+def listed(count: int) -> tuple[ListOfVariants, list[str]]:
+    names = [f"v{number}" for number in range(count)]
+    return ListOfVariants([Variant(name=name, kernel="k") for name in names], "x86_64"), names
+
+
+def timed(folder: Path, candidates: ListOfVariants, run: Noisy, most: int = 200) -> TimedBisection:
+    return TimedBisection(folder, candidates, run, lambda _step: None, {"by": "throughput"}, 0.05, most)
+
+
+def test_a_culprit_in_noise_and_none(tmp_path: Path) -> None:
+    candidates, names = listed(65)
+    bisected = timed(tmp_path / "a", candidates, Noisy(names, 40))
+    found = bisected.find()
+    assert (found.chances.likeliest, found.chances.decided) == ("v40", True)
+    assert max(found.runs, key=lambda name: found.runs[name]) in (names[0], names[-1]), "the ends run most"
+    assert bisect_report.timed_as_text(bisected, found).startswith("culprit: v40: more than 99.9% likely")
+    found = timed(tmp_path / "b", candidates, Noisy(names, None)).find()
+    assert (found.chances.likeliest, found.chances.decided) == (None, True)
+    bisected = timed(tmp_path / "c", candidates, Noisy(names, 40), most=8)
+    assert bisect_report.timed_as_text(bisected, bisected.find()).startswith("undecided: ")
+
+
+def test_what_has_noise_goes_on_with_the_same_runs(tmp_path: Path) -> None:
+    candidates, names = listed(65)
+    whole, first, second = Noisy(names, 40), Noisy(names, 40, stop_after=9), Noisy(names, 40)
+    timed(tmp_path / "a", candidates, whole).find()
+    with pytest.raises(KeyboardInterrupt):
+        timed(tmp_path / "b", candidates, first).find()
+    timed(tmp_path / "b", candidates, second).find()
+    assert second.of == whole.of, "in a study the first nine are there already"

@@ -110,11 +110,11 @@ def parse(text: str) -> LookedAt:
     (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
     >>> parse("luck")
     Traceback (most recent call last):
-    bigiron.errors.UserError: --by 'luck': use conflicts, conflicts:OBJECT, locks:NAME, work or work:FUNCTION
+    bigiron.errors.UserError: --by 'luck': use conflicts[:OBJECT], locks:NAME, work[:FUNCTION] or throughput
     """
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name):
-        raise UserError(f"--by {text!r}: use conflicts, conflicts:OBJECT, locks:NAME, work or work:FUNCTION")
+        raise UserError(f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, work[:FUNCTION] or throughput")
     return LookedAt(kind, name)
 
 

@@ -84,6 +84,11 @@ class TimedSearch:
         self._spreads = np.geomspace(_SMALLEST_SPREAD, _LARGEST_SPREAD, _SPREADS)
         self._logs: dict[str, list[float]] = {}
         self._chances: Chances | None = None
+        self._usable = np.ones(len(self._names), bool)
+
+    def skip(self, name: str) -> None:
+        """A candidate cannot be measured."""
+        self._usable[self._row[name]] = False
 
     def add(self, name: str, value: float) -> None:
         """What a run of a candidate gave, greater than zero."""
@@ -107,7 +112,8 @@ class TimedSearch:
             return ends[0]
         given = np.array(list(self.chances.culprit.values()))
         before = self._contains @ (given / given.sum())
-        choice = self._names[int(np.argmin(np.abs(before - 0.5)))]
+        from_middle = np.where(self._usable, np.abs(before - 0.5), np.inf)
+        choice = self._names[int(np.argmin(from_middle))]
         # Where the last one has most of the chances, what there is to know is whether the ends differ.
         return ends[0] if choice == self._new else choice
 

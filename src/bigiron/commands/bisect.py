@@ -10,16 +10,17 @@ import typer
 
 from bigiron.analysis import looked_at
 from bigiron.analysis.looked_at import LookedAt
+from bigiron.analysis.verdict import TOLERANCE
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import grouped, numbers
 from bigiron.commands.run import FileSystems, Mode, Repetitions, Variants, What, Where, question
 from bigiron.errors import UserError
 from bigiron.kernels import commits
-from bigiron.probes import Options
+from bigiron.probes import Options, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import spec as specs
-from bigiron.study.bisect import Bisection
+from bigiron.study.bisect import Bisection, TimedBisection
 from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
 from bigiron.study.spec import Spec, Variant
 
@@ -42,8 +43,8 @@ class Asked:
     by: Annotated[
         str | None,
         typer.Option(
-            help="conflicts:OBJECT, locks:NAME, work:FUNCTION, conflicts or work in all  "
-            "[default: what differs most between the ends]"
+            help="conflicts:OBJECT, locks:NAME, work:FUNCTION, conflicts or work in all, or throughput  "
+            "[default: the count that differs most between the ends]"
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
@@ -51,6 +52,12 @@ class Asked:
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or how many")] = "all"
     mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process
     reps: Annotated[int, typer.Option(min=1, help="repetitions of each candidate, whose mean counts")] = 1
+    tolerance: Annotated[
+        float | None, typer.Option(help="of throughput: a change that does not matter  [default: 0.02]")
+    ] = None
+    most_runs: Annotated[
+        int | None, typer.Option(min=6, max=1000, help="of throughput: end undecided then  [default: 200]")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -90,24 +97,31 @@ def bisect(
     """
     if doing.output is None:
         raise UserError("no folder for what is found: give -o FOLDER")
-    by = looked_at.parse(asked.by) if asked.by else None
+    timed = asked.by == throughput.PROBE.name
+    by = looked_at.parse(asked.by) if asked.by and not timed else None
     spec = _spec(asked, where, file_systems, by)
     candidates = _candidates(tree, variants, where)
-    bisection = Bisection(
-        doing.output,
-        candidates,
-        MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar),
-        _say,
-        _question(tree, candidates, by),
-        by,
-    )
+    measure = MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar)
+    about = _question(tree, candidates, asked.by)
     try:
-        found = bisection.find()
+        if timed:
+            tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
+            runs = asked.most_runs or _MOST_RUNS
+            of_time = TimedBisection(
+                doing.output, candidates, measure.throughput, _say, about, tolerance, runs
+            )
+            print(_TIMED[doing.format](of_time, of_time.find()), end="")
+        else:
+            of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
+            print(_COUNTED[doing.format](of_counts, of_counts.find()), end="")
     except KeyboardInterrupt:
         again = f"stopped; run it again and {doing.output} goes on where it was"
         raise typer.Exit(complain(again, 130)) from None
-    render = bisect_report.as_json if doing.format is BisectFormat.json else bisect_report.as_text
-    print(render(bisection, found), end="")
+
+
+_MOST_RUNS = 200
+_COUNTED = {BisectFormat.text: bisect_report.as_text, BisectFormat.json: bisect_report.as_json}
+_TIMED = {BisectFormat.text: bisect_report.timed_as_text, BisectFormat.json: bisect_report.timed_as_json}
 
 
 def _say(step: str) -> None:
@@ -119,33 +133,49 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | 
     what = What(
         workload=asked.workload,
         workload_file=asked.workload_file,
-        probe=",".join(by.probes if by else looked_at.PROBES),
+        probe=",".join(_probes(asked.by, by)),
         operations=asked.operations,
         cpus=asked.cpus,
         tasks=asked.tasks,
         mode=asked.mode,
     )
-    if where.kind != "vm":
-        raise UserError("counts are recorded in virtual machines only: leave out --machine")
+    timed = asked.by == throughput.PROBE.name
+    if where.kind != "vm" and not timed:
+        raise UserError("counts are recorded in virtual machines only: give --by throughput, or no --machine")
+    if timed and asked.reps > 1:
+        raise UserError("--reps is of counts: with --by throughput each candidate runs as often as it tells")
+    if not timed and (asked.tolerance is not None or asked.most_runs):
+        raise UserError("--tolerance and --most-runs are of --by throughput: counts have no noise")
     for option, text in ("--cpus", asked.cpus), ("--tasks", asked.tasks):
         if text not in (None, "all") and len(numbers(option, text)) > 1:
             raise UserError(f"{option} {text}: a bisection looks at one number of them")
     # Its variants come one by one.
-    first = Variants(kernel=["none"])
-    spec = question(what, first, where, file_systems, Repetitions(reps=asked.reps), Options())
+    first = Variants(kernel=["none"] if where.kind == "vm" else None)
+    repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
+    spec = question(what, first, where, file_systems, repetitions, Options())
     specs.check_numbers(spec)
     return spec
+
+
+def _probes(given: str | None, by: LookedAt | None) -> tuple[str, ...]:
+    if by:
+        return by.probes
+    return (throughput.PROBE.name,) if given else looked_at.PROBES
 
 
 def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree | ListOfVariants:
     if tree.linux is None:
         if tree.good or tree.bad or tree.config:
             raise UserError("--good, --bad and --config are of a git tree: give --linux TREE too")
-        if not variants.kernel:
+        if not variants.kernel and where.kind == "vm":
             raise UserError("no kernel: give --kernel debian/6.1 --kernel debian/6.12, or --linux TREE")
         return ListOfVariants(variants.all(where.kind), where.arch)
     if not (tree.good and tree.bad):
         raise UserError("--linux TREE: give --good COMMIT and --bad COMMIT too")
+    if where.kind != "vm":
+        raise UserError(
+            "a real machine runs the kernel that it runs: bisect settings there, or leave out --machine"
+        )
     if variants.kernel or variants.boot_sweep or variants.set_sweep:
         raise UserError("either commits or a list is bisected: leave out --linux, or --kernel and sweeps")
     of_all = Variant(name="commit", boot=variants.boot, set=variants.set_ or [])
@@ -153,11 +183,9 @@ def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree
     return CommitsOfTree(found, tree.config or [], of_all, where.arch, _say)
 
 
-def _question(
-    tree: OfTree, candidates: CommitsOfTree | ListOfVariants, by: LookedAt | None
-) -> dict[str, object]:
+def _question(tree: OfTree, candidates: CommitsOfTree | ListOfVariants, by: str | None) -> dict[str, object]:
     """What tells this bisection from another one in the same folder."""
-    about: dict[str, object] = {"by": by.option if by else None}
+    about: dict[str, object] = {"by": by}
     if tree.linux:
         fragments = [str(path) for path in tree.config or []]
         return about | {

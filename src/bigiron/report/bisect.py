@@ -6,7 +6,7 @@ import msgspec
 
 from bigiron.analysis.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
 from bigiron.counted import counted
-from bigiron.study.bisect import Bisection, Result
+from bigiron.study.bisect import Bisection, Result, TimedBisection, TimedResult
 
 
 def as_text(of: Bisection, found: Result) -> str:
@@ -132,3 +132,53 @@ def _plain(found: Result, one: Finding) -> dict[str, Any]:
         plain["parents"] = {parent: list(value) if value else None for parent, value in one.parents.items()}
         plain["reverted"] = list(without) if isinstance(without, tuple) else None
     return plain
+
+
+def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
+    """What is how likely."""
+    title, chances = of.candidates.title, found.chances
+    likeliest = chances.likeliest
+    if not chances.decided:
+        credible = ", ".join(title(name) for name in chances.credible[:_MOST_CREDIBLE])
+        more = len(chances.credible) - _MOST_CREDIBLE
+        among = f"{credible} and {more} more" if more > 0 else credible
+        said = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
+    elif likeliest is None:
+        said = (
+            f"no culprit: {_likely(chances.none)} that none changes throughput by {of.tolerance:.0%} or more"
+        )
+    else:
+        said = (
+            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is about "
+            f"{chances.change:.2f} of what it was before"
+        )
+    ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
+    skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
+    of_all = f"{len(found.runs)} candidates of {len(of.candidates.history.names) + 1}"
+    return f"{said}\n{counted(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
+
+
+_MOST_CREDIBLE = 4
+
+
+def _likely(chance: float) -> str:
+    return "more than 99.9% likely" if chance > 0.999 else f"{chance:.1%} likely"
+
+
+def timed_as_json(of: TimedBisection, found: TimedResult) -> str:
+    """The same for programs."""
+    chances = found.chances
+    document = {
+        "by": "throughput",
+        "decided": chances.decided,
+        "none": round(chances.none, 6),
+        "culprits": [
+            {"name": name, "title": of.candidates.title(name), "chance": round(chances.culprit[name], 6)}
+            for name in chances.credible
+        ],
+        "change": chances.change,
+        "tolerance": of.tolerance,
+        "runs": dict(found.runs),
+        "skipped": dict(found.skipped),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

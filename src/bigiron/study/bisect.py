@@ -17,6 +17,7 @@ import msgspec
 from bigiron.analysis import bisection, looked_at
 from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Value
 from bigiron.analysis.looked_at import Cells, LookedAt
+from bigiron.analysis.timed_bisection import Chances, TimedSearch
 from bigiron.errors import MachineError, UserError
 from bigiron.study.spec import Variant
 
@@ -190,10 +191,8 @@ class Bisection:
         """What was measured of an end; it must be there."""
         outcome = self._outcome(name)
         if outcome.failed:
-            title = self.candidates.title(name)
-            if outcome.is_input:
-                raise UserError(f"{title}, an end, cannot be measured: {outcome.why}")
-            raise MachineError(f"{title}, an end, cannot be measured: {outcome.why}", outcome.console)
+            failed = CannotMeasureError(outcome.why, outcome.console, is_input=outcome.is_input)
+            raise _of_end(self.candidates.title(name), failed)
         return self._measured(name)
 
     def _measured(self, name: str) -> Cells:
@@ -275,10 +274,7 @@ class Bisection:
             _write_whole(self.folder / name, text.encode())
 
     def _save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _write_whole(
-            self.folder / "bisect.json", msgspec.json.format(msgspec.json.encode(self._state)) + b"\n"
-        )
+        _save_state(self.folder, self._state)
 
 
 def _read_state(folder: Path, question: dict[str, Any]) -> State:
@@ -299,7 +295,81 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
     return state
 
 
+def _save_state(folder: Path, state: State) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+
+
 def _write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(content)
     temporary.rename(path)
+
+
+@dataclass(frozen=True)
+class TimedResult:
+    """What a bisection of throughput has found."""
+
+    chances: Chances
+    runs: Mapping[str, int]
+    """Of each candidate that ran."""
+    skipped: Mapping[str, str]
+    """Why candidates could not be run."""
+
+    @property
+    def all_runs(self) -> int:
+        """Of all candidates together."""
+        return sum(self.runs.values())
+
+
+@dataclass
+class TimedBisection:
+    """One of throughput, which has noise: it goes on until it is confident, or has run often enough."""
+
+    folder: Path
+    candidates: Candidates
+    run: Callable[[Variant, int], float]
+    """One repetition of a variant, or what it gave when it ran. CannotMeasureError if it fails."""
+    on_step: Callable[[str], None]
+    question: dict[str, Any]
+    tolerance: float
+    most_runs: int
+
+    def find(self) -> TimedResult:
+        """Run, one after the other, what tells most."""
+        _save_state(self.folder, _read_state(self.folder, self.question))
+        candidates = self.candidates
+        ends = candidates.old, candidates.new
+        search = TimedSearch(candidates.history, *ends, self.tolerance)
+        runs: dict[str, int] = {}
+        skipped: dict[str, str] = {}
+        while sum(runs.values()) < self.most_runs and not (search.ready and search.chances.decided):
+            name = search.next()
+            try:
+                value = self.run(candidates.variant(name), runs.get(name, 0) + 1)
+            except CannotMeasureError as error:
+                if name in ends:
+                    raise _of_end(candidates.title(name), error) from None
+                skipped[name] = error.reason
+                search.skip(name)
+                self.on_step(f"{candidates.title(name)}: skipped: {error.reason}")
+                continue
+            runs[name] = runs.get(name, 0) + 1
+            search.add(name, value)
+            self.on_step(f"{candidates.title(name)}: {value:.6g} operations/s{self._so_far(search)}")
+        return TimedResult(search.chances, runs, skipped)
+
+    def _so_far(self, search: TimedSearch) -> str:
+        if not search.ready:
+            return ""
+        chances = search.chances
+        likeliest = max(chances.culprit, key=lambda name: chances.culprit[name])
+        return (
+            f": {self.candidates.title(likeliest)} {chances.culprit[likeliest]:.0%}, none {chances.none:.0%}"
+        )
+
+
+def _of_end(title: str, error: CannotMeasureError) -> Exception:
+    """What an end that cannot be measured ends with."""
+    reason = f"{title}, an end, cannot be measured: {error.reason}"
+    return UserError(reason) if error.is_input else MachineError(reason, error.console)

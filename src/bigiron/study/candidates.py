@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
@@ -16,11 +17,13 @@ from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import UserError
 from bigiron.kernels.commits import Commits
-from bigiron.study import measurements, store
+from bigiron.study import measurements, samples, store
 from bigiron.study import run as runner
 from bigiron.study.bisect import CannotMeasureError
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, check_variant
+from bigiron.study.store import CellRecord, Study
+from bigiron.workloads import Workload
 
 
 class ListOfVariants:
@@ -195,20 +198,48 @@ class MeasuredByStudy:
 
     def __call__(self, variant: Variant) -> Cells:
         """What each probe left of it. CannotMeasureError where a cell fails."""
-        there = store.open_study(self.folder).spec.variant if (self.folder / "study.toml").exists() else []
-        known = {one.name: msgspec.structs.replace(one, kernel_sha256="") for one in there}
-        asked = [*known.values(), *([variant] if variant.name not in known else [])]
-        spec, workload = runner.resolve(msgspec.structs.replace(self.spec, variant=asked))
-        study = store.create(self.folder, spec, workload)
-        if missing := runner.missing(study, [variant.name]):
-            programs = runner.prepare(spec, workload)
-            jobs = self.jobs or runner.default_jobs(study.spec)
-            with self.watch(missing) as progress:
-                runner.run(study, programs, jobs, progress, [variant.name])
-        records = [one for one in study.records() if one.variant == variant.name]
-        for failure in (one.failure for one in records if one.failure):
-            raise CannotMeasureError(failure.reason, failure.console, is_input=failure.kind == "input")
+        study, records = self._measured(variant, range(1, self.spec.repetitions + 1))
         return {
             probe: [measurements.cell(study, record, probe) for record in records]
             for probe in study.spec.probes
         }
+
+    def throughput(self, variant: Variant, repetition: int) -> float:
+        """What one of its repetitions gave, the mean of its samples. CannotMeasureError where it fails."""
+        study, (record,) = self._measured(variant, [repetition])
+        for metric, found in samples.of_cell(study, record):
+            if metric.name == "throughput" and fmean(found) > 0:
+                return fmean(found)
+        raise CannotMeasureError("its throughput is none")
+
+    def _measured(self, variant: Variant, numbers: Sequence[int]) -> tuple[Study, list[CellRecord]]:
+        """The study with these repetitions of the variant; of others, those that were asked for before."""
+        study, workload = self._study_with(variant, max(numbers))
+
+        def wanted(cell: Cell) -> bool:
+            return cell.variant.name == variant.name and cell.repetition in numbers
+
+        if missing := runner.missing(study, wanted):
+            programs = runner.prepare(study.spec, workload)
+            jobs = self.jobs or runner.default_jobs(study.spec)
+            with self.watch(missing) as progress:
+                runner.run(study, programs, jobs, progress, wanted)
+        records = [record for cell in study.plan() if wanted(cell) and (record := study.record(cell))]
+        for failure in (record.failure for record in records if record.failure):
+            raise CannotMeasureError(failure.reason, failure.console, is_input=failure.kind == "input")
+        return study, records
+
+    def _study_with(self, variant: Variant, repetitions: int) -> tuple[Study, Workload | None]:
+        before = store.open_study(self.folder).spec if (self.folder / "study.toml").exists() else None
+        emulated = self.spec.engine.emulated
+        known = {
+            one.name: msgspec.structs.replace(one, kernel=one.kernel if emulated else "", kernel_sha256="")
+            for one in (before.variant if before else ())
+        }
+        asked = msgspec.structs.replace(
+            self.spec,
+            variant=[*known.values(), *([variant] if variant.name not in known else [])],
+            repetitions=max(repetitions, before.repetitions if before else 1),
+        )
+        spec, workload = runner.resolve(asked)
+        return store.create(self.folder, spec, workload), workload

@@ -7,7 +7,7 @@ import random
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -64,12 +64,13 @@ Pools = Callable[[Study, Programs | None, Progress], Pool]
 """What makes one for a study."""
 
 
-def missing(study: Study, variants: Collection[str] | None = None) -> list[Cell]:
-    """The cells that were not measured yet, or failed, in the order in which they are to run.
+def _any(_cell: Cell) -> bool:
+    return True
 
-    Of these variants alone, if any are named.
-    """
-    cells = [cell for cell in study.plan() if variants is None or cell.variant.name in variants]
+
+def missing(study: Study, wanted: Callable[[Cell], bool] = _any) -> list[Cell]:
+    """The wanted cells that were not measured yet, or failed, in the order in which they are to run."""
+    cells = [cell for cell in study.plan() if wanted(cell)]
     if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
@@ -129,7 +130,7 @@ def run(
     programs: Programs | None,
     jobs: int | Pools,
     progress: Progress,
-    variants: Collection[str] | None = None,
+    wanted: Callable[[Cell], bool] = _any,
 ) -> list[CellRecord]:
     """Measure every missing cell, so many side by side, or elsewhere; the records of those tried now.
 
@@ -137,7 +138,7 @@ def run(
     run and leaves their cells missing.
     """
     with study.writing():
-        return measure_missing(study, programs, jobs, progress, variants=variants)
+        return measure_missing(study, programs, jobs, progress, wanted=wanted)
 
 
 def measure_missing(
@@ -146,11 +147,11 @@ def measure_missing(
     jobs: int | Pools,
     progress: Progress,
     until: float = math.inf,
-    variants: Collection[str] | None = None,
+    wanted: Callable[[Cell], bool] = _any,
 ) -> list[CellRecord]:
     """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
     records = []
-    waiting, begun = deque(missing(study, variants)), None
+    waiting, begun = deque(missing(study, wanted)), None
     pools = partial(Threads, jobs) if isinstance(jobs, int) else jobs
     with pools(study, programs, progress) as pool:
         running: dict[Future[CellRecord], Cell] = {}
