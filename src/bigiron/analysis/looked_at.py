@@ -36,6 +36,12 @@ _KINDS = {
     "conflicts": _Kind("shared line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
     "locks": _Kind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
     "work": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("work",)),
+    "predicted": _Kind(
+        "number of tasks",
+        ("operations/s predicted",),
+        (Tolerance(0.0, 0.02),),
+        ("conflicts", "locks", "work"),
+    ),
 }
 
 PROBES = ("conflicts", "work")
@@ -46,8 +52,8 @@ PROBES = ("conflicts", "work")
 class LookedAt:
     """One count, or a pair of them."""
 
-    kind: str  # a probe
-    name: str = ""  # of an object, a lock or a function; none: the sum of all
+    kind: str  # a probe, or `predicted`
+    name: str = ""  # of an object, a lock or a function, none: the sum of all; or a number of tasks
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -69,6 +75,11 @@ class LookedAt:
         """As it is given on the command line."""
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
+    def words(self, value: Value) -> str:
+        """A value with its units."""
+        form = "{:.4g} {}" if self.kind == "predicted" else "{:.3f} {}"
+        return ", ".join(map(form.format, value, self.units))
+
     def value(self, cells: Cells) -> Value:
         """The mean of the repetitions."""
         found = [self._of(cell) for cell in cells[self.kind]]
@@ -82,6 +93,8 @@ class LookedAt:
         return tuple(map(sum, zip(*mine, strict=True))) if mine else (0.0,) * len(self.units)
 
     def _is(self, object: str) -> bool:
+        if self.kind == "predicted":
+            return True
         if self.kind != "conflicts":
             return self.name in ("", object)
         names = {object, match_lines.plain(object), match_lines.kind(object)}
@@ -110,12 +123,18 @@ def parse(text: str) -> LookedAt:
     (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
     >>> parse("luck")
     Traceback (most recent call last):
-    bigiron.errors.UserError: --by 'luck': use conflicts[:OBJECT], locks:NAME, work[:FUNCTION] or throughput
+    bigiron.errors.UserError: --by 'luck': use conflicts[:OBJECT], locks:NAME, work[:FUNCTION], predicted, throughput
     """
     kind, colon, name = text.partition(":")
-    if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name):
-        raise UserError(f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, work[:FUNCTION] or throughput")
+    if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
+        raise UserError(
+            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, work[:FUNCTION], predicted, throughput"
+        )
     return LookedAt(kind, name)
+
+
+def _fits(kind: str, name: str) -> bool:
+    return kind != "predicted" or not name or (name.isdecimal() and int(name) > 0)
 
 
 def most_changed(before: Cells, after: Cells) -> LookedAt | None:
@@ -150,6 +169,8 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
                     "lock", "acquisitions_per_op", "held_per_op"
                 ).iter_rows()
             )
+        case "predicted":
+            yield "", (float(cell.table["throughput"][0]),)
         case "work":
             ran = work.profile(cell.table, cell.operations).select("function", "inclusive_per_op")
             yield from ((name, (instructions,)) for name, instructions in ran.iter_rows())

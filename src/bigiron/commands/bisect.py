@@ -19,6 +19,7 @@ from bigiron.kernels import commits
 from bigiron.probes import Options, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
+from bigiron.simulator import machine_files
 from bigiron.study import spec as specs
 from bigiron.study.bisect import Bisection, TimedBisection
 from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
@@ -43,10 +44,14 @@ class Asked:
     by: Annotated[
         str | None,
         typer.Option(
-            help="conflicts:OBJECT, locks:NAME, work:FUNCTION, conflicts or work in all, or throughput  "
+            help="conflicts:OBJECT, locks:NAME, work:FUNCTION, conflicts or work in all, predicted or "
+            "predicted:TASKS, or throughput  "
             "[default: the count that differs most between the ends]"
         ),
     ] = None
+    on: Annotated[
+        str, typer.Option(help="of predicted: the machine to predict for (`bigiron machine list`), or a file")
+    ] = ""
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
     cpus: Annotated[str | None, typer.Option(help="CPUs of the machines  [default: 8]")] = None
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or how many")] = "all"
@@ -101,8 +106,8 @@ def bisect(
     by = looked_at.parse(asked.by) if asked.by and not timed else None
     spec = _spec(asked, where, file_systems, by)
     candidates = _candidates(tree, variants, where)
-    measure = MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar)
-    about = _question(tree, candidates, asked.by)
+    measure = MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar, *_prediction(asked, by))
+    about = _question(tree, candidates, asked)
     try:
         if timed:
             tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
@@ -157,6 +162,21 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | 
     return spec
 
 
+def _prediction(asked: Asked, by: LookedAt | None) -> tuple[str, int]:
+    """The machine to predict for, and how many tasks."""
+    if by is None or by.kind != "predicted":
+        if asked.on:
+            raise UserError(f"--on {asked.on}: give --by predicted too")
+        return "", 0
+    if not asked.on:
+        raise UserError("--by predicted: say for which machine with --on (`bigiron machine list`)")
+    cpus = machine_files.load(asked.on).cpus
+    tasks = int(by.name) if by.name else cpus
+    if tasks > cpus:
+        raise UserError(f"--by predicted:{tasks}: {asked.on} has {cpus} CPUs")
+    return asked.on, tasks
+
+
 def _probes(given: str | None, by: LookedAt | None) -> tuple[str, ...]:
     if by:
         return by.probes
@@ -183,9 +203,9 @@ def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree
     return CommitsOfTree(found, tree.config or [], of_all, where.arch, _say)
 
 
-def _question(tree: OfTree, candidates: CommitsOfTree | ListOfVariants, by: str | None) -> dict[str, object]:
+def _question(tree: OfTree, candidates: CommitsOfTree | ListOfVariants, asked: Asked) -> dict[str, object]:
     """What tells this bisection from another one in the same folder."""
-    about: dict[str, object] = {"by": by}
+    about: dict[str, object] = {"by": asked.by, "on": asked.on}
     if tree.linux:
         fragments = [str(path) for path in tree.config or []]
         return about | {

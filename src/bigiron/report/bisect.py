@@ -23,7 +23,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
         return [f"no culprit: {ends} have the same shared lines and the same work", spent]
     if not found.findings:
         same = f"have the same value of {by.option}"
-        return [f"no culprit: {ends} {same}, {_figures(of, found, found.before)}", spent]
+        return [f"no culprit: {ends} {same}, {_figures(found, found.before)}", spent]
     lines = []
     for one in found.findings:
         lines += _finding(of, found, one)
@@ -32,7 +32,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
 
 def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
     title = of.candidates.title
-    change = f"{_figures(of, found, one.before)} before, {_figures(of, found, one.after)} after"
+    change = f"{_figures(found, one.before)} before, {_figures(found, one.after)} after"
     match one:
         case Culprit():
             return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
@@ -42,8 +42,8 @@ def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
             return lines + [f"    {title(name)}" for name in one.names]
         case Gradual():
             return [
-                f"no single culprit: the value goes from {_figures(of, found, one.before)} to "
-                f"{_figures(of, found, one.after)} in steps within the tolerance, the middle of them at "
+                f"no single culprit: the value goes from {_figures(found, one.before)} to "
+                f"{_figures(found, one.after)} in steps within the tolerance, the middle of them at "
                 f"{title(one.name)}"
             ]
         case Returning():
@@ -57,24 +57,22 @@ def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
     assert found.looked_at
     lines = []
     for parent, value in culprit.parents.items():
-        has = "cannot be measured" if value is None else f"has {_figures(of, found, value)}"
+        has = "cannot be measured" if value is None else f"has {_figures(found, value)}"
         lines.append(f"    its parent {of.candidates.title(parent)} {has}")
     without = found.reverts.get(culprit.name, "")
     new = of.candidates.title(of.candidates.new)
     if isinstance(without, tuple):
         gone = found.looked_at.rule.same(without, culprit.before)
         much = "as before it" if gone else "so it is not all"
-        lines.append(f"    {new} with it reverted has {_figures(of, found, without)}, {much}")
+        lines.append(f"    {new} with it reverted has {_figures(found, without)}, {much}")
     elif without:
         lines.append(f"    its revert was not measured: {without}")
     return lines
 
 
-def _figures(of: Bisection, found: Result, value: Value) -> str:
+def _figures(found: Result, value: Value) -> str:
     assert found.looked_at
-    return ", ".join(
-        f"{figure:.3f} {unit}" for figure, unit in zip(value, found.looked_at.units, strict=True)
-    )
+    return found.looked_at.words(value)
 
 
 def _spent(of: Bisection, found: Result) -> str:

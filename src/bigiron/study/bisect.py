@@ -264,9 +264,8 @@ class Bisection:
         if value is None:
             self.on_step(f"{title}: skipped: {outcome.why}")
             return
-        figures = ", ".join(f"{one:.3f} {unit}" for one, unit in zip(value, by.units, strict=True))
         free = f" (as {self.candidates.title(outcome.same_as)}: {outcome.why})" if outcome.same_as else ""
-        self.on_step(f"{title}: {figures} per operation{free}")
+        self.on_step(f"{title}: {by.words(value)}{free}")
 
     def _write_log(self, culprit: str | None, number: int = 1) -> None:
         if text := self.candidates.log(culprit, self._values):

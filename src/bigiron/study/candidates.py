@@ -13,11 +13,14 @@ from statistics import fmean
 import msgspec
 
 from bigiron import kernels
+from bigiron.analysis import comparison
 from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import UserError
 from bigiron.kernels.commits import Commits
-from bigiron.study import measurements, samples, store
+from bigiron.lazy import polars as pl
+from bigiron.simulator import machine_files
+from bigiron.study import measurements, prediction, samples, store
 from bigiron.study import run as runner
 from bigiron.study.bisect import CannotMeasureError
 from bigiron.study.plan import Cell
@@ -195,14 +198,28 @@ class MeasuredByStudy:
     spec: Spec  # without variants
     jobs: int
     watch: Watch
+    machine: str = ""
+    """To predict for, by name or file; none: nothing is predicted."""
+    machine_tasks: int = 0
+    """There; 0: one on each of its CPUs."""
 
     def __call__(self, variant: Variant) -> Cells:
         """What each probe left of it. CannotMeasureError where a cell fails."""
         study, records = self._measured(variant, range(1, self.spec.repetitions + 1))
-        return {
+        found = {
             probe: [measurements.cell(study, record, probe) for record in records]
             for probe in study.spec.probes
         }
+        return found | ({"predicted": [self._predicted(study, variant)]} if self.machine else {})
+
+    def _predicted(self, study: Study, variant: Variant) -> comparison.Cell:
+        """Its throughput on the machine: the middle of all draws, which are the same for each candidate."""
+        variants = [one for one in study.spec.variant if one.name == variant.name]
+        alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=variants))
+        tasks = self.machine_tasks or machine_files.load(self.machine).cpus
+        (curve,) = prediction.predict(alone, self.machine, [tasks]).curves
+        (point,) = [one for one in curve.points if one.tasks == tasks]
+        return comparison.Cell(pl.DataFrame({"throughput": [point.throughput.value]}), {})
 
     def throughput(self, variant: Variant, repetition: int) -> float:
         """What one of its repetitions gave, the mean of its samples. CannotMeasureError where it fails."""
