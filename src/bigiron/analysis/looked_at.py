@@ -121,9 +121,6 @@ def parse(text: str) -> LookedAt:
 
     >>> parse("conflicts:struct file"), parse("work")
     (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
-    >>> parse("luck")
-    Traceback (most recent call last):
-    bigiron.errors.UserError: --by 'luck': use conflicts[:OBJECT], locks:NAME, work[:FUNCTION], predicted, throughput
     """
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
