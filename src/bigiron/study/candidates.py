@@ -17,6 +17,7 @@ from bigiron.analysis import comparison
 from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import UserError
+from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits
 from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
@@ -94,6 +95,8 @@ class CommitsOfTree:
         self._arch, self._on_step = arch, on_step
         self.history = History(commits.parents)
         self.old, self.new, self.parted_at = commits.good, commits.bad, commits.bases
+        self._kernels: dict[str, Kernel] = {}
+        self._files: dict[tuple[str, ...], frozenset[str] | None] = {}
         self._idle: dict[frozenset[str] | None, dict[str, bool]] = {}
 
     def variant(self, name: str) -> Variant:
@@ -102,7 +105,7 @@ class CommitsOfTree:
 
     def image(self, variant: Variant) -> str:
         """The image's checksum."""
-        return kernels.find(variant.kernel, self._arch).sha256
+        return self._kernel(variant).sha256
 
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
         """Whether it changes nothing that kernels are made of that were built from commits around it."""
@@ -153,13 +156,20 @@ class CommitsOfTree:
 
     def _compiled(self, images: Sequence[Variant]) -> frozenset[str] | None:
         """All files that any of these was compiled from; None where that is not known of one."""
-        found: set[str] = set()
-        for variant in images:
-            mine = kernels.compiled_from(kernels.find(variant.kernel, self._arch))
-            if mine is None:
-                return None
-            found |= mine
-        return frozenset(found) if images else None
+        key = tuple(variant.kernel for variant in images)
+        if key not in self._files:
+            of_all = [kernels.compiled_from(self._kernel(variant)) for variant in images]
+            known = [files for files in of_all if files is not None]
+            whole = known and len(known) == len(of_all)
+            self._files[key] = frozenset[str]().union(*known) if whole else None
+        return self._files[key]
+
+    def _kernel(self, variant: Variant) -> Kernel:
+        """Found once: each time, its image's checksum would be verified."""
+        name = variant.kernel
+        if name not in self._kernels:
+            self._kernels[name] = kernels.find(name, self._arch)
+        return self._kernels[name]
 
 
 def git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:
