@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bigiron.analysis import conflicts, locks, match_lines, work
 from bigiron.analysis.bisection import Rule, Value
-from bigiron.analysis.check import Tolerance
+from bigiron.analysis.check import Tolerance, is_of_allocators
 from bigiron.analysis.comparison import Cell
 from bigiron.errors import UserError
 
@@ -135,12 +135,16 @@ def _fits(kind: str, name: str) -> bool:
 
 
 def most_changed(before: Cells, after: Cells) -> LookedAt | None:
-    """What differs most between two ends: a kind of shared line, else all work; None where nothing does."""
+    """What differs most between two ends: a kind of shared line, else all work; None where nothing does.
+
+    What allocators do is left out, as it differs by chance.
+    """
     kinds = {
         match_lines.kind(name)
         for cells in (before, after)
         for cell in cells["conflicts"]
         for name, _ in _figures("conflicts", cell)
+        if not is_of_allocators(name)
     }
     lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
     differing = [

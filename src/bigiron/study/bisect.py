@@ -17,7 +17,7 @@ import msgspec
 from bigiron.analysis import bisection, looked_at
 from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Value
 from bigiron.analysis.looked_at import Cells, LookedAt
-from bigiron.analysis.timed_bisection import Chances, TimedSearch
+from bigiron.analysis.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
 from bigiron.errors import MachineError, UserError
 from bigiron.study.spec import Variant
 
@@ -69,8 +69,8 @@ class Candidates(Protocol):
     def reverted(self, name: str) -> Variant | str:
         """The new end without it; or why there is none. CannotMeasureError if it does not build."""
 
-    def log(self, name: str | None, measured: Mapping[str, Measured]) -> str:
-        """What is known as a log that git takes: with a culprit, or as far as the search has come."""
+    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
+        """How it was found, as a log that git takes; nothing where git knows nothing of candidates."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,6 @@ class Bisection:
             value = None if outcome.failed else by.value(self._measured(name))
             self._values[name] = value
             self._tell(name, by, value)
-            self._write_log(None)
         return self._values[name]
 
     def _outcome(self, name: str) -> Outcome:
@@ -267,7 +266,7 @@ class Bisection:
         free = f" (as {self.candidates.title(outcome.same_as)}: {outcome.why})" if outcome.same_as else ""
         self.on_step(f"{title}: {by.words(value)}{free}")
 
-    def _write_log(self, culprit: str | None, number: int = 1) -> None:
+    def _write_log(self, culprit: str, number: int) -> None:
         if text := self.candidates.log(culprit, self._values):
             name = "bisect.log" if number == 1 else f"bisect-{number}.log"
             _write_whole(self.folder / name, text.encode())
@@ -336,8 +335,12 @@ class TimedBisection:
 
     def find(self) -> TimedResult:
         """Run, one after the other, what tells most."""
-        _save_state(self.folder, _read_state(self.folder, self.question))
         candidates = self.candidates
+        if (number := len(candidates.history.names)) > MOST_CANDIDATES:
+            raise UserError(
+                f"{number} candidates: at most {MOST_CANDIDATES} with --by throughput; bisect by a count first"
+            )
+        _save_state(self.folder, _read_state(self.folder, self.question))
         ends = candidates.old, candidates.new
         search = TimedSearch(candidates.history, *ends, self.tolerance)
         runs: dict[str, int] = {}

@@ -74,7 +74,7 @@ class ListOfVariants:
         """A list has nothing to take back."""
         return ""
 
-    def log(self, name: str | None, measured: Mapping[str, Measured]) -> str:
+    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
         """No log: git knows nothing of them."""
         return ""
 
@@ -137,9 +137,9 @@ class CommitsOfTree:
             patch.write_text(self._commits.revert(name), encoding="utf-8", errors="surrogateescape")
             return self._built(self.new, [patch], f"g{self.new[:12]}-without-{name[:12]}")
 
-    def log(self, name: str | None, measured: Mapping[str, Measured]) -> str:
+    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
         """Git's own, for `git bisect replay`."""
-        return git_log(self._commits, self.history, name, measured) if name else ""
+        return _git_log(self._commits, self.history, culprit, measured)
 
     def _built(self, commit: str, patches: Sequence[Path], called: str) -> Variant:
         spelled = f"{self._commits.tree}@{commit}"
@@ -172,7 +172,7 @@ class CommitsOfTree:
         return self._kernels[name]
 
 
-def git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:
+def _git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:
     """What `git bisect log` would say of a search that came to this culprit."""
     bit = history.mask([culprit])
     lines = ["git bisect start"]
