@@ -338,7 +338,7 @@ class TimedBisection:
         candidates = self.candidates
         if (number := len(candidates.history.names)) > MOST_CANDIDATES:
             raise UserError(
-                f"{number} candidates: at most {MOST_CANDIDATES} with --by throughput; bisect by a count first"
+                f"{number} candidates: at most {MOST_CANDIDATES} with --by throughput: use a count first"
             )
         _save_state(self.folder, _read_state(self.folder, self.question))
         ends = candidates.old, candidates.new
