@@ -125,6 +125,26 @@ def test_a_culprit_that_was_taken_for_idle_is_found_nevertheless(count: int, dat
     assert findings == [Culprit(names[culprit], (2.0,), (6.0,), {names[culprit - 1]: (2.0,)})]
 
 
+@given(st.integers(2, 40), st.data())
+def test_what_is_called_a_culprit_is_one(count: int, data: st.DataObject) -> None:
+    """Whatever the steps, and whatever was wrongly taken for idle or cannot be measured."""
+    names = names_of(count + 1)
+    steps = data.draw(st.sets(st.integers(1, count), min_size=1, max_size=4))
+    busy = data.draw(st.sets(st.sampled_from(names[1:])))
+    broken = data.draw(st.sets(st.sampled_from(names[1:-1]), max_size=3))
+    level = {name: 5.0 * sum(step <= n for step in steps) for n, name in enumerate(names)}
+    values: dict[str, Measured] = {name: None if name in broken else (level[name],) for name in names}
+    findings, _ = found(History.linear(names), values, names[-1], names[0], lambda name: name not in busy)
+    assert findings
+    for one in findings:
+        if isinstance(one, Culprit):
+            (parent,) = one.parents
+            assert parent in broken or level[parent] != level[one.name]
+        else:
+            assert isinstance(one, Suspects)
+            assert {names[step] for step in steps} & set(one.names)
+
+
 # Graphs, held against git
 
 

@@ -230,15 +230,17 @@ def _verify(
     if value is None:
         return Suspects(tuple(history.members(at.left)), at.old[-1], at.new_value), at
     if (side := at.side(value, rule)) != "new":
-        return None, _narrowed(history, at, name, value, "old" if side == "third" else side)
+        return None, at if side == "third" else _narrowed(history, at, name, value, side)
     parents: dict[str, Measured] = {}
     for parent in history.parents(name):
         parents[parent] = mine = yield parent
-        if mine is None or at.side(mine, rule) != "new":
+        if mine is None:
             continue
-        if history.ancestors(parent) & at.left:
-            return None, _narrowed(history, at, parent, mine, "new")
-        return Returning(name, parent, at.old[-1], value), at
+        side = at.side(mine, rule)
+        if side != "old" and history.ancestors(parent) & at.left:
+            return None, at if side == "third" else _narrowed(history, at, parent, mine, side)
+        if side == "new":
+            return Returning(name, parent, at.old[-1], value), at
     known = [mine for mine in parents.values() if mine is not None]
     if known and all(rule.same(mine, value) for mine in known):
         return Gradual(name, at.old[-1], at.new_value), at
