@@ -189,6 +189,8 @@ def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree
             raise UserError("--good, --bad and --config are of a git tree: give --linux TREE too")
         if not variants.kernel and where.kind == "vm":
             raise UserError("no kernel: give --kernel debian/6.1 --kernel debian/6.12, or --linux TREE")
+        if variants.kernel and where.kind != "vm":
+            raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
         return ListOfVariants(variants.all(where.kind), where.arch)
     if not (tree.good and tree.bad):
         raise UserError("--linux TREE: give --good COMMIT and --bad COMMIT too")
