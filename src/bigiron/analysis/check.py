@@ -73,6 +73,12 @@ ALLOCATORS = "slab pages and free pages"
 
 _OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
 
+
+def is_of_allocators(object: str) -> bool:
+    """Whether a line is what allocators keep of pages, of which there is more or less by chance."""
+    return bool(_OF_ALLOCATORS.fullmatch(object))
+
+
 LEAST = match_lines.TOLERANCE
 """Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
 
@@ -162,7 +168,7 @@ _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorde
 
 def _added_up(lines: Sequence[Line]) -> list[Line]:
     """Lines that are alike as one, and all that is the allocators'."""
-    theirs = [line for line in lines if _OF_ALLOCATORS.fullmatch(line.object)]
+    theirs = [line for line in lines if is_of_allocators(line.object)]
     others = merge_lines.added_up([line for line in lines if line not in theirs])
     return [*others, replace(merge_lines.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 

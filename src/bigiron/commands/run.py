@@ -207,7 +207,7 @@ def run(
         spec = extend.with_options(specs.read(file), explicit.question(), str(given))
         output = output or (given if given.is_dir() else None)
     else:
-        spec = _spec(what, variants, where, file_systems, repetitions, Options(*options))
+        spec = question(what, variants, where, file_systems, repetitions, Options(*options))
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
@@ -224,7 +224,7 @@ def run(
         )
 
 
-def _spec(
+def question(
     what: What,
     variants: Variants,
     where: Where,

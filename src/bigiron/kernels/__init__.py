@@ -16,8 +16,20 @@ from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
+from bigiron.kernels.store import compiled_from
 
-__all__ = ["Kernel", "Module", "add", "build", "fetch", "find", "installed", "keep", "modules_for"]
+__all__ = [
+    "Kernel",
+    "Module",
+    "add",
+    "build",
+    "compiled_from",
+    "fetch",
+    "find",
+    "installed",
+    "keep",
+    "modules_for",
+]
 
 _DEBIAN = "debian/"
 

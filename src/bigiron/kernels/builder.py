@@ -80,7 +80,15 @@ def build(
             strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", vmlinux, stripped]
             tool.run(strip, f"{vmlinux} cannot be stripped of what is for debuggers")
             facts = image.read(stripped, str(vmlinux))
-            return store.keep(stripped, name, facts, original.package_version, recipe, anew=anew)
+            return store.keep(
+                stripped,
+                name,
+                facts,
+                original.package_version,
+                recipe,
+                anew=anew,
+                compiled_from=make.compiled_from(),
+            )
 
 
 def check_tools(arch: str) -> str:
@@ -151,6 +159,16 @@ class _Make:
         """Compile what is not compiled yet."""
         self._run("a", "vmlinux")
         return self._objects / "vmlinux"
+
+    def compiled_from(self) -> set[str]:
+        """The files of the source that compilers read, as make noted them for each object."""
+        named = re.compile(rf"(?:{re.escape(str(self._source))}|\.\./source)/([^\s)\\]+)")
+        notes = self._objects.rglob(".*.cmd")
+        return {
+            os.path.normpath(file)
+            for note in notes
+            for file in named.findall(note.read_text(errors="replace"))
+        }
 
     def _run(self, mode: str, *goal: str) -> None:
         with self.log.open(mode) as log:

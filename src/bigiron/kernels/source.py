@@ -213,18 +213,29 @@ def _object_id(folder: Path, revision: str) -> str:
 
 
 def _theirs(folder: Path, *question: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", folder, "rev-parse", *question],
+    done = of_tree(folder, "rev-parse", *question)
+    if done.returncode:
+        revision = re.sub(r"\^\{\w+\}$", "", question[-1])
+        raise UserError(f"{folder} has no {revision!r}, says git: {_first_line(done.stderr)}")
+    return done.stdout.strip()
+
+
+def of_tree(folder: Path, *command: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    """What git says of the user's repository, which is only read."""
+    return subprocess.run(
+        ["git", "--no-optional-locks", "-C", folder, *command],
+        input=stdin,
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
         env=_without_git_s_own(os.environ),
     )
-    if done.returncode:
-        revision = question[-1].removesuffix("^{tree}")
-        raise UserError(f"{folder} has no {revision!r}, says git: {_first_line(done.stderr)}")
-    return done.stdout.strip()
+
+
+def commit_id(folder: Path, revision: str) -> str:
+    """The id of a commit in the user's repository; UserError where there is none."""
+    return _object_id(folder, f"{revision}^{{commit}}")
 
 
 def _git(

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from bigiron.kernels.kernel import Kernel
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
 _STAGING = ".new-"
+_COMPILED_FROM = "compiled-from"
 
 
 class _Record(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,10 +82,20 @@ def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
         raise UserError(f"the cache {root} cannot be written: {error.strerror}; {OTHER_PLACE}") from None
 
 
-def keep(image: Path, name: str, facts: Facts, version: str, source: str, *, anew: bool = False) -> Kernel:
+def keep(
+    image: Path,
+    name: str,
+    facts: Facts,
+    version: str,
+    source: str,
+    *,
+    anew: bool = False,
+    compiled_from: Iterable[str] = (),
+) -> Kernel:
     """Give an image in the temporary folder its final place. The lock is held.
 
-    The name is free, or its kernel is replaced if `anew`.
+    The name is free, or its kernel is replaced if `anew`. `compiled_from`: the files of its source that the
+    compiler read.
     """
     folder = image.parent / "kernel"
     folder.mkdir()
@@ -92,6 +103,8 @@ def keep(image: Path, name: str, facts: Facts, version: str, source: str, *, ane
     digest = sha256_of(folder / facts.file_name)
     record = _Record(name, facts.release, version, facts.arch, facts.file_name, digest, source)
     (folder / "kernel.json").write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    if files := sorted(compiled_from):
+        (folder / _COMPILED_FROM).write_text("\n".join(files) + "\n", encoding="utf-8")
     for file in folder.iterdir():
         with file.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a final name with half an image
@@ -100,6 +113,14 @@ def keep(image: Path, name: str, facts: Facts, version: str, source: str, *, ane
         final.rename(image.parent / "replaced")
     folder.rename(final)
     return _read(final)
+
+
+def compiled_from(kernel: Kernel) -> frozenset[str] | None:
+    """The files of its source that the compiler read; None of one that was not built here, or long ago."""
+    try:
+        return frozenset((kernel.image.parent / _COMPILED_FROM).read_text(encoding="utf-8").splitlines())
+    except FileNotFoundError:
+        return None
 
 
 def sha256_of(path: Path) -> str:

@@ -64,9 +64,13 @@ Pools = Callable[[Study, Programs | None, Progress], Pool]
 """What makes one for a study."""
 
 
-def missing(study: Study) -> list[Cell]:
-    """The cells that were not measured yet, or failed, in the order in which they are to run."""
-    cells = study.plan()
+def _any(_cell: Cell) -> bool:
+    return True
+
+
+def missing(study: Study, wanted: Callable[[Cell], bool] = _any) -> list[Cell]:
+    """The wanted cells that were not measured yet, or failed, in the order in which they are to run."""
+    cells = [cell for cell in study.plan() if wanted(cell)]
     if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
@@ -121,22 +125,33 @@ def prepare(
     )
 
 
-def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress) -> list[CellRecord]:
+def run(
+    study: Study,
+    programs: Programs | None,
+    jobs: int | Pools,
+    progress: Progress,
+    wanted: Callable[[Cell], bool] = _any,
+) -> list[CellRecord]:
     """Measure every missing cell, so many side by side, or elsewhere; the records of those tried now.
 
     A cell that fails is written as failed, and the others go on. KeyboardInterrupt ends the machines that
     run and leaves their cells missing.
     """
     with study.writing():
-        return measure_missing(study, programs, jobs, progress)
+        return measure_missing(study, programs, jobs, progress, wanted=wanted)
 
 
 def measure_missing(
-    study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress, until: float = math.inf
+    study: Study,
+    programs: Programs | None,
+    jobs: int | Pools,
+    progress: Progress,
+    until: float = math.inf,
+    wanted: Callable[[Cell], bool] = _any,
 ) -> list[CellRecord]:
     """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
     records = []
-    waiting, begun = deque(missing(study)), None
+    waiting, begun = deque(missing(study, wanted)), None
     pools = partial(Threads, jobs) if isinstance(jobs, int) else jobs
     with pools(study, programs, progress) as pool:
         running: dict[Future[CellRecord], Cell] = {}

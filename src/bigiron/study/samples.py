@@ -22,7 +22,7 @@ def metrics(study: Study) -> list[Repetitions]:
     gathered: dict[tuple[Metric, str, int, int], list[tuple[CellRecord, tuple[float, ...]]]] = {}
     first: dict[str, tuple[Metric, CellRecord]] = {}
     for record in filter(lambda record: record.measured, study.records()):
-        for metric, samples in _of_cell(study, record):
+        for metric, samples in of_cell(study, record):
             known, cell = first.setdefault(metric.name, (metric, record))
             if known != metric:
                 raise UserError(_mixed(known, cell, metric, record))
@@ -57,7 +57,7 @@ def _spans(records: Sequence[CellRecord]) -> tuple[tuple[float, float], ...]:
     return tuple((begin, begin + record.seconds) for begin, record in zip(begun, records, strict=True))
 
 
-def _of_cell(study: Study, record: CellRecord) -> MetricSamples:
+def of_cell(study: Study, record: CellRecord) -> MetricSamples:
     """Each metric of a cell, with its samples."""
     for probe in probes.among(record.tables):
         if probe.samples:

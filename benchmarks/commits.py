@@ -1,0 +1,124 @@
+"""A git tree of many commits on a Debian kernel's source, one of which makes open() write a shared counter.
+
+What `bigiron bisect --linux` is tried on (docs/bisect.md). The others are harmless: documentation, other
+architectures, drivers that are not compiled, comments, functions that nobody calls; some come in by merges,
+and three that follow each other do not build. The last commit is the branch `main`, the first the tag `good`.
+`.venv/bin/python benchmarks/commits.py TREE [NUMBER [CULPRIT]]`; 0: there is no culprit.
+"""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bigiron.cache_dir import cache_folder
+from bigiron.kernels import source
+
+KERNEL = "debian/6.1"
+COMPILED = ["fs/namei.c", "fs/dcache.c", "fs/inode.c", "mm/filemap.c", "mm/mmap.c", "kernel/fork.c",
+            "kernel/exit.c", "lib/radix-tree.c", "fs/pipe.c", "ipc/sem.c", "net/socket.c"]  # fmt: skip
+NOT_COMPILED = ["drivers/scsi/scsi.c", "drivers/gpu/drm/drm_file.c", "fs/f2fs/file.c", "sound/core/init.c",
+                "net/sctp/socket.c", "drivers/usb/core/hub.c"]  # fmt: skip
+ELSEWHERE = ["arch/arm64/kernel/setup.c", "arch/s390/kernel/setup.c", "arch/riscv/kernel/smp.c"]
+DOCUMENTS = ["Documentation/admin-guide/cgroup-v2.rst", "Documentation/filesystems/proc.rst", "MAINTAINERS"]
+KINDS = [("documentation", DOCUMENTS, 35), ("elsewhere", ELSEWHERE, 20), ("not compiled", NOT_COMPILED, 20),
+         ("comment", COMPILED, 15), ("code", COMPILED, 10)]  # fmt: skip
+CULPRIT = "fs/file_table.c"
+FUNCTION = "struct file *alloc_empty_file(int flags, const struct cred *cred)\n{\n"
+VARIABLES = "\tstatic long old_max;\n\tstruct file *f;\n"
+UNBUILDABLE = 3
+
+
+class Tree:
+    """The files that commits change, as they are after the last one."""
+
+    def __init__(self, tree: str) -> None:
+        self.tree, self.files = tree, dict[str, str]()
+
+    def read(self, path: str) -> str:
+        """A file's text."""
+        if path not in self.files:
+            shown = ["git", "-C", str(cache_folder("sources") / "git"), "show", f"{self.tree}:{path}"]
+            self.files[path] = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+        return self.files[path]
+
+
+def change(tree: Tree, number: int, kind: str, path: str) -> str:
+    """What a commit makes of a file."""
+    text = tree.read(path)
+    match kind:
+        case "documentation":
+            return f"{text}\n.. {number}\n" if path.endswith(".rst") else f"{text}\n"
+        case "code":
+            function = f"int harmless_{number}(void)"
+            return f"{text}\n{function};\n{function}\n{{\n\treturn {number};\n}}\n"
+        case "culprit":
+            before = FUNCTION + VARIABLES
+            assert before in text
+            counter = "static atomic_long_t files_opened;\n\n"
+            return text.replace(before, f"{counter}{before}\n\tatomic_long_inc(&files_opened);\n")
+        case "broken":
+            return f"{text}\n#error broken\n"
+        case "mended":
+            return text.replace("\n#error broken\n", "")
+    return f"{text}\n/* {number} */\n"
+
+
+def commits(tree: Tree, number: int, culprit: int, chance: random.Random) -> Iterator[tuple[str, str, str]]:
+    """Kind, path and text of each, oldest first."""
+    broken = min(number - 8, number // 3)
+    kinds, weights = [kind for kind in KINDS], [weight for *_, weight in KINDS]
+    for one in range(1, number + 1):
+        name, paths, _ = chance.choices(kinds, weights)[0]
+        kind, path = name, chance.choice(paths)
+        if one == culprit:
+            kind, path = "culprit", CULPRIT
+        elif one == broken:
+            kind, path = "broken", "fs/open.c"
+        elif broken < one < broken + UNBUILDABLE:
+            kind, path = "comment", "fs/namei.c"
+        elif one == broken + UNBUILDABLE:
+            kind, path = "mended", "fs/open.c"
+        tree.files[path] = change(tree, one, kind, path)
+        yield kind, path, tree.files[path]
+
+
+def stream(tree: Tree, number: int, culprit: int) -> Iterator[bytes]:
+    """All commits for git fast-import. Every sixteenth is a merge of a branch of four."""
+    chance = random.Random(number)
+    yield _commit(1, "first", [], f"M 040000 {tree.tree} \n".encode()) + b"reset refs/tags/good\nfrom :1\n\n"
+    for one, (kind, path, text) in enumerate(commits(tree, number, culprit, chance), 2):
+        content = text.encode()
+        file = b"M 100644 inline %b\ndata %d\n%b\n" % (path.encode(), len(content), content)
+        parents = [one - 1, one - 5] if one % 16 == 0 and one > 16 else [one - 1]
+        yield _commit(one, f"{path.rpartition('/')[2]}: {kind} {one - 1}", parents, file)
+
+
+def _commit(number: int, subject: str, parents: list[int], changes: bytes) -> bytes:
+    title = subject.encode()
+    head = b"commit refs/heads/main\nmark :%d\ncommitter me <me@here> %d +0000\n" % (number, number)
+    of = b"".join(b"%b :%d\n" % (b"merge" if place else b"from", one) for place, one in enumerate(parents))
+    return head + b"data %d\n%b\n" % (len(title), title) + of + changes + b"\n"
+
+
+def main() -> None:
+    """Make the tree."""
+    folder = Path(sys.argv[1])
+    number = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+    culprit = int(sys.argv[3]) if len(sys.argv) > 3 else number * 5 // 8
+    found = source.find(KERNEL, print)
+    git = ["git", "-C", str(folder)]
+    folder.mkdir(parents=True)
+    subprocess.run([*git, "init", "--quiet", "--initial-branch", "main"], check=True)
+    objects = cache_folder("sources") / "git/objects"
+    (folder / ".git/objects/info/alternates").write_text(f"{objects}\n")
+    done = b"".join(stream(Tree(found.tree), number, culprit))
+    subprocess.run([*git, "fast-import", "--quiet"], input=done, check=True)
+    subprocess.run([*git, "reset", "--quiet", "main"], check=True)
+    told = [*git, "log", "--oneline", "--grep", "culprit"]
+    print(subprocess.run(told, check=True, capture_output=True, text=True).stdout or "no culprit\n", end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""The commits between two of a user's git tree: their graph, what each changes, and which of it can matter.
+
+The tree is only read.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from bigiron.architectures import architecture
+from bigiron.errors import UserError
+from bigiron.kernels.source import commit_id, of_tree
+
+_NEVER_BUILT = ("Documentation/", "LICENSES/", "samples/", "tools/testing/", "tools/perf/")
+_NO_CODE = ("MAINTAINERS", "CREDITS", "COPYING", "README", ".mailmap", ".gitignore", ".clang-format")
+_CODE = (".c", ".h", ".S", ".rs", ".dts", ".dtsi")
+_BUILD_S_OWN = ("scripts/", "tools/", "usr/", "certs/")
+"""Whose code is compiled for the build itself, by other means, too."""
+
+
+@dataclass(frozen=True)
+class Commits:
+    """What comes after `good` and up to `bad`, oldest first."""
+
+    tree: Path
+    good: str
+    bad: str
+    bases: tuple[str, ...]  # where the two part, if good is no ancestor of bad
+    parents: Mapping[str, tuple[str, ...]]
+    subjects: Mapping[str, str]  # of these, of good and of the bases
+    changes: Mapping[str, tuple[frozenset[str], ...]]  # the files in which each differs from each parent
+
+    def title(self, commit: str) -> str:
+        """The commit as people write it."""
+        subject = self.subjects.get(commit) or _git(self.tree, "show", "-s", "--format=%s", commit).strip()
+        return f'{commit[:12]} ("{subject}")'
+
+    def cannot_matter(self, commit: str, arch: str, compiled: Collection[str] | None) -> bool:
+        """Whether it is as one of its parents in all that an image is made of.
+
+        `compiled`: the files that were compiled for images like it; None where that is not known.
+        """
+        of_parents = self.changes.get(commit, ())
+        return any(not any(matters(path, arch, compiled) for path in changed) for changed in of_parents)
+
+    def same_image(self, one: str, other: str, arch: str, compiled: Collection[str] | None) -> bool:
+        """Whether two commits make the same image: `compiled` is what that of `one` was compiled from."""
+        differing = _git(self.tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
+        return not any(matters(path, arch, compiled) for path in differing.split("\0") if path)
+
+    def revert(self, commit: str) -> str:
+        """The patch that takes it back; of a merge, all that it brought."""
+        return _git(self.tree, "diff-tree", "-p", "--binary", "--full-index", commit, f"{commit}^1")
+
+
+def between(tree: Path, good: str, bad: str) -> Commits:
+    """The commits of a git tree that may have changed what is at `good` to what is at `bad`."""
+    tree = tree.resolve()
+    if not (tree / ".git").exists():
+        raise UserError(f"--linux {tree}: it is no git tree: give a clone of the kernel's")
+    good, bad = _commit(tree, "--good", good), _commit(tree, "--bad", bad)
+    if good == bad:
+        raise UserError(f"--good and --bad are the same commit, {good[:12]}")
+    if _is_ancestor(tree, bad, good):
+        raise UserError(
+            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them; values may change either way"
+        )
+    bases = of_tree(tree, "merge-base", "--all", good, bad).stdout.split()
+    if not bases:
+        raise UserError(f"--good {good[:12]} and --bad {bad[:12]} are not related: no commit is in both")
+    parents = {
+        commit: tuple(its)
+        for commit, *its in map(
+            str.split,
+            _git(tree, "rev-list", "--parents", "--topo-order", "--reverse", bad, f"^{good}").splitlines(),
+        )
+    }
+    bases = [base for base in bases if base != good]
+    return Commits(
+        tree,
+        good,
+        bad,
+        tuple(bases),
+        parents,
+        _subjects(tree, [*parents, good, *bases]),
+        _changes(tree, list(parents)),
+    )
+
+
+def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
+    """Whether an image can depend on a file of the source.
+
+    >>> compiled = {"fs/open.c", "include/linux/fs.h"}
+    >>> [matters(path, "x86_64", compiled) for path in ("fs/open.c", "fs/ntfs3/file.c", "fs/Kconfig")]
+    [True, False, True]
+    >>> [matters(path, "x86_64", None) for path in ("MAINTAINERS", "arch/arm64/mm/mmu.c", "fs/ntfs3/file.c")]
+    [False, False, True]
+    """
+    if path.startswith(_NEVER_BUILT) or path in _NO_CODE or path.endswith((".rst", ".yaml")):
+        return False
+    other = re.match(r"arch/([^/]+)/", path)
+    # Every architecture's Kconfig is read, and arch/um shares files with x86.
+    if other and other[1] != architecture(arch).kernel_arch and PurePosixPath(path).suffix in _CODE:
+        return compiled is not None and path in compiled
+    if path.startswith(_BUILD_S_OWN) or PurePosixPath(path).suffix not in _CODE:
+        return True
+    return compiled is None or path in compiled
+
+
+def _commit(tree: Path, option: str, revision: str) -> str:
+    try:
+        return commit_id(tree, revision)
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from None
+
+
+def _is_ancestor(tree: Path, one: str, other: str) -> bool:
+    return of_tree(tree, "merge-base", "--is-ancestor", one, other).returncode == 0
+
+
+def _subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
+    asked = ["log", "--no-walk=unsorted", "--stdin", "--format=%H %s"]
+    told = _git(tree, *asked, stdin="\n".join(commits))
+    return {commit: subject for commit, _, subject in (line.partition(" ") for line in told.splitlines())}
+
+
+def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[str], ...]]:
+    asked = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--name-only", "--always", "-z")
+    told = _git(tree, *asked, stdin="".join(f"{commit}\n" for commit in commits))
+    found: dict[str, list[set[str]]] = {}
+    known = set(commits)
+    commit = ""
+    for word in told.split("\0"):
+        # A commit's line, once for each parent, ends with a newline or not, by git's version.
+        line = word.strip("\n").partition(" ")[0]
+        if line in known:
+            commit = line
+            found.setdefault(commit, []).append(set())
+        elif word and commit:
+            found[commit][-1].add(word)
+    return {commit: tuple(map(frozenset, of_parents)) for commit, of_parents in found.items()}
+
+
+def _git(tree: Path, *command: str, stdin: str = "") -> str:
+    done = of_tree(tree, *command, stdin=stdin)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[0].removeprefix("fatal: ")
+        raise UserError(f"{tree}: git {command[0]} failed: {said}")
+    return done.stdout

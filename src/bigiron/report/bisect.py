@@ -1,0 +1,182 @@
+"""What a bisection has found, for people and for programs."""
+
+from typing import Any
+
+import msgspec
+
+from bigiron.analysis.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
+from bigiron.counted import counted
+from bigiron.study.bisect import Bisection, Result, TimedBisection, TimedResult
+
+
+def as_text(of: Bisection, found: Result) -> str:
+    """A few sentences for each culprit."""
+    return "".join(f"{line}\n" for line in _lines(of, found))
+
+
+def _lines(of: Bisection, found: Result) -> list[str]:
+    candidates = of.candidates
+    ends = f"{candidates.title(candidates.old)} and {candidates.title(candidates.new)}"
+    spent = _spent(of, found)
+    by = found.looked_at
+    if by is None:
+        return [f"no culprit: {ends} have the same shared lines and the same work", spent]
+    if not found.findings:
+        same = f"have the same value of {by.option}"
+        return [f"no culprit: {ends} {same}, {_figures(found, found.before)}", spent]
+    lines = []
+    for one in found.findings:
+        lines += _finding(of, found, one)
+    return [*lines, spent]
+
+
+def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
+    title = of.candidates.title
+    change = f"{_figures(found, one.before)} before, {_figures(found, one.after)} after"
+    match one:
+        case Culprit():
+            return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
+        case Suspects():
+            among = counted(len(one.names), "candidate")
+            lines = [f"cannot tell: one of {among} is the culprit, as others cannot be measured: {change}"]
+            return lines + [f"    {title(name)}" for name in one.names]
+        case Gradual():
+            return [
+                f"no single culprit: the value goes from {_figures(found, one.before)} to "
+                f"{_figures(found, one.after)} in steps within the tolerance, the middle of them at "
+                f"{title(one.name)}"
+            ]
+        case Returning():
+            return [
+                f"not clear: {title(one.name)} has the value ({change}), and so has its parent "
+                f"{title(one.parent)}, before which it was gone again: bisect the commits up to that one"
+            ]
+
+
+def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
+    assert found.looked_at
+    lines = []
+    for parent, value in culprit.parents.items():
+        has = "cannot be measured" if value is None else f"has {_figures(found, value)}"
+        lines.append(f"    its parent {of.candidates.title(parent)} {has}")
+    without = found.reverts.get(culprit.name, "")
+    new = of.candidates.title(of.candidates.new)
+    if isinstance(without, tuple):
+        gone = found.looked_at.rule.same(without, culprit.before)
+        much = "as before it" if gone else "so it is not all"
+        lines.append(f"    {new} with it reverted has {_figures(found, without)}, {much}")
+    elif without:
+        lines.append(f"    its revert was not measured: {without}")
+    return lines
+
+
+def _figures(found: Result, value: Value) -> str:
+    assert found.looked_at
+    return found.looked_at.words(value)
+
+
+def _spent(of: Bisection, found: Result) -> str:
+    free = sum(bool(one.same_as) for one in found.outcomes.values())
+    failed = sum(one.failed for one in found.outcomes.values())
+    reverts = sum(isinstance(value, tuple) for value in found.reverts.values())
+    parts = [f"{counted(found.boots, 'candidate')} measured of {len(of.candidates.history.names) + 1}"]
+    if reverts:
+        parts.append(f"{counted(reverts, 'revert')} measured")
+    if free:
+        parts.append(f"{free} known without a boot to be the same as another")
+    if failed:
+        parts.append(f"{failed} skipped")
+    if found.idle:
+        parts.append(f"{found.idle} that change nothing the image is made of")
+    return "; ".join(parts)
+
+
+def as_json(of: Bisection, found: Result) -> str:
+    """The same for programs."""
+    by = found.looked_at
+    document: dict[str, Any] = {
+        "by": by.option if by else None,
+        "units": list(by.units) if by else [],
+        "before": list(found.before),
+        "after": list(found.after),
+        "findings": [_plain(found, one) for one in found.findings],
+        "candidates": [
+            {
+                "name": name,
+                "title": of.candidates.title(name),
+                "value": list(value) if (value := found.values.get(name)) else None,
+                "measured": outcome.variant is not None,
+                "same_as": outcome.same_as or None,
+                "skipped": outcome.why if outcome.failed else None,
+            }
+            for name, outcome in found.outcomes.items()
+        ],
+        "boots": found.boots,
+        "idle": found.idle,
+        "of": len(of.candidates.history.names) + 1,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _plain(found: Result, one: Finding) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "kind": type(one).__name__.lower(),
+        "names": list(one.names) if isinstance(one, Suspects) else [one.name],
+        "before": list(one.before),
+        "after": list(one.after),
+    }
+    if isinstance(one, Culprit):
+        without = found.reverts.get(one.name)
+        plain["parents"] = {parent: list(value) if value else None for parent, value in one.parents.items()}
+        plain["reverted"] = list(without) if isinstance(without, tuple) else None
+    return plain
+
+
+def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
+    """What is how likely."""
+    title, chances = of.candidates.title, found.chances
+    likeliest = chances.likeliest
+    if not chances.decided:
+        credible = ", ".join(title(name) for name in chances.credible[:_MOST_CREDIBLE])
+        more = len(chances.credible) - _MOST_CREDIBLE
+        among = f"{credible} and {more} more" if more > 0 else credible
+        said = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
+    elif likeliest is None:
+        said = (
+            f"no culprit: {_likely(chances.none)} that none changes throughput by {of.tolerance:.0%} or more"
+        )
+    else:
+        said = (
+            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is about "
+            f"{chances.change:.2f} of what it was before"
+        )
+    ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
+    skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
+    of_all = f"{len(found.runs)} candidates of {len(of.candidates.history.names) + 1}"
+    return f"{said}\n{counted(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
+
+
+_MOST_CREDIBLE = 4
+
+
+def _likely(chance: float) -> str:
+    return "more than 99.9% likely" if chance > 0.999 else f"{chance:.1%} likely"
+
+
+def timed_as_json(of: TimedBisection, found: TimedResult) -> str:
+    """The same for programs."""
+    chances = found.chances
+    document = {
+        "by": "throughput",
+        "decided": chances.decided,
+        "none": round(chances.none, 6),
+        "culprits": [
+            {"name": name, "title": of.candidates.title(name), "chance": round(chances.culprit[name], 6)}
+            for name in chances.credible
+        ],
+        "change": chances.change,
+        "tolerance": of.tolerance,
+        "runs": dict(found.runs),
+        "skipped": dict(found.skipped),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

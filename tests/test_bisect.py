@@ -1,0 +1,408 @@
+"""`bigiron bisect`: commits that are really built, a log that git takes, and lists in virtual machines."""
+
+import json
+import math
+import random
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import bigiron
+
+from bigiron import kernels
+from bigiron.analysis import looked_at
+from bigiron.analysis.bisection import Culprit, Suspects
+from bigiron.analysis.comparison import Cell
+from bigiron.analysis.looked_at import Cells
+from bigiron.errors import MachineError, UserError
+from bigiron.kernels import commits
+from bigiron.kernels.commits import Commits
+from bigiron.report import bisect as bisect_report
+from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants
+from bigiron.study.spec import Variant
+
+MAKEFILE = """\
+VERSION = 6
+PATCHLEVEL = 1
+SUBLEVEL = 0
+EXTRAVERSION =
+allnoconfig:
+	cp $(KCONFIG_ALLCONFIG) $(O)/.config
+vmlinux:
+	cd $(O) && $(CC) -MD -MF .open.o.cmd -c -o open.o ../source/fs/open.c
+	cd $(O) && $(CC) -MD -MF .main.o.cmd -c -o main.o ../source/init/main.c
+	cd $(O) && $(CC) -nostdlib -static -o vmlinux open.o main.o
+"""
+"""Of a kernel of two files."""
+BANNER = 'const char banner[] = "Linux version 6.1.0 (me@here)\\n";\n'
+MAIN = BANNER + "char room[8192] = {1};\nvoid _start(void) {}\n"
+OPEN = '#include "../include/fs.h"\nconst char cost[] = "instructions=100;";\n'
+DEARER = OPEN.replace("=100", "=200")
+BY = looked_at.parse("work:do_sys_open")
+
+
+class Tree:
+    """A git tree to which commits are added."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.head = folder, ""
+        folder.mkdir()
+        self.git("init", "--quiet", "--initial-branch", "main")
+        self.git("config", "user.name", "me")
+        self.git("config", "user.email", "me@here")
+        for path, text in {
+            "Kconfig": "mainmenu\n", "Makefile": MAKEFILE, "fs/open.c": OPEN, "init/main.c": MAIN,
+            "include/fs.h": "\n", "fs/unused.c": "\n", "Documentation/fs.rst": "\n",
+        }.items():  # fmt: skip
+            self.write(path, text)
+        self.commit("first")
+
+    def git(self, *command: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", self.folder, *command], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text)
+
+    def commit(self, subject: str, **files: str) -> str:
+        """A commit in which files change, `fs__open_c` for fs/open.c; returns its id."""
+        for name, text in files.items():
+            self.write(name.replace("__", "/").replace("_c", ".c").replace("_rst", ".rst"), text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", subject)
+        self.head = self.git("rev-parse", "HEAD")
+        return self.head
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+    return Tree(tmp_path / "linux")
+
+
+class Boots:
+    """Stands for the virtual machines: what a kernel says in its image is what it costs."""
+
+    def __init__(self, stop_after: int = 1000) -> None:
+        self.of: list[str] = []
+        self._stop_after = stop_after
+
+    def __call__(self, variant: Variant) -> Cells:
+        if len(self.of) == self._stop_after:
+            raise KeyboardInterrupt
+        image = kernels.find(variant.kernel).image.read_bytes()
+        cost = re.search(rb"instructions=(\w+);", image)
+        assert cost
+        self.of.append(variant.name)
+        if cost[1] == b"panic":
+            raise CannotMeasureError("the kernel panicked")
+        ran = pl.DataFrame(
+            {
+                "context": ["operation"],
+                "path": [""],
+                "function": ["do_sys_open"],
+                "instructions": [int(cost[1])],
+            }
+        )
+        return {"work": [Cell(ran, {"operations": [1]})]}
+
+
+def bisection(
+    tree: Tree, folder: Path, boots: Callable[[Variant], Cells], good: str, bad: str, steps: list[str]
+) -> tuple[Bisection, Commits]:
+    found = commits.between(tree.folder, good, bad)
+    candidates = CommitsOfTree(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
+    asked = {"good": found.good, "bad": found.bad}
+    return Bisection(folder, candidates, boots, steps.append, asked, BY), found
+
+
+def history(tree: Tree, count: int = 40, culprit: int = 23) -> list[str]:
+    """Every fourth commit changes what is compiled, the others something else; all but one are harmless."""
+    made = [tree.head]
+    for number in range(1, count + 1):
+        if number == culprit:
+            made.append(tree.commit("fs: check more", fs__open_c=DEARER))
+        elif number % 4 == 0:
+            made.append(tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n"))
+        elif number % 4 == 1:
+            made.append(tree.commit(f"docs {number}", Documentation__fs_rst=f"{number}\n"))
+        else:
+            made.append(tree.commit(f"unused {number}", fs__unused_c=f"int unused_{number};\n"))
+    return made
+
+
+def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Path) -> None:
+    made = history(tree)
+    before = tree.git("status", "--porcelain"), tree.git("rev-parse", "HEAD"), tree.git("stash", "list")
+    boots, steps = Boots(), list[str]()
+    bisected, _ = bisection(tree, tmp_path / "b", boots, made[0], made[-1], steps)
+    found = bisected.find()
+    culprit = made[23]
+    assert found.findings == [Culprit(culprit, (100.0,), (200.0,), {made[22]: (100.0,)})]
+    assert found.reverts == {culprit: (100.0,)}
+    # Eleven change what is compiled: two ends, log2 of 11, the culprit itself, its revert.
+    assert len(boots.of) <= 2 + 4 + 1 + 1
+    assert found.idle == 29
+    text = bisect_report.as_text(bisected, found)
+    assert f'culprit: {culprit[:12]} ("fs: check more"): 100.000 instructions before, 200.000' in text
+    assert "with it reverted has 100.000 instructions, as before it" in text
+    document = json.loads(bisect_report.as_json(bisected, found))
+    assert document["findings"][0]["names"] == [culprit]
+    assert before == (
+        tree.git("status", "--porcelain"),
+        tree.git("rev-parse", "HEAD"),
+        tree.git("stash", "list"),
+    ), "the tree is only read"
+    replayed = subprocess.run(
+        ["git", "-C", tree.folder, "bisect", "replay", tmp_path / "b/bisect.log"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert f"{culprit} is the first bad commit" in replayed.stdout
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 5])
+def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path, after: int) -> None:
+    made = history(tree)
+    whole = Boots()
+    expected = bisection(tree, tmp_path / "whole", whole, made[0], made[-1], [])[0].find()
+    first = Boots(stop_after=after)
+    with pytest.raises(KeyboardInterrupt):
+        bisection(tree, tmp_path / "b", first, made[0], made[-1], [])[0].find()
+    second = Boots()
+    found = bisection(tree, tmp_path / "b", second, made[0], made[-1], [])[0].find()
+    assert found.findings == expected.findings
+    # What was measured is read again, which in a study is no boot.
+    assert set(first.of) | set(second.of) == set(whole.of)
+
+
+def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Path) -> None:
+    made = history(tree, 4, 3)
+    bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    with pytest.raises(UserError, match=r"bisects with good = \w+, not \w+: give another -o"):
+        bisection(tree, tmp_path / "b", Boots(), made[1], made[-1], [])
+
+
+def test_what_does_not_build_or_boot_is_skipped(tree: Tree, tmp_path: Path) -> None:
+    made = [tree.head]
+    texts = [OPEN, "#error broken\n", OPEN.replace("=100", "=panic"), DEARER, f"{DEARER}int more;\n"]
+    made += [tree.commit(f"open {number}", fs__open_c=text) for number, text in enumerate(texts)]
+    steps = list[str]()
+    bisected, _ = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], steps)
+    found = bisected.find()
+    assert found.findings == [Suspects((made[2], made[3], made[4]), (100.0,), (200.0,))]
+    skipped = [step for step in steps if "skipped" in step]
+    assert any("does not build: fs/open.c:1:2: error: #error broken" in step for step in skipped)
+    assert any("the kernel panicked" in step for step in skipped)
+    assert "cannot tell: one of 3 candidates is the culprit" in bisect_report.as_text(bisected, found)
+
+
+def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:
+    good = tree.head
+    panics = tree.commit("panic", fs__open_c=OPEN.replace("=100", "=panic"))
+    broken = tree.commit("broken", fs__open_c="#error broken\n")
+    with pytest.raises(MachineError, match=r'\("panic"\), an end, cannot be measured: the kernel panicked'):
+        bisection(tree, tmp_path / "a", Boots(), good, panics, [])[0].find()
+    with pytest.raises(
+        UserError, match=r'\("broken"\), an end, cannot be measured: the kernel does not build'
+    ):
+        bisection(tree, tmp_path / "b", Boots(), good, broken, [])[0].find()
+
+
+def test_two_steps_are_two_culprits_with_a_log_each(tree: Tree, tmp_path: Path) -> None:
+    made = [tree.head]
+    for number in range(1, 17):
+        cost = 100 + 100 * (number >= 4) + 300 * (number >= 11)
+        made.append(
+            tree.commit(f"open {number}", fs__open_c=OPEN.replace("=100", f"={cost}") + f"int i{number};\n")
+        )
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [(one.name, one.before, one.after) for one in found.findings if isinstance(one, Culprit)] == [
+        (made[4], (100.0,), (200.0,)),
+        (made[11], (200.0,), (500.0,)),
+    ]
+    for name, culprit in ("bisect.log", made[4]), ("bisect-2.log", made[11]):
+        replayed = subprocess.run(
+            ["git", "-C", tree.folder, "bisect", "replay", tmp_path / "b" / name],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert f"{culprit} is the first bad commit" in replayed.stdout
+
+
+def test_no_culprit_is_told_after_the_two_ends(tree: Tree, tmp_path: Path) -> None:
+    made = history(tree, 12, 0)
+    boots = Boots()
+    bisected, _ = bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])
+    found = bisected.find()
+    assert (found.findings, len(boots.of)) == ([], 2)
+    assert "no culprit:" in bisect_report.as_text(bisected, found)
+
+
+def test_a_culprit_that_a_merge_brought(tree: Tree, tmp_path: Path) -> None:
+    good = tree.head
+    tree.git("checkout", "--quiet", "-b", "side")
+    tree.commit("side 1", Documentation__fs_rst="side\n")
+    culprit = tree.commit("side 2", fs__open_c=DEARER)
+    tree.commit("side 3", fs__open_c=f"{DEARER}int more;\n")
+    tree.git("checkout", "--quiet", "main")
+    for number in range(6):
+        tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n")
+    tree.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
+    for number in range(6, 9):
+        tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n")
+    found = bisection(tree, tmp_path / "b", Boots(), good, tree.head, [])[0].find()
+    assert [one.name for one in found.findings] == [culprit]
+    # And with the good end on a branch of its own, which parts from the bad one's at the first commit.
+    tree.git("checkout", "--quiet", "-b", "stable", good)
+    stable = tree.commit("stable 1", init__main_c=f"{MAIN}int stable;\n")
+    found = bisection(tree, tmp_path / "c", Boots(), stable, tree.git("rev-parse", "main"), [])[0].find()
+    assert [one.name for one in found.findings] == [culprit]
+    cheaper = tree.commit("stable 2", fs__open_c=OPEN.replace("=100", "=50"))
+    with pytest.raises(UserError, match=r"where the two part, has not the value of the good end"):
+        bisection(tree, tmp_path / "d", Boots(), cheaper, tree.git("rev-parse", "main"), [])[0].find()
+
+
+def test_files_that_other_commits_compile_are_found_in_the_end(tree: Tree, tmp_path: Path) -> None:
+    """A header that only commits in the middle include looks as if it did not matter."""
+    made = [tree.head]
+    made.append(tree.commit("include", fs__open_c=f'{OPEN}#include "../include/cost.h"\n'))
+    (tree.folder / "include/cost.h").write_text("\n")
+    made.append(tree.commit("add"))
+    (tree.folder / "include/cost.h").write_text("int more;\n")
+    made.append(tree.commit("more"))
+    made.append(tree.commit("inline", fs__open_c=DEARER))
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[4]]
+
+
+# What is wrong with what was given
+
+
+def refused(*arguments: str | Path) -> str:
+    answer = bigiron("bisect", *arguments)
+    assert (answer.status, answer.out) == (2, ""), answer
+    return answer.complaint
+
+
+def of_tree(tree: Tree, good: str, bad: str, *more: str) -> Sequence[str | Path]:
+    return ["open1", "--linux", tree.folder, "--good", good, "--bad", bad, "-o", "b", *more]
+
+
+def test_commits_that_are_not_there_or_not_related(tree: Tree) -> None:
+    first = tree.head
+    second = tree.commit("second")
+    tree.git("checkout", "--quiet", "--orphan", "other")
+    other = tree.commit("other")
+    assert "are not related: no commit is in both" in refused(*of_tree(tree, first, other))
+    assert "exchange them" in refused(*of_tree(tree, second, first))
+    assert f"--good and --bad are the same commit, {first[:12]}" in refused(*of_tree(tree, first, first))
+    assert refused(*of_tree(tree, "v6.99", second)).startswith(f"--good: {tree.folder} has no 'v6.99'")
+    assert "is no git tree" in refused(
+        "open1", "--linux", tree.folder.parent, "--good", "a", "--bad", "b", "-o", "b"
+    )
+
+
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    assert "no folder" in refused("open1", "--kernel", "debian/6.1")
+    assert "no kernel" in refused("open1", "-o", folder)
+    assert "nothing to bisect" in refused("open1", "--kernel", "debian/6.1", "-o", folder)
+    assert "give --linux TREE too" in refused("open1", "--good", "v6.1", "-o", folder)
+    assert "give --good COMMIT and --bad COMMIT" in refused("open1", "--linux", tmp_path, "-o", folder)
+    assert refused("open1", "--by", "luck", "-o", folder).startswith("--by 'luck': use conflicts[")
+    assert "one number of them" in refused(
+        "open1", "--kernel", "a", "--kernel", "b", "--cpus", "2,4", "-o", folder
+    )
+    assert not folder.exists()
+
+
+# In virtual machines
+
+
+def test_a_list_of_kernels(tmp_path: Path) -> None:
+    """AppArmor's label is written twice an operation less from 6.12 on; a resumed one boots nothing."""
+    listed = [f"debian/{series}" for series in ("6.1", "6.12", "7.2")]
+    asked = [
+        "bisect", "open1", *(word for name in listed for word in ("--kernel", name)),
+        "--cpus", "2", "--operations", "50", "--format", "json", "-o", tmp_path / "b",
+    ]  # fmt: skip
+    answer = bigiron(*asked)
+    assert answer.status == 0, answer
+    found = json.loads(answer.out)
+    assert (found["by"], found["boots"]) == ("conflicts:struct aa_label", 3)
+    assert found["findings"] == [
+        {
+            "kind": "culprit", "names": ["debian/6.12"], "before": [6.0, 6.0], "after": [2.0, 2.0],
+            "parents": {"debian/6.1": [6.0, 6.0]}, "reverted": None,
+        }
+    ]  # fmt: skip
+    again = bigiron(*asked)
+    assert json.loads(again.out) == found
+    assert "measured in" not in again.err
+    answer = bigiron(*asked, "--by", "conflicts:struct spoon")
+    assert (answer.status, answer.complaint.startswith(f"{tmp_path / 'b'} bisects with by = None")) == (
+        2,
+        True,
+    )
+    other = [*asked[:-1], tmp_path / "c", "--by", "conflicts:struct spoon"]
+    answer = bigiron(*other)
+    assert answer.status == 2
+    assert "neither end has a shared line of that name: they have struct aa_label" in answer.err
+
+
+# What has noise
+
+
+class Noisy:
+    """Stands for machines whose throughput has noise of 2 %, and a culprit's share is lost from some on."""
+
+    def __init__(self, names: list[str], culprit: int | None, stop_after: int = 1000) -> None:
+        self._names, self._culprit, self._stop_after = names, culprit, stop_after
+        self.of: list[tuple[str, int]] = []
+
+    def __call__(self, variant: Variant, repetition: int) -> float:
+        if len(self.of) == self._stop_after:
+            raise KeyboardInterrupt
+        number = self._names.index(variant.name)
+        self.of.append((variant.name, repetition))
+        lost = 0.9 if self._culprit is not None and number >= self._culprit else 1.0
+        noise = random.Random(f"{number} {repetition}").gauss(0, 0.02)
+        return 1e6 * lost * math.exp(noise)
+
+
+def listed(count: int) -> tuple[ListOfVariants, list[str]]:
+    names = [f"v{number}" for number in range(count)]
+    return ListOfVariants([Variant(name=name, kernel="k") for name in names], "x86_64"), names
+
+
+def timed(folder: Path, candidates: ListOfVariants, run: Noisy, most: int = 200) -> TimedBisection:
+    return TimedBisection(folder, candidates, run, lambda _step: None, {"by": "throughput"}, 0.05, most)
+
+
+def test_a_culprit_in_noise_and_none(tmp_path: Path) -> None:
+    candidates, names = listed(65)
+    bisected = timed(tmp_path / "a", candidates, Noisy(names, 40))
+    found = bisected.find()
+    assert (found.chances.likeliest, found.chances.decided) == ("v40", True)
+    assert max(found.runs, key=lambda name: found.runs[name]) in (names[0], names[-1]), "the ends run most"
+    assert bisect_report.timed_as_text(bisected, found).startswith("culprit: v40: more than 99.9% likely")
+    found = timed(tmp_path / "b", candidates, Noisy(names, None)).find()
+    assert (found.chances.likeliest, found.chances.decided) == (None, True)
+    bisected = timed(tmp_path / "c", candidates, Noisy(names, 40), most=8)
+    assert bisect_report.timed_as_text(bisected, bisected.find()).startswith("undecided: ")
+
+
+def test_what_has_noise_goes_on_with_the_same_runs(tmp_path: Path) -> None:
+    candidates, names = listed(65)
+    whole, first, second = Noisy(names, 40), Noisy(names, 40, stop_after=9), Noisy(names, 40)
+    timed(tmp_path / "a", candidates, whole).find()
+    with pytest.raises(KeyboardInterrupt):
+        timed(tmp_path / "b", candidates, first).find()
+    timed(tmp_path / "b", candidates, second).find()
+    assert second.of == whole.of, "in a study the first nine are there already"
