@@ -71,7 +71,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 ALLOCATORS = "slab pages and free pages"
 """One line in a baseline of all that allocators keep of pages: which page goes back to its node is chance."""
 
-_OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
+OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
 
 LEAST = match_lines.TOLERANCE
 """Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
@@ -162,7 +162,7 @@ _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorde
 
 def _added_up(lines: Sequence[Line]) -> list[Line]:
     """Lines that are alike as one, and all that is the allocators'."""
-    theirs = [line for line in lines if _OF_ALLOCATORS.fullmatch(line.object)]
+    theirs = [line for line in lines if OF_ALLOCATORS.fullmatch(line.object)]
     others = merge_lines.added_up([line for line in lines if line not in theirs])
     return [*others, replace(merge_lines.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 

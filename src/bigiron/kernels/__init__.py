@@ -16,8 +16,20 @@ from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
+from bigiron.kernels.source import related_commits
 
-__all__ = ["Kernel", "Module", "add", "build", "fetch", "find", "installed", "keep", "modules_for"]
+__all__ = [
+    "Kernel",
+    "Module",
+    "add",
+    "build",
+    "fetch",
+    "find",
+    "installed",
+    "keep",
+    "modules_for",
+    "related_commits",
+]
 
 _DEBIAN = "debian/"
 

@@ -64,6 +64,25 @@ def find(spelled: str, on_step: Callable[[str], None]) -> Source:
     return source
 
 
+def related_commits(folder: Path, base: str, new: str) -> tuple[str, str]:
+    """The ids of two commits of the user's repository; UserError unless the first comes before the second."""
+    if not _objects(folder):
+        raise UserError(f"{folder} is not a git repository, so it has no {new!r}")
+    before, after = (_object_id(folder, f"{commit}^{{commit}}") for commit in (base, new))
+    done = subprocess.run(
+        ["git", "-C", folder, "merge-base", "--is-ancestor", before, after],
+        capture_output=True,
+        check=False,
+        env=_without_git_s_own(os.environ),
+    )
+    if done.returncode:
+        raise UserError(
+            f"{base} is no ancestor of {new} in {folder}: what differs between two that are not related "
+            "is no one commit's; give the parent with --base"
+        )
+    return before, after
+
+
 def patched(source: Source, patches: Sequence[Path]) -> str:
     """The id of the source's tree with the patches applied in turn; UserError for one that does not apply."""
     with tempfile.TemporaryDirectory() as folder:
@@ -222,7 +241,7 @@ def _theirs(folder: Path, *question: str) -> str:
         env=_without_git_s_own(os.environ),
     )
     if done.returncode:
-        revision = question[-1].removesuffix("^{tree}")
+        revision = question[-1].removesuffix("^{tree}").removesuffix("^{commit}")
         raise UserError(f"{folder} has no {revision!r}, says git: {_first_line(done.stderr)}")
     return done.stdout.strip()
 

@@ -36,18 +36,22 @@ _MACHINE = re.compile(
     r"(?P<cpus>\d+) threads(?: (?P<sockets>\d+) sockets?)?(?P<processor>.*?)"
     r"(?:\s+with (?P<memory>\d+(?:\.\d+)?)\s*(?P<unit>[GT])(?:i?B)?(?: (?:of )?memory)?)?\s*$"
 )
+_KEYS = re.compile(r"\S+/testcase:\s*$")
+_END = re.compile(r"\*{20}|disclaimer|-- $|--$|0-day ci", re.IGNORECASE)
+"""What comes after the first table: those of other tests, and the signature."""
 _PROFILE = re.compile(r"perf-profile\.(calltrace|children|self)\.cycles-pp\.(\S+)$")
 _EMAIL_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]")
 _MBOX = re.compile(rb"^From \S.*$", re.MULTILINE)
 
 _FURNITURE = re.compile(
-    r"""\s*$ | hello[,\s] | hi\b | fyi,? | greeting | \(?please\b | https?:// | (?:base|url|patch\ link|patch\ subject|tree|head)\s*:
-    | \s*(?:commit|parameters|with\ following\ parameters|in\ addition\ to\ that.*|details\ are\ as\ below)\s*:?\s*$
+    r"""\s*$ | hello[,\s] | hi\b | fyi,? | greeting | \(?please\b | https?://
+    | (?:base|url|patch\ link|patch\ subject|tree|head)\s*:
+    | \s*(?:commit|parameters|with\ following\ parameters|details\ are\ as\ below)\s*:?\s*$
+    | \s*in\ addition\ to\ that
     | \s*if\ you\ (?:fix|come\ across) | \s*the\ same\ patch | .*kindly\ add | \s*\| | \s*\+[-+=]+ | [-=*]{4,}
     | the\ kernel\ config | \s*to\ reproduce | reported-by | closes: | link: | fixes:
     | [\s|\\/]*$ | \s*%stddev | \s*[0-9a-f]{12,40}\ [0-9a-f]{12,40}\s*$ | [-\s]+$
-    | \s*(?:disclaimer|results\ have\ been|design\ or\ configuration|for\ details,\ please|for\ further|thanks|--\s*$|0-day|intel)
-    | \s*kernel\ test\ robot | .*significant\ impact | .*all\ results?: | \S+(?:/\S+)*/testcase:?\s*$
+    | \s*(?:for\ details,\ please|thanks|intel|kernel\ test\ robot) | .*significant\ impact | .*all\ results?:
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -74,7 +78,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Reported:
-    """A row of the mail's table. Spreads are shares of the mean; `change` is relative where it is in percent."""
+    """A row of the table. Spreads are shares of the mean; `change` is None where it is not in percent."""
 
     name: str
     base: float
@@ -95,14 +99,16 @@ class RobotMail:
     """What a mail reports.
 
     ```
-    RobotMail(metric='will-it-scale.per_process_ops', change=-0.524, new=Commit('6d73…', 'mm: …'),
-              base=Commit('99fb…', 'mm: …'), benchmark='will-it-scale', machine=Machine(104, 2, '(Skylake)', 192.0),
-              parameters={'nr_task': '50%', 'mode': 'process', 'test': 'page_fault2'}, figures=[…])
+    RobotMail(metric='will-it-scale.per_process_ops', change=-0.524, regression=True,
+              new=Commit('6d73…', 'mm: …'),
+              base=Commit('99fb…', 'mm: …'), benchmark='will-it-scale',
+              machine=Machine(104, 2, '(Skylake)', 192.0), parameters={'nr_task': '50%', …}, figures=[…])
     ```
     """
 
     metric: str
     change: float  # relative, with the sign that the metric has
+    regression: bool
     new: Commit
     base: Commit | None  # None: the mail does not name the parent
     benchmark: str
@@ -126,6 +132,11 @@ class RobotMail:
         return None
 
     @property
+    def throughput_change(self) -> float:
+        """Of operations a second: a time that grows is a throughput that falls."""
+        return self.change if (self.change < 0) == self.regression else 1 / (1 + self.change) - 1
+
+    @property
     def headline(self) -> Reported | None:
         """The row of the metric that is complained about."""
         return next((one for one in self.figures if one.name == self.metric), None)
@@ -140,15 +151,17 @@ class RobotMail:
 def read(content: bytes, called: str) -> RobotMail:
     """Read a mail, an mbox or a mail's bare text; UserError says what the report lacks."""
     if len(content) > MOST_BYTES:
-        raise UserError(f"{called} has {len(content) >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read")
+        raise UserError(
+            f"{called} has {len(content) >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read"
+        )
     if b"\0" in content:
         raise UserError(f"{called} is not text: give the report as a mail, an mbox or text")
     for subject, text in _mails(content):
         if _is_report(subject, text):
             return _Reading(called).of(subject, text)
     raise UserError(
-        f"{called} reports no regression: it has no line 'kernel test robot noticed a -52.4% regression of …'; "
-        "give the robot's whole mail"
+        f"{called} reports no regression: no line says 'kernel test robot noticed a -52.4% regression of …'; "
+        "give  the robot's whole mail"
     )
 
 
@@ -157,7 +170,7 @@ def _mails(content: bytes) -> Iterator[tuple[str, str]]:
     content = content.lstrip()
     starts = [match.end() for match in _MBOX.finditer(content)] if content.startswith(b"From ") else []
     if starts:
-        ends = [match.start() for match in _MBOX.finditer(content)][1:] + [len(content)]
+        ends = [*[match.start() for match in _MBOX.finditer(content)][1:], len(content)]
         pieces = [content[start:end].lstrip(b"\r\n") for start, end in zip(starts, ends, strict=True)]
     else:
         pieces = [content]
@@ -201,7 +214,7 @@ class _Reading:
 
     def __init__(self, called: str) -> None:
         self._called = called
-        self._metric, self._change = "", 0.0
+        self._metric, self._change, self._regression = "", 0.0, True
         self._new: Commit | None = None
         self._named: list[Commit] = []
         self._fields: dict[str, str] = {}
@@ -210,13 +223,15 @@ class _Reading:
         self._unknown: list[tuple[int, str]] = []
         self._more_unknown = 0
         self._in_parameters = False
-        self._at_end = False  # of the first table: others are of other tests
+        self._keys: list[str] = []  # of the line of values that comes next
+        self._at_end = False
 
     def of(self, subject: str, text: str) -> RobotMail:
         """All that a mail says."""
         if found := _SUBJECT.search(" ".join(subject.split())):
             self._new = Commit(found[1])
-            self._metric, self._change = found[2], _signed(found[3], found[4])
+            self._metric, self._change = found[2], _signed(found[3])
+            self._regression = found[4] == "regression"
         for at, line in lines(_unquoted(text)):
             self._line(at, line.rstrip())
         return self._whole()
@@ -224,14 +239,17 @@ class _Reading:
     def _line(self, at: int, line: str) -> None:
         if self._at_end:
             return
-        if line.startswith("*" * 20) and self._figures:
+        if self._new and _END.match(line):
             self._at_end = True
+        elif self._keys or _KEYS.match(line):
+            self._values(line)
         elif not (self._of_table(at, line) or self._of_head(line) or _FURNITURE.match(line)):
             self._not_understood(at, line)
 
     def _of_head(self, line: str) -> bool:
         if found := _NOTICED.search(line):
-            self._metric, self._change = label(found[3], None), _signed(found[1], found[2])
+            self._metric, self._change = label(found[3], None), _signed(found[1])
+            self._regression = found[2] == "regression"
         elif found := _COMMIT.match(line):
             self._new = Commit(found[1], found[2] or "")
         elif found := _FIELD.match(line):
@@ -249,6 +267,17 @@ class _Reading:
         self._in_parameters = False
         return True
 
+    def _values(self, line: str) -> None:
+        """The table's head: names of parameters with slashes between them, and below it their values."""
+        if not self._keys:
+            self._keys = line.strip().rstrip(":").split("/")
+            return
+        given = line.strip().split("/")
+        if len(given) == len(self._keys):
+            for key, value in zip(self._keys, given, strict=True):
+                self._parameters.setdefault(key, label(value, None))
+        self._keys = []
+
     def _of_table(self, at: int, line: str) -> bool:
         found = _ROW.fullmatch(line)
         if not found or len(self._figures) >= _MOST_FIGURES:
@@ -257,7 +286,12 @@ class _Reading:
         relative = change[:-1] if change and change.endswith("%") else None
         try:
             row = Reported(
-                label(name, at), float(base), _share(base_spread), float(new), _share(new_spread), _share(relative)
+                label(name, at),
+                float(base),
+                _share(base_spread),
+                float(new),
+                _share(new_spread),
+                _share(relative),
             )
         except ValueError:  # a change such as +Inf%
             return False
@@ -272,8 +306,9 @@ class _Reading:
 
     def _whole(self) -> RobotMail:
         if not self._new:
-            raise self._lacks("which commit it complains about", "commit: 1234567890ab (\"title\")")
-        if "testcase" not in self._fields:
+            raise self._lacks("which commit it complains about", 'commit: 1234567890ab ("title")')
+        benchmark = self._fields.get("testcase") or self._parameters.pop("testcase", "")
+        if not benchmark:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
         machine = _machine(self._fields["machine"], self._called) if "machine" in self._fields else None
         base = next((one for one in self._named if not _same(one.id, self._new.id)), None)
@@ -281,9 +316,10 @@ class _Reading:
         return RobotMail(
             metric=self._metric,
             change=self._change,
+            regression=self._regression,
             new=Commit(self._new.id, title),
             base=base,
-            benchmark=label(self._fields["testcase"], None),
+            benchmark=label(benchmark, None),
             machine=machine,
             parameters=self._parameters,
             figures=self._figures,
@@ -292,7 +328,9 @@ class _Reading:
         )
 
     def _lacks(self, what: str, form: str) -> UserError:
-        return UserError(f"{self._called} does not say {what} (no line '{form}'): it may be cut short; give the whole mail")
+        return UserError(
+            f"{self._called} does not say {what} (no line '{form}'): it may be cut short; give the whole mail"
+        )
 
 
 def _same(one: str, other: str) -> bool:
@@ -300,13 +338,15 @@ def _same(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def _signed(percent: str, word: str) -> float:
-    """The metric's change. Older mails leave the sign to the word, and say what the metric did nevertheless.
+def _signed(percent: str) -> float:
+    """The metric's change as a share.
 
-    >>> _signed("-52.4", "regression"), _signed("94.7", "improvement")
+    >>> _signed("-52.4"), _signed("+94.7")
     (-0.524, 0.947)
     """
-    return round(number(percent.lstrip("+-"), None, "the change") / 100, 6) * (-1 if percent.startswith("-") else 1)
+    return round(number(percent.lstrip("+-"), None, "the change") / 100, 6) * (
+        -1 if percent.startswith("-") else 1
+    )
 
 
 def _share(percent: str | None) -> float | None:

@@ -36,12 +36,15 @@ def workload_of(benchmark: str, parameters: Mapping[str, str]) -> Mapped:
     if benchmark not in ("will-it-scale", "fxmark"):
         raise UserError(f"no workload does what {benchmark} does: {_INSTEAD}")
     if not test:
-        raise UserError(f"the report does not say which test of {benchmark} was run (parameter test): {_INSTEAD}")
+        raise UserError(
+            f"the report does not say which test of {benchmark} was run (parameter test): {_INSTEAD}"
+        )
     if benchmark == "fxmark":
         return _fxmark(test, parameters, known)
     if test not in known:
         raise UserError(
-            f"will-it-scale's {test} is not built in: give upstream's file, --workload-file will-it-scale/tests/{test}.c"
+            f"will-it-scale's {test} is not built in: give upstream's file, "
+            f"--workload-file will-it-scale/tests/{test}.c"
         )
     return Mapped(test, mode_of(parameters))
 
