@@ -7,8 +7,8 @@ where as many tasks run as the report had, in instructions: by the law of bottle
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bigiron.analysis import check, locks, rules, shared_lines
@@ -45,6 +45,7 @@ _BY_CHANCE = check.Tolerance(1.0, 1.0)  # of what allocators keep of pages
 _READERS = ("read_lock", "down_read")
 _SAME = 0.01  # a share of a count below which it is the same
 _MOST_FUNCTIONS = 6
+_MOST_ACCESSES = 0.5  # share of a line's
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Change:
     after: float
     unit: str  # of both: "accesses", "times taken", "instructions"
     cost: float  # instructions an operation, with as many tasks as the report had; below 0: what it saves
+    share: float  # of an operation's time there, where nothing else limits it more
     held: tuple[float, float] | None = None  # of a lock: instructions before and after
     writers: tuple[str, ...] = ()  # functions, those that do it most first
     readers: tuple[str, ...] = ()
@@ -104,6 +106,10 @@ class _Line:
         """Instructions of an operation in which nobody else has the line."""
         return self.accesses * TRANSFER * self.weight
 
+    def queued(self, tasks: int) -> float:
+        """Of an operation, where so many run and nothing but this limits them."""
+        return self.demand * max(1.0, self.users * tasks)
+
 
 @dataclass(frozen=True)
 class _Lock:
@@ -116,6 +122,10 @@ class _Lock:
     def demand(self) -> float:
         """Instructions of an operation in which nobody else has the lock."""
         return self.taken * TRANSFER + (self.held if self.excludes else 0.0)
+
+    def queued(self, tasks: int) -> float:
+        """Of an operation, where so many run and nothing but this limits them."""
+        return self.demand * max(1.0, self.users * tasks)
 
 
 _Counts: TypeAlias = Mapping[str, tuple[float, ...]]
@@ -130,11 +140,15 @@ class _Operation:
     lines: Mapping[int, _Line]
     locks: Mapping[str, _Lock]
 
+    @property
+    def alone(self) -> float:
+        """Instructions of an operation that nobody has to queue for."""
+        return self.work + sum(line.demand for line in self.lines.values())
+
     def time(self, tasks: int) -> float:
         """Of an operation where so many run: alone, or as the busiest line or lock lets one through."""
-        alone = self.work + sum(line.demand for line in self.lines.values())
         asked: list[_Line | _Lock] = [*self.lines.values(), *self.locks.values()]
-        return max([alone, *(one.demand * max(1.0, one.users * tasks) for one in asked)])
+        return max([self.alone, *(one.queued(tasks) for one in asked)])
 
 
 def judge(
@@ -145,7 +159,7 @@ def judge(
     cpus, tasks = point
     at_tasks = max(claim.tasks or tasks, tasks)
     found = _Found(conflicts, taken.points[point], work.points[point], point, base, new)
-    changes = [change for change in found.changes(at_tasks) if _relevant(change, found.base, at_tasks)]
+    changes = [change for change in found.changes(at_tasks) if abs(change.share) >= RELEVANT]
     wanted = [change for change in changes if (change.cost > 0) == claim.regression]
     others = [change for change in changes if change not in wanted]
     ordered = [*sorted(wanted, key=_most), *sorted(others, key=_most)]
@@ -165,10 +179,6 @@ def judge(
 
 def _most(change: Change) -> float:
     return -abs(change.cost)
-
-
-def _relevant(change: Change, base: _Operation, tasks: int) -> bool:
-    return abs(change.cost) >= RELEVANT * base.time(tasks)
 
 
 class _Found:
@@ -228,9 +238,8 @@ class _Found:
         """All changes that are no chance."""
         changed = list(self._changed_locks(tasks))
         yield from changed
-        theirs = [change.object for change in changed]
         for number, row in enumerate(self._rows):
-            if change := self._changed_line(number, row, theirs, tasks):
+            if change := self._changed_line(number, row, changed, tasks):
                 yield change
         if change := self._changed_work():
             yield change
@@ -249,19 +258,20 @@ class _Found:
             ) or check.OF_ALLOCATORS.fullmatch(lock):
                 continue
             before, after = (one.locks.get(lock, _UNTAKEN) for one in (self.base, self.new))
-            changed = replace(self.base, locks={**self.base.locks, lock: after})
             yield Change(
                 "locks",
                 lock,
                 before.taken,
                 after.taken,
                 "times taken",
-                self._cost(changed, after.demand - before.demand, tasks),
+                *self._cost(before, after, tasks),
                 held=(before.held, after.held),
                 writers=_takers(self._locks[self._names[1]], self._locks[self._names[0]], lock),
             )
 
-    def _changed_line(self, number: int, row: Row, locks_changed: Sequence[str], tasks: int) -> Change | None:
+    def _changed_line(
+        self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
+    ) -> Change | None:
         base, new = self._names
         tolerance = LEAST_ACCESSES
         if not self._differ(_accesses(row, self._names), tolerance) or _of_a_lock(row, locks_changed):
@@ -270,7 +280,6 @@ class _Found:
         of_chance = check.OF_ALLOCATORS.fullmatch(row.object)
         if of_chance and _BY_CHANCE.takes_for_same(before.accesses, after.accesses):
             return None
-        more = replace(self.base, lines={**self.base.lines, number: after})
         writers, readers = _who(row, self._cells[new if new in row.lines else base])
         return Change(
             "coherence",
@@ -278,7 +287,7 @@ class _Found:
             before.accesses,
             after.accesses,
             "accesses",
-            self._cost(more, after.demand - before.demand, tasks),
+            *self._cost(before, after, tasks),
             writers=writers,
             readers=readers,
             joined=self._joined(row),
@@ -309,13 +318,16 @@ class _Found:
             self.new.work,
             "instructions",
             more,
+            more / self.base.alone,
             functions=by_function,
         )
 
-    def _cost(self, changed: _Operation, demand: float, tasks: int) -> float:
-        """How much longer an operation takes with this change alone; at least what it asks for itself."""
-        longer = changed.time(tasks) - self.base.time(tasks)
-        return max(longer, demand, key=abs)
+    def _cost(self, before: _Line | _Lock, after: _Line | _Lock, tasks: int) -> tuple[float, float]:
+        """How much longer an operation takes where nothing else limits it more; and that as a share."""
+        was = max(self.base.alone, before.queued(tasks))
+        longer = max(self.base.alone, after.queued(tasks)) - was
+        longer = max(longer, after.demand - before.demand, key=abs)
+        return longer, longer / was
 
     def _differ(self, counts: _Counts, tolerance: float) -> bool:
         """Whether the repetitions of the two lie apart: what overlaps is chance."""
@@ -363,8 +375,7 @@ def _takers(
 ) -> tuple[str, ...]:
     """The functions that take a lock, first those that do so on the new kernel alone."""
     after, before = (
-        dict.fromkeys(function for of in one if lock in of for function in of[lock].takers)
-        for one in (new, base)
+        dict.fromkeys(name for of in one if lock in of for name in of[lock].takers) for one in (new, base)
     )
     ordered = sorted(after or before, key=lambda function: function in before)
     return tuple(ordered[:_MOST_FUNCTIONS])
@@ -401,25 +412,27 @@ def _accesses(row: Row, names: Iterable[str]) -> dict[str, tuple[float, ...]]:
     }
 
 
-def _of_a_lock(row: Row, locks_changed: Iterable[str]) -> bool:
+def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
     """Whether a line is that of a lock which is taken otherwise: then it is the lock that matters.
 
-    Either it is called as the lock is, or functions of locks do most accesses to the lock's structure.
+    Either it is called as the lock is, or it is of its structure and touched most by functions of locks
+    and by those that take this one.
     """
-    of_primitives = sum(
-        weight
-        for line in row.lines.values()
-        for function, weight in line.weights.items()
-        if re.match(LOCKING, function)
-    )
-    total = sum(sum(line.weights.values()) for line in row.lines.values()) or 1.0
     name = plain(row.object)
-    for lock in map(plain, locks_changed):
-        if name.startswith(lock) or lock.startswith(name):
+    for lock in changed:
+        called = plain(lock.object)
+        if name.startswith(called) or called.startswith(name):
             return True
-        if _structure(name) == _structure(lock) and of_primitives >= 0.5 * total:
+        if _structure(name) == _structure(called) and _share_of(row, lock.writers) >= _MOST_ACCESSES:
             return True
     return False
+
+
+def _share_of(row: Row, takers: Collection[str]) -> float:
+    """Of a line's accesses, those of functions of locks and of those that take one."""
+    weights = [item for line in row.lines.values() for item in line.weights.items()]
+    theirs = sum(weight for name, weight in weights if name in takers or re.match(LOCKING, name))
+    return theirs / (sum(weight for _, weight in weights) or 1.0)
 
 
 def _structure(name: str) -> str:

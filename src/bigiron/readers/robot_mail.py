@@ -196,7 +196,9 @@ def _parts(piece: bytes) -> tuple[str, str]:
 
 def _is_report(subject: str, text: str) -> bool:
     plain = _unquoted(text)
-    return bool(_SUBJECT.search(subject) or any(_NOTICED.search(line) for _, line in lines(plain)))
+    written = [line for _, line in lines(plain)]
+    by_subject = _SUBJECT.search(subject) and any(_FIELD.match(line) for line in written)
+    return bool(by_subject) or any(map(_NOTICED.search, written))
 
 
 def _unquoted(text: str) -> str:

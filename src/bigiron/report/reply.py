@@ -135,10 +135,10 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
         if found.against_the_report
         else ""
     )
-    share = first.cost / found.time[0]
+    longer = "longer" if first.share > 0 else "less"
     return (
-        f"Judgement: {found.kind}. {_in_short(first)}, which costs an operation about {percent(share)} of its "
-        f"time with {found.at_tasks} tasks, as the busiest line or lock allows.{against}"
+        f"Judgement: {found.kind}. {_in_short(first)}. With {found.at_tasks} tasks an operation takes "
+        f"{abs(first.share):.0%} {longer} for that, if nothing else limits it more.{against}"
     )
 
 

@@ -51,7 +51,7 @@ def like(machine: Machine) -> Likeness:
     of_socket, rest = divmod(machine.cpus, sockets * threads)
     if rest or not of_socket:
         raise UserError(
-            f"{machine.cpus} CPUs do not divide among {sockets} sockets of cores of {threads} threads ({name})"
+            f"{machine.cpus} CPUs do not divide among {sockets} sockets and {threads} threads a core ({name})"
         )
     text = _with_count(text, "socket", sockets)
     if re.search(_LEVEL.format("group"), text):

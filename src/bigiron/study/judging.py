@@ -165,6 +165,10 @@ def _not_looked_at(study: Study, mail: RobotMail, judged: Judgement) -> list[str
         found.append(
             f"more than {judged.tasks} tasks on {judged.cpus} CPUs: what grows with CPUs shows less here"
         )
+    if any(change.is_pair for change in judged.changes):
+        found.append(
+            "pairs of lines in the prediction: it is of processors that do not prefetch the adjacent one"
+        )
     found.append("interrupts and kernel threads: counts are of what system calls and faults execute")
     if study.spec.arch == "x86_64":
         found.append("your configuration: the kernels judged here were built with another than the robot's")
