@@ -43,7 +43,7 @@ _OF_NODES = re.compile(
 """What the kernel has for each node, of which a machine in QEMU has one."""
 
 WAITS = re.compile(
-    r"(^|;)(native_queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
+    r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
     r"|rwsem_down_(read|write)_slowpath|rwsem_wake(\.\w+)*|rwsem_optimistic_spin|osq_(un)?lock"
     r"|__mutex_lock(\.\w+)*|__mutex_unlock_slowpath(\.\w+)*|schedule|wake_up_q)(;|$)"
 )

@@ -1,14 +1,14 @@
 """A second opinion on a reported regression: is it coherence, locks, instructions, or neither?
 
 Counts of two kernels in, a judgement out. Each change of a count is weighed by what it costs an operation
-where as many tasks run as the report had, in instructions: by the law of bottlenecks, with one constant.
+where as many tasks run as the report had, in instructions: those that queue for a line or a lock wait.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from bigiron.analysis import check, locks, rules, shared_lines
@@ -44,6 +44,7 @@ LEAST_WORK = 4.0
 _BY_CHANCE = check.Tolerance(1.0, 1.0)  # of what allocators keep of pages
 _READERS = ("read_lock", "down_read")
 _SAME = 0.01  # a share of a count below which it is the same
+_SAME_LINE = 0.05  # of accesses to a line, which two boots of one kernel can differ by
 _MOST_FUNCTIONS = 6
 _MOST_ACCESSES = 0.5  # share of a line's
 
@@ -58,7 +59,7 @@ class Change:
     after: float
     unit: str  # of both: "accesses", "times taken", "instructions"
     cost: float  # instructions an operation, with as many tasks as the report had; below 0: what it saves
-    share: float  # of an operation's time there, where nothing else limits it more
+    share: float  # of an operation's time there, where nothing else limits it
     held: tuple[float, float] | None = None  # of a lock: instructions before and after
     writers: tuple[str, ...] = ()  # functions, those that do it most first
     readers: tuple[str, ...] = ()
@@ -80,7 +81,6 @@ class Judgement:
     cpus: int
     tasks: int
     at_tasks: int  # the number of tasks for which costs are told
-    time: tuple[float, float]  # of an operation there, in instructions, on the base and the new kernel
     work: tuple[float, float]  # instructions an operation
     accesses: tuple[float, float]  # to shared lines, an operation
     repetitions: int
@@ -106,10 +106,6 @@ class _Line:
         """Instructions of an operation in which nobody else has the line."""
         return self.accesses * TRANSFER * self.weight
 
-    def queued(self, tasks: int) -> float:
-        """Of an operation, where so many run and nothing but this limits them."""
-        return self.demand * max(1.0, self.users * tasks)
-
 
 @dataclass(frozen=True)
 class _Lock:
@@ -122,10 +118,6 @@ class _Lock:
     def demand(self) -> float:
         """Instructions of an operation in which nobody else has the lock."""
         return self.taken * TRANSFER + (self.held if self.excludes else 0.0)
-
-    def queued(self, tasks: int) -> float:
-        """Of an operation, where so many run and nothing but this limits them."""
-        return self.demand * max(1.0, self.users * tasks)
 
 
 _Counts: TypeAlias = Mapping[str, tuple[float, ...]]
@@ -145,10 +137,21 @@ class _Operation:
         """Instructions of an operation that nobody has to queue for."""
         return self.work + sum(line.demand for line in self.lines.values())
 
-    def time(self, tasks: int) -> float:
-        """Of an operation where so many run: alone, or as the busiest line or lock lets one through."""
-        asked: list[_Line | _Lock] = [*self.lines.values(), *self.locks.values()]
-        return max([self.alone, *(one.queued(tasks) for one in asked)])
+
+def queueing(alone: float, demand: float, customers: int) -> float:
+    """An operation's time where so many do it, `demand` of it in one place that has room for one at a time.
+
+    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980).
+
+    >>> [round(queueing(1000, 100, tasks)) for tasks in (1, 5, 100)]
+    [1000, 1052, 10000]
+    """
+    elsewhere, waiting, time = max(alone - demand, 0.0), 0.0, alone
+    for number in range(1, customers + 1):
+        here = demand * (1 + waiting)
+        time = elsewhere + here
+        waiting = number * here / time if time else 0.0
+    return time
 
 
 def judge(
@@ -169,7 +172,6 @@ def judge(
         cpus=cpus,
         tasks=tasks,
         at_tasks=at_tasks,
-        time=(found.base.time(at_tasks), found.new.time(at_tasks)),
         work=(found.base.work, found.new.work),
         accesses=tuple(sum(line.accesses for line in one.lines.values()) for one in (found.base, found.new)),  # type: ignore[arg-type]
         repetitions=len(taken.points[point][base]),
@@ -188,6 +190,7 @@ class _Found:
         self, conflicts: Measurements, taken: Cells, work: Cells, point: tuple[int, int], base: str, new: str
     ) -> None:
         self._names = (base, new)
+        conflicts = replace(conflicts, points={point: _without_waiting(conflicts.points[point])})
         self._cells = conflicts.points[point]
         options = Options(base)
         at = next(
@@ -273,8 +276,9 @@ class _Found:
         self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
     ) -> Change | None:
         base, new = self._names
-        tolerance = LEAST_ACCESSES
-        if not self._differ(_accesses(row, self._names), tolerance) or _of_a_lock(row, locks_changed):
+        if not self._differ(_accesses(row, self._names), LEAST_ACCESSES, _SAME_LINE) or _of_a_lock(
+            row, locks_changed
+        ):
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
         of_chance = check.OF_ALLOCATORS.fullmatch(row.object)
@@ -323,17 +327,18 @@ class _Found:
         )
 
     def _cost(self, before: _Line | _Lock, after: _Line | _Lock, tasks: int) -> tuple[float, float]:
-        """How much longer an operation takes where nothing else limits it more; and that as a share."""
-        was = max(self.base.alone, before.queued(tasks))
-        longer = max(self.base.alone, after.queued(tasks)) - was
-        longer = max(longer, after.demand - before.demand, key=abs)
+        """How much longer an operation takes where nothing else limits it; and that as a share."""
+        customers = max(1, round(max(before.users, after.users) * tasks))
+        was = queueing(self.base.alone, before.demand, customers)
+        more = after.demand - before.demand
+        longer = queueing(self.base.alone + more, after.demand, customers) - was
         return longer, longer / was
 
-    def _differ(self, counts: _Counts, tolerance: float) -> bool:
+    def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
         """Whether the repetitions of the two lie apart: what overlaps is chance."""
         base, new = (counts[name] for name in self._names)
         apart = max(min(new) - max(base), min(base) - max(new))
-        return apart > tolerance + _SAME * max(*base, *new)
+        return apart > tolerance + share * max(*base, *new)
 
 
 @dataclass(frozen=True)
@@ -383,14 +388,27 @@ def _takers(
 
 def _functions(cell: Cell) -> dict[str, float]:
     """Own instructions an operation of each function, without waiting for locks, which is chance."""
-    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     ran = (
-        cell.table.filter((pl.col("context") == "operation") & ~whole.str.contains(WAITS.pattern))
+        _not_waiting(cell.table)
+        .filter(pl.col("context") == "operation")
         .with_columns(pl.col("function").str.replace(r"\.(isra|constprop|part|cold)\b.*$", ""))
         .group_by("function")
         .agg(pl.col("instructions").sum() / cell.operations)
     )
     return dict(ran.iter_rows())
+
+
+def _not_waiting(table: pl.DataFrame) -> pl.DataFrame:
+    """What is not done to wait for a lock: how often one tries is chance."""
+    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
+    return table.filter(~whole.str.contains(WAITS.pattern))
+
+
+def _without_waiting(cells: Cells) -> dict[str, list[Cell]]:
+    return {
+        variant: [replace(cell, table=_not_waiting(cell.table)) for cell in repetitions]
+        for variant, repetitions in cells.items()
+    }
 
 
 def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from typing import Any
 
 from bigiron.analysis.judgement import Change, Judgement
@@ -135,11 +136,21 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
         if found.against_the_report
         else ""
     )
-    longer = "longer" if first.share > 0 else "less"
     return (
         f"Judgement: {found.kind}. {_in_short(first)}. With {found.at_tasks} tasks an operation takes "
-        f"{abs(first.share):.0%} {longer} for that, if nothing else limits it more.{against}"
+        f"{_longer(first.share)} for that, if nothing else limits it.{against}"
     )
+
+
+def _longer(share: float) -> str:
+    """How an operation's time changes.
+
+    >>> _longer(0.12), _longer(-0.02), _longer(36.8)
+    ('12% longer', '2% less', '38 times as long')
+    """
+    if share >= 1:
+        return f"{1 + share:.0f} times as long"
+    return f"{abs(share):.0%} {'longer' if share > 0 else 'less'}"
 
 
 def _in_short(change: Change) -> str:
@@ -181,9 +192,17 @@ def _sentence(change: Change, base: str, new: str) -> str:
             return f"Locks: {_plain(change.object)}, times taken by an operation: {figures}{held}."
         case "instructions":
             return f"Instructions of an operation: {figures} ({percent(change.after / change.before - 1)})."
-    what = f", {change.rule.what}" if change.rule else ""
+    what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
     pair = " as a pair of lines of 128 bytes" if change.is_pair else ""
     return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}."
+
+
+def _is_known_by(change: Change) -> bool:
+    """Whether a rule tells more of an object than its name does: a variable is what it is called."""
+    of_memory = change.object.startswith("struct ") or " " in change.object
+    return of_memory or any(
+        fnmatchcase(change.object, name) for name in (change.rule.named if change.rule else ())
+    )
 
 
 def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
