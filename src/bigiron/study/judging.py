@@ -27,7 +27,7 @@ REPETITIONS = 2
 """So that what differs between two boots of one kernel is not taken for what the commit did."""
 
 OPERATIONS = 200
-_DRAWS = 32
+_DRAWS = 16
 _QUIET = "numa_balancing=disable"  # it moves pages by the clock, on machines of several nodes
 
 
