@@ -3,6 +3,7 @@
 The reports in tests/reports and tests/corpus are patterns: written here, in the form of published mails.
 """
 
+import doctest
 import json
 import mailbox
 import re
@@ -14,12 +15,15 @@ from pathlib import Path
 import pytest
 from conftest import Answer, bigiron
 
+from bigiron.analysis import judgement
 from bigiron.errors import UserError
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.sameness import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, Machine, RobotMail
+from bigiron.report import reply
 from bigiron.simulator import reported_machine
+from bigiron.workloads import of_benchmark
 from bigiron.workloads.of_benchmark import Mapped, workload_of
 
 HERE = Path(__file__).parent
@@ -39,6 +43,11 @@ def mail(encoding: str = "8bit", charset: str = "utf-8", text: str = TEXT) -> Em
     message["From"] = "kernel test robot <someone@example.com>"
     message.set_content(text, cte=encoding, charset=charset)
     return message
+
+
+def test_the_examples() -> None:
+    for module in (robot_mail, of_benchmark, judgement, reply):
+        assert doctest.testmod(module).failed == 0
 
 
 # Reading
