@@ -18,6 +18,7 @@ enum trace_function trace_function(const char *symbol)
 		enum trace_function function;
 	} functions[] = {
 		{ "native_queued_spin_lock_slowpath", TRACE_WAITS },
+		{ "queued_spin_lock_slowpath", TRACE_WAITS },
 		{ "__pv_queued_spin_lock_slowpath", TRACE_WAITS },
 		{ "queued_read_lock_slowpath", TRACE_WAITS },
 		{ "queued_write_lock_slowpath", TRACE_WAITS },

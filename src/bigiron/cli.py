@@ -18,20 +18,9 @@ from bigiron.commands.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
 _COMMANDS = (
-    *(
-        "run",
-        "import",
-        "simulate",
-        "case",
-        "compare",
-        "explain",
-        "check",
-        "bisect",
-        "growth",
-        "knee",
-        "predict",
-    ),
-    *("export", "report", "show", "doctor", "kernel", "workload", "machine", "fleet", "template"),
+    *("run", "import", "simulate", "case", "judge", "bisect", "compare", "explain", "check", "growth"),
+    *("knee", "predict", "export", "report", "show", "doctor", "kernel", "workload", "machine"),
+    *("fleet", "template"),
 )
 """In the order of --help. The module of each has a function of its name, or a group of commands, `app`."""
 

@@ -42,8 +42,8 @@ _OF_NODES = re.compile(
 )
 """What the kernel has for each node, of which a machine in QEMU has one."""
 
-_WAITS = re.compile(
-    r"(^|;)(native_queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
+WAITS = re.compile(
+    r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
     r"|rwsem_down_(read|write)_slowpath|rwsem_wake(\.\w+)*|rwsem_optimistic_spin|osq_(un)?lock"
     r"|__mutex_lock(\.\w+)*|__mutex_unlock_slowpath(\.\w+)*|schedule|wake_up_q)(;|$)"
 )
@@ -222,7 +222,7 @@ def _own(table: pl.DataFrame) -> pl.DataFrame:
     """Without what is done to wait for locks."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
-    waits = pl.Series([bool(_WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)
+    waits = pl.Series([bool(WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)
     return table.filter(~waits)
 
 
@@ -381,7 +381,7 @@ def _sections(
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
     for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
         number = of_lock.get((lock, _kind(function)))
-        if number is None or not acquisitions or _WAITS.search(path):
+        if number is None or not acquisitions or WAITS.search(path):
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions

@@ -68,7 +68,7 @@ def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[F
     chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
     causes: dict[str, list[Row]] = {}
     for number, row in enumerate(sorted(chosen, key=lambda row: -max(map(row.accesses, variants)))):
-        rule = rules.first_match(_evidence(row))
+        rule = rules.first_match(evidence_of(row))
         causes.setdefault(rule.name if rule else f"unknown {number}", []).append(row)
     found = [_finding(alike) for alike in causes.values()]
     if not others:
@@ -81,7 +81,8 @@ def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[F
     return [finding for weight, finding in worth if weight >= least]
 
 
-def _evidence(row: Row) -> Evidence:
+def evidence_of(row: Row) -> Evidence:
+    """What rules are asked about a line."""
     known: dict[str, float] = {}
     for line in row.lines.values():
         for path, weight in line.paths.items():
@@ -98,7 +99,7 @@ def _finding(rows: list[Row]) -> Finding:
                 of_way = ways.setdefault(way(paths.short(path)), {})
                 of_way[variant] = of_way.get(variant, 0.0) + weight
     heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
-    return Finding(rows, rules.first_match(_evidence(rows[0])), heaviest_first)
+    return Finding(rows, rules.first_match(evidence_of(rows[0])), heaviest_first)
 
 
 def way(short_path: str) -> str:

@@ -56,9 +56,7 @@ class Commits:
 
 def between(tree: Path, good: str, bad: str) -> Commits:
     """The commits of a git tree that may have changed what is at `good` to what is at `bad`."""
-    tree = tree.resolve()
-    if not (tree / ".git").exists():
-        raise UserError(f"--linux {tree}: it is no git tree: give a clone of the kernel's")
+    tree = _git_tree(tree)
     good, bad = _commit(tree, "--good", good), _commit(tree, "--bad", bad)
     if good == bad:
         raise UserError(f"--good and --bad are the same commit, {good[:12]}")
@@ -88,6 +86,18 @@ def between(tree: Path, good: str, bad: str) -> Commits:
     )
 
 
+def ancestor_and_descendant(tree: Path, base: str, new: str) -> tuple[str, str]:
+    """The ids of two commits of a git tree; UserError unless the first comes before the second."""
+    tree = _git_tree(tree)
+    before, after = commit_id(tree, base), commit_id(tree, new)
+    if not _is_ancestor(tree, before, after):
+        raise UserError(
+            f"{base} is no ancestor of {new} in {tree}: what differs between two that are not related "
+            "is no one commit's; give the parent with --base"
+        )
+    return before, after
+
+
 def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
     """Whether an image can depend on a file of the source.
 
@@ -106,6 +116,13 @@ def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
     if path.startswith(_BUILD_S_OWN) or PurePosixPath(path).suffix not in _CODE:
         return True
     return compiled is None or path in compiled
+
+
+def _git_tree(tree: Path) -> Path:
+    tree = tree.resolve()
+    if not (tree / ".git").exists():
+        raise UserError(f"--linux {tree}: it is no git tree: give a clone of the kernel's")
+    return tree
 
 
 def _commit(tree: Path, option: str, revision: str) -> str:

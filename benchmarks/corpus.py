@@ -1,0 +1,128 @@
+"""How often `bigiron judge` is right: tests/corpus, a patch each, judged from its report and two kernels.
+
+The judgement gets the mail and two kernels that are called by a checksum, and not the patch or its name.
+Kernels are built once each, the first in a quarter of an hour, the others in about a minute; what has been
+measured in the folder is not measured again.
+
+    python benchmarks/corpus.py -o /tmp/corpus            # prints the table of docs/judge.md
+    python benchmarks/corpus.py -o /tmp/corpus flag pair  # two of them
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from bigiron import kernels
+
+CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
+BASE = "corpus-base"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One patch: what must be said, what was said, and what of it is right."""
+
+    patch: dict[str, str]
+    kind: str  # "" if there was no judgement
+    object: str
+    change: tuple[float, float] | None
+    predicted: str
+    seconds: float
+
+    @property
+    def kind_is_right(self) -> bool:
+        return self.kind == self.patch["kind"]
+
+    @property
+    def object_is_right(self) -> bool | None:
+        """None: it has none to name."""
+        expected = self.patch.get("object", "")
+        return expected in self.object if expected else None
+
+    @property
+    def sign_is_right(self) -> bool | None:
+        """Every patch of the corpus makes its kernel do more."""
+        return None if self.change is None else self.change[1] > self.change[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=Path, default=Path("corpus"), help="where the studies go")
+    parser.add_argument("names", nargs="*", help="patches; all unless given")
+    given = parser.parse_args()
+    corpus = tomllib.loads((CORPUS / "corpus.toml").read_text(encoding="utf-8"))
+    patches = [one for one in corpus["patch"] if not given.names or one["name"] in given.names]
+    kernels.build(corpus["source"], [], [], "x86_64", BASE, _say)
+    scored = []
+    for patch in patches:
+        scored.append(_score(patch, corpus["source"], given.output))
+        print(_row(scored[-1]), f"{scored[-1].seconds:.0f} s", file=sys.stderr)
+    _print(scored)
+
+
+def _score(patch: dict[str, str], source: str, output: Path) -> Scored:
+    file = CORPUS / f"{patch['name']}.patch"
+    hidden = f"corpus-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
+    kernels.build(source, [file], [], "x86_64", hidden, _say)
+    command = [sys.executable, "-m", "bigiron", "judge", str(file.with_suffix(".eml"))]
+    command += ["--kernel", BASE, "--kernel", hidden, "-o", str(output / hidden), "--format", "json"]
+    start = monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = monotonic() - start
+    if done.returncode:
+        print(f"{patch['name']}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return Scored(patch, "", "", None, "", seconds)
+    found: dict[str, Any] = json.loads(done.stdout)
+    first = found["changes"][0] if found["changes"] else None
+    inside = found["predicted"]
+    return Scored(
+        patch,
+        found["kind"],
+        first["object"] if first else "",
+        (first["before"], first["after"]) if first else None,
+        f"{inside['change']:+.0%} ({inside['low']:+.0%} to {inside['high']:+.0%})" if inside else "",
+        seconds,
+    )
+
+
+def _print(scored: list[Scored]) -> None:
+    print("| patch | must be | judged | object named | before, after | predicted | right |")
+    print("|---|---|---|---|--:|--:|---|")
+    for one in scored:
+        print(_row(one))
+    changed = [one for one in scored if one.patch["kind"] != "neither"]
+    harmless = [one for one in scored if one.patch["kind"] == "neither"]
+    objects = [one for one in changed if one.object_is_right is not None]
+    signs = [one for one in changed if one.sign_is_right is not None]
+    print(
+        f"\nkind right in {sum(one.kind_is_right for one in changed)} of {len(changed)}, object in "
+        f"{sum(bool(one.object_is_right) for one in objects)} of {len(objects)}, sign in "
+        f"{sum(bool(one.sign_is_right) for one in signs)} of {len(signs)}; false alarms on "
+        f"{sum(one.kind not in ('neither', '') for one in harmless)} of {len(harmless)} that are neither"
+    )
+
+
+def _row(one: Scored) -> str:
+    figures = f"{one.change[0]:.4g}, {one.change[1]:.4g}" if one.change else ""
+    right = {"kind": one.kind_is_right, "object": one.object_is_right, "sign": one.sign_is_right}
+    wrong = [what for what, is_right in right.items() if is_right is False]
+    named = f"`{one.object}`" if one.object else ""
+    return (
+        f"| {one.patch['what']} | {one.patch['kind']} | {one.kind or 'nothing'} | {named} | {figures} "
+        f"| {one.predicted} | {'yes' if not wrong else 'not ' + ', '.join(wrong)} |"
+    )
+
+
+def _say(step: str) -> None:
+    print(step, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

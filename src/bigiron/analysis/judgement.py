@@ -1,0 +1,488 @@
+"""A second opinion on a reported regression: is it coherence, locks, instructions, or neither?
+
+Counts of two kernels in, a judgement out. Each change of a count is weighed by what it costs an operation
+where as many tasks run as the report had, in instructions: those that queue for a line or a lock wait.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from bigiron.analysis import check, locks, rules, shared_lines
+from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
+from bigiron.analysis.counted_operation import LOCKING, WAITS
+from bigiron.analysis.explain import evidence_of
+from bigiron.analysis.match_lines import Row, plain
+from bigiron.analysis.prediction import Interval
+from bigiron.analysis.rules import Rule
+from bigiron.lazy import polars as pl
+
+Kind = Literal["coherence", "locks", "instructions", "neither"]
+
+TRANSFER = 100.0
+"""Instructions in the time that a line takes from one core to another: 50 ns, as most servers have it inside
+a socket, at two instructions a nanosecond."""
+
+OF_A_PAIR = 0.5
+"""What of that a pair of lines costs: only processors that prefetch the adjacent line mind it."""
+
+RELEVANT = 0.01
+"""Of an operation's time: what costs less explains nothing that a robot reports, which is 2 % and more."""
+
+LEAST_ACCESSES = 0.1
+"""To a shared line, per operation: less comes from the clock's ticks and from which CPU goes first."""
+
+LEAST_TAKEN, LEAST_HELD = 0.05, 5.0
+"""Times that a lock is taken, and instructions that it is held, per operation."""
+
+LEAST_WORK = 4.0
+"""Instructions per operation: fewer are what the tick adds now and then."""
+
+_BY_CHANCE = check.Tolerance(1.0, 1.0)  # of what allocators keep of pages
+_READERS = ("read_lock", "down_read")
+_SAME = 0.01  # a share of a count below which it is the same
+_SAME_LINE = 0.05  # of accesses to a line, which two boots of one kernel can differ by
+_MOST_FUNCTIONS = 6
+_MOST_ACCESSES = 0.5  # share of a line's
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing of which an operation does more or less on the new kernel than on the base."""
+
+    kind: Kind
+    object: str
+    before: float
+    after: float
+    unit: str  # of both: "accesses", "times taken", "instructions"
+    cost: float  # instructions an operation, with as many tasks as the report had; below 0: what it saves
+    share: float  # of an operation's time there, where nothing else limits it
+    held: tuple[float, float] | None = None  # of a lock: instructions before and after
+    writers: tuple[str, ...] = ()  # functions, those that do it most first
+    readers: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()  # what lies in the line now that did not
+    rule: Rule | None = None
+    is_pair: bool = False
+    functions: Mapping[str, float] | None = None  # of instructions: how many more each executes
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the counts say of a report.
+
+    `changes` are those that matter, what explains the report best first; `kind` is the first one's.
+    """
+
+    kind: Kind
+    changes: list[Change]
+    cpus: int
+    tasks: int
+    at_tasks: int  # the number of tasks for which costs are told
+    work: tuple[float, float]  # instructions an operation
+    accesses: tuple[float, float]  # to shared lines, an operation
+    repetitions: int
+    against_the_report: bool = False  # whether what changed goes the other way
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the report says, as far as a judgement needs it."""
+
+    regression: bool
+    tasks: int | None  # None: as many as were measured
+
+
+@dataclass(frozen=True)
+class _Line:
+    accesses: float
+    users: float  # share of the tasks that touch it
+    weight: float = 1.0
+
+    @property
+    def demand(self) -> float:
+        """Instructions of an operation in which nobody else has the line."""
+        return self.accesses * TRANSFER * self.weight
+
+
+@dataclass(frozen=True)
+class _Lock:
+    taken: float
+    held: float
+    users: float
+    excludes: bool
+
+    @property
+    def demand(self) -> float:
+        """Instructions of an operation in which nobody else has the lock."""
+        return self.taken * TRANSFER + (self.held if self.excludes else 0.0)
+
+
+_Counts: TypeAlias = Mapping[str, tuple[float, ...]]
+"""A count in each repetition, by variant."""
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """What an operation of one kernel asks of the machine."""
+
+    work: float
+    lines: Mapping[int, _Line]
+    locks: Mapping[str, _Lock]
+
+    @property
+    def alone(self) -> float:
+        """Instructions of an operation that nobody has to queue for."""
+        return self.work + sum(line.demand for line in self.lines.values())
+
+
+def queueing(alone: float, demand: float, customers: int) -> float:
+    """An operation's time where so many do it, `demand` of it in one place that has room for one at a time.
+
+    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980).
+
+    >>> [round(queueing(1000, 100, tasks)) for tasks in (1, 5, 100)]
+    [1000, 1052, 10000]
+    """
+    elsewhere, waiting, time = max(alone - demand, 0.0), 0.0, alone
+    for number in range(1, customers + 1):
+        here = demand * (1 + waiting)
+        time = elsewhere + here
+        waiting = number * here / time if time else 0.0
+    return time
+
+
+def judge(
+    conflicts: Measurements, taken: Measurements, work: Measurements, base: str, new: str, claim: Claim
+) -> Judgement:
+    """The judgement at the largest number of CPUs that was measured, of tables of the three probes."""
+    point = max(conflicts.points)
+    cpus, tasks = point
+    at_tasks = max(claim.tasks or tasks, tasks)
+    found = _Found(conflicts, taken.points[point], work.points[point], point, base, new)
+    changes = [change for change in found.changes(at_tasks) if abs(change.share) >= RELEVANT]
+    wanted = [change for change in changes if (change.cost > 0) == claim.regression]
+    others = [change for change in changes if change not in wanted]
+    ordered = [*sorted(wanted, key=_most), *sorted(others, key=_most)]
+    return Judgement(
+        kind=ordered[0].kind if ordered else "neither",
+        changes=ordered,
+        cpus=cpus,
+        tasks=tasks,
+        at_tasks=at_tasks,
+        work=(found.base.work, found.new.work),
+        accesses=tuple(sum(line.accesses for line in one.lines.values()) for one in (found.base, found.new)),  # type: ignore[arg-type]
+        repetitions=len(taken.points[point][base]),
+        against_the_report=bool(ordered) and not wanted,
+    )
+
+
+def _most(change: Change) -> float:
+    return -abs(change.cost)
+
+
+class _Found:
+    """Both kernels' operations, and what of them differs by more than chance."""
+
+    def __init__(
+        self, conflicts: Measurements, taken: Cells, work: Cells, point: tuple[int, int], base: str, new: str
+    ) -> None:
+        self._names = (base, new)
+        conflicts = replace(conflicts, points={point: _without_waiting(conflicts.points[point])})
+        self._cells = conflicts.points[point]
+        options = Options(base)
+        at = next(
+            one
+            for one in shared_lines.line_up_all(conflicts, options).points
+            if (one.cpus, one.tasks) == point
+        )
+        self._tasks = point[1]
+        self._rows = [*at.rows, *at.pairs]
+        self._locks = {name: _locks(taken[name]) for name in self._names}
+        self._work = {name: [_functions(cell) for cell in work[name]] for name in self._names}
+        self.base, self.new = (self._operation(name) for name in self._names)
+
+    def _operation(self, name: str) -> _Operation:
+        functions = self._work[name]
+        return _Operation(
+            sum(sum(of.values()) for of in functions) / len(functions),
+            {n: self._line(row, name) for n, row in enumerate(self._rows) if name in row.lines},
+            {lock: self._lock(name, lock) for lock in self._lock_names() if lock in self._locks[name][0]},
+        )
+
+    def _line(self, row: Row, name: str) -> _Line:
+        line = row.lines[name]
+        users = max(line.writers, line.readers) / self._tasks
+        return _Line(line.accesses_per_op, min(1.0, users), OF_A_PAIR if row.halves else 1.0)
+
+    def _lock(self, name: str, lock: str) -> _Lock:
+        repetitions = [of.get(lock, _NOT_TAKEN) for of in self._locks[name]]
+        n = len(repetitions)
+        return _Lock(
+            sum(one.taken for one in repetitions) / n,
+            sum(one.held for one in repetitions) / n,
+            max(one.users for one in repetitions) / self._tasks,
+            any(one.excludes for one in repetitions),
+        )
+
+    def _lock_names(self) -> set[str]:
+        """Locks that several CPUs take on one of the kernels."""
+        return {
+            lock
+            for repetitions in self._locks.values()
+            for of in repetitions
+            for lock, one in of.items()
+            if one.users > 1
+        }
+
+    def changes(self, tasks: int) -> Iterator[Change]:
+        """All changes that are no chance."""
+        changed = list(self._changed_locks(tasks))
+        yield from changed
+        for number, row in enumerate(self._rows):
+            if change := self._changed_line(number, row, changed, tasks):
+                yield change
+        if change := self._changed_work():
+            yield change
+
+    def _changed_locks(self, tasks: int) -> Iterator[Change]:
+        for lock in sorted(self._lock_names()):
+            figures = {
+                what: {
+                    name: tuple(getattr(of.get(lock, _NOT_TAKEN), what) for of in self._locks[name])
+                    for name in self._names
+                }
+                for what in ("taken", "held")
+            }
+            if not (
+                self._differ(figures["taken"], LEAST_TAKEN) or self._differ(figures["held"], LEAST_HELD)
+            ) or check.is_of_allocators(lock):
+                continue
+            before, after = (one.locks.get(lock, _UNTAKEN) for one in (self.base, self.new))
+            yield Change(
+                "locks",
+                lock,
+                before.taken,
+                after.taken,
+                "times taken",
+                *self._cost(before, after, tasks),
+                held=(before.held, after.held),
+                writers=_takers(self._locks[self._names[1]], self._locks[self._names[0]], lock),
+            )
+
+    def _changed_line(
+        self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
+    ) -> Change | None:
+        base, new = self._names
+        if not self._differ(_accesses(row, self._names), LEAST_ACCESSES, _SAME_LINE) or _of_a_lock(
+            row, locks_changed
+        ):
+            return None
+        before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
+        of_chance = check.is_of_allocators(row.object)
+        if of_chance and _BY_CHANCE.takes_for_same(before.accesses, after.accesses):
+            return None
+        writers, readers = _who(row, self._cells[new if new in row.lines else base])
+        return Change(
+            "coherence",
+            row.object,
+            before.accesses,
+            after.accesses,
+            "accesses",
+            *self._cost(before, after, tasks),
+            writers=writers,
+            readers=readers,
+            joined=self._joined(row),
+            rule=rules.first_match(evidence_of(row)),
+            is_pair=bool(row.halves),
+        )
+
+    def _joined(self, row: Row) -> tuple[str, ...]:
+        """What functions touch in the line on the new kernel alone."""
+        base, new = self._names
+        if base not in row.lines or new not in row.lines:
+            return ()
+        return tuple(
+            function for function in row.lines[new].weights if function not in row.lines[base].weights
+        )
+
+    def _changed_work(self) -> Change | None:
+        totals = {name: tuple(sum(of.values()) for of in self._work[name]) for name in self._names}
+        if not self._differ(totals, LEAST_WORK):
+            return None
+        by_function = _grown(self._work[self._names[0]], self._work[self._names[1]])
+        more = self.new.work - self.base.work
+        first = max(by_function, key=lambda name: by_function[name] * (1 if more > 0 else -1), default="")
+        return Change(
+            "instructions",
+            first,
+            self.base.work,
+            self.new.work,
+            "instructions",
+            more,
+            more / self.base.alone,
+            functions=by_function,
+        )
+
+    def _cost(self, before: _Line | _Lock, after: _Line | _Lock, tasks: int) -> tuple[float, float]:
+        """How much longer an operation takes where nothing else limits it; and that as a share."""
+        customers = max(1, round(max(before.users, after.users) * tasks))
+        was = queueing(self.base.alone, before.demand, customers)
+        more = after.demand - before.demand
+        longer = queueing(self.base.alone + more, after.demand, customers) - was
+        return longer, longer / was
+
+    def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
+        """Whether the repetitions of the two lie apart: what overlaps is chance."""
+        base, new = (counts[name] for name in self._names)
+        apart = max(min(new) - max(base), min(base) - max(new))
+        return apart > tolerance + share * max(*base, *new)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A lock in one repetition."""
+
+    taken: float
+    held: float
+    users: int
+    excludes: bool
+    takers: tuple[str, ...] = ()
+
+
+_NOT_TAKEN = _Taken(0.0, 0.0, 0, False)
+_UNTAKEN = _Lock(0.0, 0.0, 0.0, False)
+_UNTOUCHED = _Line(0.0, 0.0)
+
+
+def _locks(repetitions: Sequence[Cell]) -> list[dict[str, _Taken]]:
+    """The locks of each repetition by name; who reads and who writes one of them excludes each other."""
+    found = []
+    for cell in repetitions:
+        of: dict[str, _Taken] = {}
+        for row in locks.profile(cell.table, cell.operations).iter_rows(named=True):
+            was = of.get(row["lock"], _NOT_TAKEN)
+            of[row["lock"]] = _Taken(
+                was.taken + row["acquisitions_per_op"],
+                was.held + row["held_per_op"],
+                max(was.users, row["cpus"]),
+                was.excludes or row["taken_by"] not in _READERS,
+                (*was.takers, *row["taken_in"]),
+            )
+        found.append(of)
+    return found
+
+
+def _takers(
+    new: Sequence[Mapping[str, _Taken]], base: Sequence[Mapping[str, _Taken]], lock: str
+) -> tuple[str, ...]:
+    """The functions that take a lock, first those that do so on the new kernel alone."""
+    after, before = (
+        dict.fromkeys(name for of in one if lock in of for name in of[lock].takers) for one in (new, base)
+    )
+    ordered = sorted(after or before, key=lambda function: function in before)
+    return tuple(ordered[:_MOST_FUNCTIONS])
+
+
+def _functions(cell: Cell) -> dict[str, float]:
+    """Own instructions an operation of each function, without waiting for locks, which is chance."""
+    ran = (
+        _not_waiting(cell.table)
+        .filter(pl.col("context") == "operation")
+        .with_columns(pl.col("function").str.replace(r"\.(isra|constprop|part|cold)\b.*$", ""))
+        .group_by("function")
+        .agg(pl.col("instructions").sum() / cell.operations)
+    )
+    return dict(ran.iter_rows())
+
+
+def _not_waiting(table: pl.DataFrame) -> pl.DataFrame:
+    """What is not done to wait for a lock: how often one tries is chance."""
+    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
+    return table.filter(~whole.str.contains(WAITS.pattern))
+
+
+def _without_waiting(cells: Cells) -> dict[str, list[Cell]]:
+    return {
+        variant: [replace(cell, table=_not_waiting(cell.table)) for cell in repetitions]
+        for variant, repetitions in cells.items()
+    }
+
+
+def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """By how many instructions each function executes more or less, most first."""
+    names = {name for of in (*base, *new) for name in of}
+    change = {
+        name: sum(of.get(name, 0.0) for of in new) / len(new)
+        - sum(of.get(name, 0.0) for of in base) / len(base)
+        for name in names
+    }
+    kept = {name: more for name, more in change.items() if abs(more) >= 1.0}
+    return dict(sorted(kept.items(), key=lambda item: (-abs(item[1]), item[0])))
+
+
+def _accesses(row: Row, names: Iterable[str]) -> dict[str, tuple[float, ...]]:
+    return {
+        name: tuple(accesses for _, accesses in row.lines[name].repetitions) if name in row.lines else (0.0,)
+        for name in names
+    }
+
+
+def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
+    """Whether a line is that of a lock which is taken otherwise: then it is the lock that matters.
+
+    Either it is called as the lock is, or it is of its structure and touched most by functions of locks
+    and by those that take this one.
+    """
+    name = plain(row.object)
+    for lock in changed:
+        called = plain(lock.object)
+        if name.startswith(called) or called.startswith(name):
+            return True
+        if _structure(name) == _structure(called) and _share_of(row, lock.writers) >= _MOST_ACCESSES:
+            return True
+    return False
+
+
+def _share_of(row: Row, takers: Collection[str]) -> float:
+    """Of a line's accesses, those of functions of locks and of those that take one."""
+    weights = [item for line in row.lines.values() for item in line.weights.items()]
+    theirs = sum(weight for name, weight in weights if name in takers or re.match(LOCKING, name))
+    return theirs / (sum(weight for _, weight in weights) or 1.0)
+
+
+def _structure(name: str) -> str:
+    return name.split(".")[0].split("+")[0]
+
+
+def _who(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Functions that write the line, and those that only read it."""
+    table = repetitions[0].table.filter(pl.col("context") == "operation")
+    named = [half.object for half in row.halves] or [row.object]
+    lines = table.filter(pl.col("object").is_in(named))["line"].unique()
+    touched = (
+        table.filter(pl.col("line").is_in(lines.implode()) & pl.col("function").is_in(row.functions))
+        .group_by("function")
+        .agg(pl.col("reads", "writes").sum())
+        .sort(pl.col("writes") + pl.col("reads"), "function", descending=[True, False])
+    )
+    writers = touched.filter(pl.col("writes") > 0)["function"].to_list()
+    readers = touched.filter(pl.col("writes") == 0)["function"].to_list()
+    return tuple(writers[:_MOST_FUNCTIONS]), tuple(readers[:_MOST_FUNCTIONS])
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How throughput changes on the report's machine, and whether the report fits."""
+
+    tasks: int
+    machine: str
+    change: Interval
+    reported: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the reported change lies in the interval."""
+        return self.change.holds(self.reported)

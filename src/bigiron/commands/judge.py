@@ -1,0 +1,119 @@
+"""`bigiron judge`: a second opinion on a reported regression."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron import kernels
+from bigiron.commands.measure import measure_study
+from bigiron.commands.options import choice, numbers
+from bigiron.commands.output import say
+from bigiron.errors import UserError
+from bigiron.kernels import Kernel, commits
+from bigiron.kernels.sameness import sameness
+from bigiron.readers import robot_mail
+from bigiron.readers.robot_mail import RobotMail
+from bigiron.report import reply
+from bigiron.study import judging, store
+from bigiron.study.judging import Opinion, What
+from bigiron.workloads.of_benchmark import mode_of, workload_of
+
+_STDIN = Path("-")
+
+
+def judge(
+    report: Annotated[Path, typer.Argument(help="the kernel test robot's mail: text, mbox, or - for stdin")],
+    linux: Annotated[
+        Path | None, typer.Option(help="a git tree that has both commits: they are built from it")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="instead of a tree the base's kernel, then the new one's")
+    ] = None,
+    base: Annotated[
+        str, typer.Option(help="the commit to compare with  [default: the report's, or the parent]")
+    ] = "",
+    config: Annotated[
+        list[Path] | None, typer.Option(help="a fragment of configuration to build both with; repeat it")
+    ] = None,
+    workload: Annotated[str, typer.Option(help="instead of the report's benchmark a built-in workload")] = "",
+    workload_file: Annotated[
+        Path | None, typer.Option(help="instead of it a C file with will-it-scale's testcase()")
+    ] = None,
+    cpus: Annotated[str, typer.Option(help="numbers of CPUs to measure with; the largest is judged")] = str(
+        judging.CPUS
+    ),
+    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="the study's folder  [default: judge-COMMIT]")
+    ] = None,
+    format: Annotated[str, choice(reply.FORMATS, "how to print it")] = "text",
+) -> None:
+    """Say whether a reported regression is coherence, locks, instructions, or neither, as a reply to it.
+
+    Example: `bigiron judge report.mbox --linux ~/linux -o s`
+    """
+    mail = _read(report)
+    print(reply.understood(mail), end="", file=sys.stderr)
+    what = _what(mail, workload, workload_file)
+    shaped = judging.shape(mail)
+    both = _kernels(mail, linux, kernel or [], base, config or [])
+    names = (both[0].name, both[1].name)
+    if same := sameness(*both):
+        opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
+    else:
+        folder = output or Path(f"judge-{mail.new.id[:12]}")
+        asked = judging.spec(mail, names, what, numbers("--cpus", cpus), both[0].arch, shaped)
+        with contextlib.redirect_stdout(sys.stderr):
+            measure_study(asked, folder, jobs)
+        opinion = judging.judge(store.open_study(folder), mail, shaped)
+    print(reply.FORMATS[format](opinion), end="")
+
+
+def _read(report: Path) -> RobotMail:
+    if report == _STDIN:
+        return robot_mail.read(sys.stdin.buffer.read(robot_mail.MOST_BYTES + 1), "standard input")
+    try:
+        with report.open("rb") as file:
+            return robot_mail.read(file.read(robot_mail.MOST_BYTES + 1), str(report))
+    except OSError as error:
+        raise UserError(f"{report} cannot be read: {error.strerror}") from None
+
+
+def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> What:
+    if workload and workload_file:
+        raise UserError(f"both --workload {workload} and --workload-file {workload_file}: give one of them")
+    if workload or workload_file:
+        file = str(workload_file) if workload_file else ""
+        return What(workload, file, mode_of(mail.parameters))
+    mapped = workload_of(mail.benchmark, mail.parameters)
+    return What(mapped.workload, "", mapped.mode, mapped.fs)
+
+
+def _kernels(
+    mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path]
+) -> tuple[Kernel, Kernel]:
+    if linux and given:
+        raise UserError("both --linux and --kernel: give the tree, or the two kernels")
+    if linux:
+        return _built(mail, linux, base, config)
+    if len(given) != 2:
+        raise UserError(
+            "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"
+        )
+    first, second = (kernels.find(name, "x86_64", say(name)) for name in given)
+    return first, second
+
+
+def _built(mail: RobotMail, linux: Path, base: str, config: list[Path]) -> tuple[Kernel, Kernel]:
+    before = base or (mail.base.id if mail.base else f"{mail.new.id}^")
+    suffix = "".join(f"+{file.stem}" for file in config)
+    first, second = (
+        kernels.build(
+            f"{linux}@{commit}", [], config, "x86_64", f"linux-{commit[:12]}{suffix}", say(commit[:12])
+        )
+        for commit in commits.ancestor_and_descendant(linux, before, mail.new.id)
+    )
+    return first, second

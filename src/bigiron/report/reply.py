@@ -1,0 +1,351 @@
+"""A judgement as a reply to the report: 72 columns, at most 60 lines; and as JSON."""
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from typing import Any
+
+from bigiron.analysis.judgement import Change, Judgement
+from bigiron.analysis.profiles import number
+from bigiron.readers.robot_mail import Reported, RobotMail
+from bigiron.report.listing import as_json
+from bigiron.study.judging import Opinion
+
+_WIDTH = 72
+_LINES = 60
+_CHANGES = 3  # told in full
+_FUNCTIONS = 4
+_FIGURES = 4
+_NAME = 160  # characters of what others call something
+_NOISE = 0.5  # of the change, from which the report's own spread may be all there is
+
+_OWN_FIGURES = (
+    "path-length",
+    "ipc",
+    "HITM.total",
+    "HITM.local",
+    "context-switches",
+    "system.cs",
+    "cpu-migrations",
+)
+"""Rows of the report that tell kinds apart: instructions an operation, how fast they were, lines that another
+core had changed, and how often tasks were moved."""
+
+_ON_THE_MACHINE = {
+    "coherence": "perf c2c record there: the cache line with the most HITM must be this one",
+    "locks": "perf lock contention -a -b there: this lock must be waited for longer on the new kernel",
+    "instructions": "perf stat -e instructions there: they must grow by operation (the robot's path-length)",
+}
+_OF_A_PAIR = "turn the adjacent-line prefetcher off (MSR 0x1a4, bit 1): the difference must go away"
+
+_NOISE_TRIAL = "repeat it, both kernels in turns: the spread that is reported is half of the change or more"
+_TRIALS = (
+    "layout of code: build both with CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y; if the difference goes away, "
+    "it was that",
+    "placement of tasks: bind each to a CPU; and compare cpu-migrations",
+    "frequency: fix it and turn turbo off; and compare cycles with ref-cycles",
+    "noise: repeat it, both kernels in turns, each booted anew several times",
+)
+
+
+def understood(mail: RobotMail) -> str:
+    """What of a mail was not understood, line by line, for whoever gave it."""
+    lines = [f"not understood, line {at}: {text}\n" for at, text in mail.unknown]
+    if mail.more_unknown:
+        lines.append(f"not understood: {mail.more_unknown} more lines\n")
+    if not mail.figures:
+        lines.append("the report has no table of figures: it may be cut short\n")
+    return "".join(lines)
+
+
+def text(opinion: Opinion) -> str:
+    """The reply. What it has to leave out for its length comes from the end of what changed."""
+    for told in range(_CHANGES, 0, -1):
+        lines = list(_lines(opinion, told))
+        if len(lines) <= _LINES:
+            break
+    return "\n".join(line.rstrip() for line in lines[:_LINES]) + "\n"
+
+
+def _lines(opinion: Opinion, told: int) -> Iterator[str]:
+    yield from _wrapped(_about(opinion))
+    yield ""
+    if opinion.judgement is None:
+        yield from _wrapped(_same(opinion))
+        yield ""
+        yield from _neither(opinion)
+        return
+    judgement = opinion.judgement
+    yield from _wrapped(_verdict(opinion, judgement))
+    for position, change in enumerate(judgement.changes[:told], 1):
+        yield ""
+        yield from _change(position, change, opinion)
+    if rest := judgement.changes[told:]:
+        yield ""
+        named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:told]))
+        dots = ", …" if len(rest) > told else ""
+        yield from _wrapped(f"{len(rest)} more changed, and cost less: {named}{dots}.")
+    if not judgement.changes:
+        yield ""
+        yield from _neither(opinion)
+    yield ""
+    yield from _wrapped(_prediction(opinion))
+    if figures := _own_figures(opinion.mail):
+        yield ""
+        yield from _wrapped(f"The report's own figures: {figures}.")
+    yield ""
+    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_looked_at)}.")
+    yield ""
+    yield from _wrapped(_measured(opinion, judgement))
+
+
+def _about(opinion: Opinion) -> str:
+    mail = opinion.mail
+    titled = f' ("{mail.new.title[:_NAME]}")' if mail.new.title else ""
+    test = mail.parameters.get("test")
+    tasks = f" with {mail.tasks} tasks" if mail.tasks else ""
+    cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
+    return (
+        f"A second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
+        f"{percent(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
+    )
+
+
+def _same(opinion: Opinion) -> str:
+    base, new = opinion.names
+    return (
+        f"Judgement: neither coherence, locks nor instructions. {base} and {new} have the same "
+        f"{opinion.same}: "
+        "nothing was booted, as nothing that is counted can differ."
+    )
+
+
+def _verdict(opinion: Opinion, found: Judgement) -> str:
+    if found.kind == "neither":
+        return (
+            "Judgement: neither coherence, locks nor instructions. An operation executes "
+            f"{found.work[0]:,.0f} instructions on {opinion.names[0]} and {found.work[1]:,.0f} on "
+            f"{opinion.names[1]}, "
+            f"and touches lines that CPUs share {found.accesses[0]:.2f} and {found.accesses[1]:.2f} times; "
+            "no lock is taken more often or held longer. What differs by chance is left out."
+        )
+    first = found.changes[0]
+    against = (
+        " But it goes the other way than the report: here the new kernel does less."
+        if found.against_the_report
+        else ""
+    )
+    return (
+        f"Judgement: {found.kind}. {_in_short(first)}. With {found.at_tasks} tasks an operation takes "
+        f"{_longer(first.share)} for that, if nothing else limits it.{against}"
+    )
+
+
+def _longer(share: float) -> str:
+    """How an operation's time changes.
+
+    >>> _longer(0.12), _longer(-0.02), _longer(36.8)
+    ('12% longer', '2% less', '38 times as long')
+    """
+    if share >= 1:
+        return f"{1 + share:.0f} times as long"
+    return f"{abs(share):.0%} {'longer' if share > 0 else 'less'}"
+
+
+def _in_short(change: Change) -> str:
+    more = "more" if change.after > change.before else "less"
+    match change.kind:
+        case "locks":
+            how = "held longer" if _held_longer(change) else f"taken {more} often"
+            return f"{_plain(change.object)} is {how}"
+        case "instructions":
+            return f"{_plain(change.object)} and what it calls execute {more} instructions"
+    return (
+        f"CPUs touch {_plain(change.object)} {more} often{' (as a pair of lines)' if change.is_pair else ''}"
+    )
+
+
+def _held_longer(change: Change) -> bool:
+    return bool(
+        change.held and change.held[1] > change.held[0] and change.after <= change.before * 1.01 + 0.05
+    )
+
+
+def _change(position: int, change: Change, opinion: Opinion) -> Iterator[str]:
+    base, new = opinion.names
+    lead = f"{position}. "
+    yield from _wrapped(f"{lead}{_sentence(change, base, new)}", later=len(lead))
+    for label, words in _evidence(change, opinion.mail):
+        yield from _wrapped(f"   {label:9}{words}", later=12)
+
+
+def _sentence(change: Change, base: str, new: str) -> str:
+    figures = f"{number(change.before)} on {base}, {number(change.after)} on {new}"
+    match change.kind:
+        case "locks":
+            held = (
+                f"; held for {change.held[0]:,.0f} and {change.held[1]:,.0f} instructions"
+                if change.held
+                else ""
+            )
+            return f"Locks: {_plain(change.object)}, times taken by an operation: {figures}{held}."
+        case "instructions":
+            return f"Instructions of an operation: {figures} ({percent(change.after / change.before - 1)})."
+    what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
+    pair = " as a pair of lines of 128 bytes" if change.is_pair else ""
+    return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}."
+
+
+def _is_known_by(change: Change) -> bool:
+    """Whether a rule tells more of an object than its name does: a variable is what it is called."""
+    of_memory = change.object.startswith("struct ") or " " in change.object
+    return of_memory or any(
+        fnmatchcase(change.object, name) for name in (change.rule.named if change.rule else ())
+    )
+
+
+def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
+    if change.functions:
+        told = list(change.functions.items())[:_FUNCTIONS]
+        yield "in", ", ".join(f"{name} {more:+,.0f}" for name, more in told)
+    if change.writers:
+        yield ("taken in" if change.kind == "locks" else "writes"), _some(change.writers)
+    if change.readers:
+        yield "reads", _some(change.readers)
+    if change.kind == "coherence" and not change.before:
+        yield "why", "it is shared on the new kernel only"
+    elif change.joined:
+        yield "why", f"{_some(change.joined)} did not touch this line before"
+    if seen := _seen(change, mail):
+        yield "profile", seen
+    if change.is_pair:
+        yield "confirm", _OF_A_PAIR
+    elif change.kind in _ON_THE_MACHINE:
+        yield "confirm", _ON_THE_MACHINE[change.kind]
+
+
+def _seen(change: Change, mail: RobotMail) -> str:
+    """Functions of the change that the report's profile has, with their change there."""
+    named = {*change.writers, *change.readers, *list(change.functions or ())[:_FUNCTIONS]}
+    found: dict[str, float] = {}
+    for row in mail.profile:
+        for function in row.profiled.split("."):
+            if function in named and "calltrace" not in row.name:
+                found.setdefault(function, row.new - row.base)
+    return ", ".join(f"{name} {more:+.1f} points in the report" for name, more in list(found.items())[:2])
+
+
+def _neither(opinion: Opinion) -> Iterator[str]:
+    yield "What would tell what it is, the likeliest first:"
+    trials = [*([_NOISE_TRIAL] if _noisy(opinion.mail) else []), *_TRIALS]
+    for trial in trials[: len(_TRIALS)]:
+        yield from _wrapped(f"- {trial}.", later=2)
+
+
+def _noisy(mail: RobotMail) -> bool:
+    row = mail.headline
+    spread = max(row.base_spread or 0.0, row.new_spread or 0.0) if row else 0.0
+    return spread >= _NOISE * abs(mail.change)
+
+
+def _prediction(opinion: Opinion) -> str:
+    if not (found := opinion.predicted):
+        return f"Nothing is predicted for the report's machine: {opinion.not_predicted}."
+    inside = "lies inside" if found.fits else "lies outside"
+    return (
+        f"Predicted for {found.tasks} tasks, on a machine of the report's shape with the latencies of "
+        f"{found.machine}: "
+        f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
+        f"The reported {percent(found.reported)} {inside}."
+    )
+
+
+def _own_figures(mail: RobotMail) -> str:
+    rows = [row for ending in _OWN_FIGURES for row in mail.figures if row.name.endswith(ending)]
+    headline = [mail.headline] if mail.headline else []
+    return ", ".join(_own(row) for row in [*headline, *rows][:_FIGURES])
+
+
+def _own(row: Reported) -> str:
+    spread = max(row.base_spread or 0.0, row.new_spread or 0.0)
+    changed = percent(row.change) if row.change is not None else f"{row.new - row.base:+g}"
+    return f"{row.name[:_NAME]} {changed}" + (f" (± {spread:.0%})" if spread else "")
+
+
+def _measured(opinion: Opinion, found: Judgement) -> str:
+    return (
+        f"Counted, not timed, in virtual machines by bigiron: {opinion.workload}, {opinion.mode} mode, "
+        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} boots of each kernel. All of it: "
+        f"bigiron report {opinion.study}"
+    )
+
+
+def percent(share: float) -> str:
+    """A change in percent.
+
+    >>> percent(-0.524), percent(0.0949), percent(12.5)
+    ('-52.4%', '+9.5%', '+1250%')
+    """
+    return f"{share:+.0%}" if abs(share) >= 1 else f"{share:+.1%}"
+
+
+def _plain(object: str) -> str:
+    return object[:_NAME]
+
+
+def _some(names: Iterable[str]) -> str:
+    all_of_them = list(names)
+    more = f" and {len(all_of_them) - _FUNCTIONS} more" if len(all_of_them) > _FUNCTIONS else ""
+    return ", ".join(all_of_them[:_FUNCTIONS]) + more
+
+
+def _wrapped(words: str, later: int = 0) -> list[str]:
+    return textwrap.wrap(words, _WIDTH, subsequent_indent=" " * later, break_on_hyphens=False)
+
+
+def as_document(opinion: Opinion) -> str:
+    """All of it (docs/judge.md)."""
+    mail, found, predicted = opinion.mail, opinion.judgement, opinion.predicted
+    document: dict[str, Any] = {
+        "commit": mail.new.id,
+        "base": mail.base.id if mail.base else None,
+        "kernels": list(opinion.names),
+        "metric": mail.metric,
+        "reported": mail.change,
+        "workload": opinion.workload,
+        "mode": opinion.mode,
+        "kind": found.kind if found else "neither",
+        "same": opinion.same or None,
+        "against_the_report": found.against_the_report if found else False,
+        "cpus": found.cpus if found else None,
+        "tasks": found.tasks if found else None,
+        "at_tasks": found.at_tasks if found else None,
+        "work_per_op": list(found.work) if found else None,
+        "accesses_per_op": list(found.accesses) if found else None,
+        "changes": [_as_item(change) for change in found.changes] if found else [],
+        "predicted": (
+            {
+                "tasks": predicted.tasks,
+                "machine": predicted.machine,
+                "change": predicted.change.value,
+                "low": predicted.change.low,
+                "high": predicted.change.high,
+                "reported_inside": predicted.fits,
+            }
+            if predicted
+            else None
+        ),
+        "not_predicted": opinion.not_predicted or None,
+        "not_looked_at": opinion.not_looked_at,
+        "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
+        "study": opinion.study or None,
+    }
+    return as_json(document)
+
+
+def _as_item(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "rule": change.rule.name if change.rule else None}
+
+
+FORMATS: dict[str, Callable[[Opinion], str]] = {"text": text, "json": as_document}

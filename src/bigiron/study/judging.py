@@ -1,0 +1,175 @@
+"""A reported regression as a study: what to measure of it, and what that says of it (docs/judge.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bigiron.analysis import judgement
+from bigiron.analysis.judgement import Claim, Judgement, Predicted
+from bigiron.analysis.prediction import Interval
+from bigiron.cache_dir import cache_folder
+from bigiron.errors import UserError
+from bigiron.readers.robot_mail import RobotMail
+from bigiron.simulator import reported_machine
+from bigiron.study import measurements, prediction
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
+
+PROBES = ("conflicts", "locks", "work")
+CPUS = 8
+"""On which it is measured unless more are asked for: what all of them touch shows from a few on."""
+
+REPETITIONS = 2
+"""So that what differs between two boots of one kernel is not taken for what the commit did."""
+
+OPERATIONS = 200
+_DRAWS = 16
+_QUIET = "numa_balancing=disable"  # it moves pages by the clock, on machines of several nodes
+
+
+@dataclass(frozen=True)
+class What:
+    """What is run for the report's benchmark: a built-in workload, or a C file."""
+
+    workload: str = ""
+    workload_file: str = ""
+    mode: Literal["process", "thread"] = "process"
+    fs: str = ""
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """The report's machine, as far as it is known here."""
+
+    like: str  # a machine file; "": the report does not tell enough
+    base: str  # whose figures that has
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A judgement with all that a reply says of it."""
+
+    mail: RobotMail
+    names: tuple[str, str]
+    workload: str
+    mode: str
+    judgement: Judgement | None  # None: the kernels are the same, and nothing was measured
+    same: str = ""  # what is the same of both kernels
+    predicted: Predicted | None = None
+    not_predicted: str = ""
+    not_looked_at: list[str] = field(default_factory=list)
+    study: str = ""
+
+
+def shape(mail: RobotMail) -> Shaped:
+    """A machine file for the report's machine, in the cache."""
+    if mail.machine is None:
+        return Shaped("", "", "the report does not say on which machine")
+    if not mail.machine.memory_gib:
+        return Shaped("", "", "the report does not say how much memory the machine has")
+    try:
+        found = reported_machine.like(mail.machine)
+    except UserError as error:
+        return Shaped("", "", str(error))
+    content = found.toml.encode()
+    file = cache_folder("reported") / f"{hashlib.sha256(content).hexdigest()[:16]}.toml"
+    if not file.is_file():
+        staged = file.with_suffix(f".{os.getpid()}")
+        staged.write_bytes(content)
+        staged.rename(file)
+    return Shaped(str(file), found.base)
+
+
+def spec(
+    mail: RobotMail,
+    kernels: tuple[str, str],
+    what: What,
+    cpus: list[int],
+    arch: str,
+    shaped: Shaped,
+) -> Spec:
+    """What to measure: the report's benchmark on both kernels, in the shape of its machine."""
+    return Spec(
+        workload=what.workload,
+        workload_file=what.workload_file,
+        mode=what.mode,
+        arch=arch,
+        probes=list(PROBES),
+        cpus=cpus,
+        tasks=_tasks(mail, cpus),
+        like=shaped.like,
+        repetitions=REPETITIONS,
+        operations=OPERATIONS,
+        fs=what.fs,
+        variant=[Variant(name=kernel, kernel=kernel, boot=_QUIET) for kernel in kernels],
+    )
+
+
+def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
+    """As large a share of the CPUs as in the report, with at least two, as one shares nothing."""
+    if mail.tasks is None or mail.machine is None or mail.tasks >= mail.machine.cpus:
+        return "all"
+    return sorted({max(2, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
+
+
+def judge(study: Study, mail: RobotMail, shaped: Shaped) -> Opinion:
+    """What a study that has been measured says of the report."""
+    base, new = (variant.name for variant in study.spec.variant)
+    of = {probe: measurements.read(study, probe) for probe in PROBES}
+    point = max(of["conflicts"].points)
+    if missing := [name for name in (base, new) if name not in of["conflicts"].points[point]]:
+        raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
+    claim = Claim(mail.regression, mail.tasks)
+    judged = judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
+    predicted, why_not = _predicted(study, mail, shaped)
+    return Opinion(
+        mail,
+        (base, new),
+        study.spec.workload or Path(study.spec.workload_file).stem,
+        study.spec.mode,
+        judged,
+        predicted=predicted,
+        not_predicted=why_not,
+        not_looked_at=_not_looked_at(study, mail, judged),
+        study=study.name,
+    )
+
+
+def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted | None, str]:
+    if shaped.why_not:
+        return None, shaped.why_not
+    if not mail.tasks:
+        return None, "the report does not say how many tasks ran"
+    assert mail.machine
+    tasks = min(mail.tasks, mail.machine.cpus)
+    try:
+        found = prediction.predict(study, shaped.like, [tasks], draws=_DRAWS)
+    except UserError as error:
+        return None, str(error)
+    if not found.ratios:
+        return None, "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
+    ratio = found.ratios[0].points[tasks]
+    change = Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
+    return Predicted(tasks, shaped.base, change, mail.throughput_change), ""
+
+
+def _not_looked_at(study: Study, mail: RobotMail, judged: Judgement) -> list[str]:
+    """What the judgement does not rest on, so that nobody thinks it does."""
+    found = ["time: nothing here was measured in seconds"]
+    if mail.tasks and mail.tasks > judged.tasks:
+        found.append(
+            f"more than {judged.tasks} tasks on {judged.cpus} CPUs: what grows with CPUs shows less here"
+        )
+    if any(change.is_pair for change in judged.changes):
+        found.append(
+            "pairs of lines in the prediction: it is of processors that do not prefetch the adjacent one"
+        )
+    found.append("interrupts and kernel threads: counts are of what system calls and faults execute")
+    if study.spec.arch == "x86_64":
+        found.append("your configuration: the kernels judged here were built with another than the robot's")
+    return found

@@ -1,0 +1,69 @@
+"""Which workload does what a benchmark of somebody else's report does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bigiron.errors import UserError
+from bigiron.workloads.registry import builtin
+
+_FXMARK_FS = {"tmpfs": "", "mem": "", "ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs"}
+_INSTEAD = (
+    "give the part of it that matters as a C file with will-it-scale's testcase(): --workload-file F.c, "
+    "or a workload that does the same: --workload NAME (`bigiron workload list`)"
+)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A built-in workload, in what its tasks are, and on which file system: "" is the machine's tmpfs."""
+
+    workload: str
+    mode: Literal["process", "thread"]
+    fs: str = ""
+
+
+def workload_of(benchmark: str, parameters: Mapping[str, str]) -> Mapped:
+    """What to run for a benchmark with its parameters as the kernel test robot writes them.
+
+    >>> workload_of("will-it-scale", {"test": "open1", "mode": "thread", "nr_task": "50%"})
+    Mapped(workload='open1', mode='thread', fs='')
+    >>> workload_of("fxmark", {"test": "MWCL", "fstype": "ext4", "directio": "directio"}).fs
+    'ext4'
+    """
+    known = {workload.name for workload in builtin()}
+    test = parameters.get("test", "")
+    if benchmark not in ("will-it-scale", "fxmark"):
+        raise UserError(f"no workload does what {benchmark} does: {_INSTEAD}")
+    if not test:
+        raise UserError(
+            f"the report does not say which test of {benchmark} was run (parameter test): {_INSTEAD}"
+        )
+    if benchmark == "fxmark":
+        return _fxmark(test, parameters, known)
+    if test not in known:
+        raise UserError(
+            f"will-it-scale's {test} is not built in: give upstream's file, "
+            f"--workload-file will-it-scale/tests/{test}.c"
+        )
+    return Mapped(test, mode_of(parameters))
+
+
+def mode_of(parameters: Mapping[str, str]) -> Literal["process", "thread"]:
+    """What tasks are, as the parameter `mode` says; processes where there is none."""
+    return "thread" if parameters.get("mode", "process").startswith("thread") else "process"
+
+
+def _fxmark(test: str, parameters: Mapping[str, str], known: set[str]) -> Mapped:
+    of_data = test.startswith("D")  # those of metadata read and write nothing
+    direct = "-direct" if of_data and parameters.get("directio") == "directio" else ""
+    name = f"fxmark/{test}{direct}"
+    if name not in known:
+        raise UserError(f"fxmark's {test}{direct} is not built in: {_INSTEAD}")
+    file_system = parameters.get("fstype", "tmpfs")
+    if file_system not in _FXMARK_FS:
+        raise UserError(
+            f"the report is of fxmark on {file_system}, and no machine here has that: there are "
+            f"{', '.join(_FXMARK_FS)}; give --fs to judge it on one of them"
+        )
+    return Mapped(name, "process", _FXMARK_FS[file_system])

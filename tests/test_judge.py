@@ -1,0 +1,283 @@
+"""`bigiron judge`: reports as they are mailed, what they are mapped to, and judgements of real kernels.
+
+The reports in tests/reports and tests/corpus are patterns: written here, in the form of published mails.
+"""
+
+import doctest
+import json
+import mailbox
+import re
+import struct
+import subprocess
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from conftest import Answer, bigiron
+
+from bigiron.analysis import judgement
+from bigiron.errors import UserError
+from bigiron.kernels.kernel import Kernel
+from bigiron.kernels.sameness import sameness
+from bigiron.readers import robot_mail
+from bigiron.readers.robot_mail import Commit, Machine, RobotMail
+from bigiron.report import reply
+from bigiron.simulator import reported_machine
+from bigiron.workloads import of_benchmark
+from bigiron.workloads.of_benchmark import Mapped, workload_of
+
+HERE = Path(__file__).parent
+TEXT = (HERE / "reports" / "open1.txt").read_text()
+REPORTS = sorted((HERE / "corpus").glob("*.eml"))
+NEW, BASE = "0123456789abcdef0123456789abcdef01234567", "fedcba9876"
+SUBJECT = f"[linus:master] [vfs]  {NEW[:10]}:  will-it-scale.per_process_ops -52.4% regression"
+
+
+def read(text: str) -> RobotMail:
+    return robot_mail.read(text.encode(), "a mail")
+
+
+def mail(encoding: str = "8bit", charset: str = "utf-8", text: str = TEXT) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"] = SUBJECT
+    message["From"] = "kernel test robot <someone@example.com>"
+    message.set_content(text, cte=encoding, charset=charset)
+    return message
+
+
+def test_the_examples() -> None:
+    for module in (robot_mail, of_benchmark, judgement, reply):
+        assert doctest.testmod(module).failed == 0
+
+
+# Reading
+
+
+def test_a_report_is_read_with_all_that_it_says() -> None:
+    found = read(TEXT)
+    assert (found.metric, found.change, found.regression) == ("will-it-scale.per_process_ops", -0.524, True)
+    assert found.new == Commit(NEW, "vfs: a pattern, no commit of anybody's")
+    assert found.base == Commit(BASE, "vfs: what was before")
+    assert found.machine == Machine(104, 2, "(Skylake)", 192.0)
+    assert found.tasks == 104
+    assert found.parameters["mode"] == "process" and found.parameters["compiler"] == "gcc-12"
+    assert found.headline and (found.headline.base, found.headline.new) == (84998, 40459)
+    soft = found.figures[0]
+    assert (soft.base_spread, soft.new_spread, soft.change) == (0.1, 0.07, None)
+    assert next(one for one in found.figures if one.name == "proc-vmstat.numa_hit").base == 2.693e9
+    assert found.profile[0].profiled == "lockref_get_not_dead.__legitimize_path"
+
+
+def test_what_is_not_understood_is_told_by_its_line() -> None:
+    at = next(number for number, line in enumerate(TEXT.splitlines(), 1) if "something odd" in line)
+    assert read(TEXT).unknown == [(at, "something odd here")]
+    many = read(TEXT.replace("something odd here", "odd\n" * 50))
+    assert (len(many.unknown), many.more_unknown) == (20, 30)
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
+def test_a_mail_says_what_its_text_says(encoding: str, charset: str) -> None:
+    found = robot_mail.read(mail(encoding, charset).as_bytes(), "a mail")
+    assert found == read(TEXT)
+
+
+def test_the_first_report_in_an_mbox_is_read(tmp_path: Path) -> None:
+    box = mailbox.mbox(tmp_path / "box")
+    box.add(mail(text="Hello,\n\nno report of anything.\n")), box.add(mail())
+    box.flush()
+    content = (tmp_path / "box").read_bytes()
+    assert robot_mail.read(content, "box").new.id.startswith(NEW[:10])
+
+
+def test_a_report_that_is_quoted_in_an_answer_is_read() -> None:
+    quoted = "".join(f"> {line}\n" for line in TEXT.splitlines())
+    assert read(f"On Monday somebody wrote:\n{quoted}").figures == read(TEXT).figures
+
+
+def test_a_report_without_its_table_is_read_as_far_as_it_goes() -> None:
+    found = read(TEXT[: TEXT.index("commit:\n")])
+    assert (found.base, found.figures, found.tasks) == (None, [], 104)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Hello,\n\nthe build failed.\n", "reports no regression: no line says"),
+        (TEXT[: TEXT.index("commit: ")], "does not say which commit it complains about"),
+        (TEXT[: TEXT.index("testcase:")], "does not say which benchmark was run"),
+        ("a\0b", "is not text"),
+        (TEXT.replace("104 threads", "many threads"), "no number of threads"),
+        (TEXT.replace("104 threads", "104000 threads"), "Linux has 8192 CPUs at most"),
+    ],
+)
+def test_what_is_cut_short_or_no_report_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        read(text)
+
+
+def test_a_time_that_grows_is_a_throughput_that_falls() -> None:
+    grown = read(
+        TEXT.replace(
+            "a -52.4% regression of will-it-scale.per_process_ops", "a 25.0% regression of x.seconds"
+        )
+    )
+    assert grown.regression and grown.throughput_change == pytest.approx(-0.2)
+
+
+def test_half_of_the_cpus_is_a_number_of_tasks() -> None:
+    assert read(TEXT.replace("nr_task: 100%", "nr_task: 50%")).tasks == 52
+    assert read(TEXT.replace("nr_task: 100%", "nr_task: 16")).tasks == 16
+
+
+@pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.stem)
+def test_reports_of_the_corpus_are_read_whole(file: Path) -> None:
+    found = robot_mail.read(file.read_bytes(), file.name)
+    assert not found.unknown and found.headline and found.machine and found.base
+    assert reported_machine.like(found.machine).toml
+    workload_of(found.benchmark, found.parameters)
+
+
+# What it is mapped to
+
+
+def test_benchmarks_are_mapped_to_workloads_or_told_what_to_give() -> None:
+    assert workload_of("will-it-scale", {"test": "brk1", "mode": "thread"}) == Mapped("brk1", "thread")
+    direct = {"test": "DWAL", "fstype": "xfs", "directio": "directio"}
+    assert workload_of("fxmark", direct) == Mapped("fxmark/DWAL-direct", "process", "xfs")
+    for benchmark, parameters, why in (
+        ("hackbench", {}, "no workload does what hackbench does: give the part of it"),
+        ("will-it-scale", {}, "does not say which test of will-it-scale"),
+        ("will-it-scale", {"test": "brk2"}, "--workload-file will-it-scale/tests/brk2.c"),
+        ("fxmark", {"test": "dbench_client"}, "fxmark's dbench_client is not built in"),
+        ("fxmark", {"test": "DWAL", "fstype": "zfs"}, "no machine here has that"),
+    ):
+        with pytest.raises(UserError, match=re.escape(why)):
+            workload_of(benchmark, parameters)
+
+
+def test_a_machine_of_another_size_is_made_from_its_generation() -> None:
+    found = reported_machine.like(Machine(224, 2, "8480CTDX (Sapphire Rapids)", 256.0))
+    assert found.base == "ice-lake-32c-x2" and "count = 56" in found.toml and "memory_gib = 256" in found.toml
+    with pytest.raises(UserError, match="do not divide among"):
+        reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))
+
+
+# The same kernel
+
+
+def image(path: Path, text: bytes, lines: bytes) -> Kernel:
+    """An ELF file with code and a table of line numbers."""
+    names = b"\0.text\0__bug_table\0.shstrtab\0"
+    contents = [b"", text, lines, names]
+    header = 64
+    at, sections, body = header, [], b""
+    for name, flags, content in zip((0, 1, 7, 19), (0, 2, 2, 0), contents, strict=True):
+        sections.append(
+            struct.pack("<IIQQQQIIQQ", name, 1, flags, 0, at + len(body), len(content), 0, 0, 1, 0)
+        )
+        body += content
+    start = b"\x7fELF\x02\x01\x01" + bytes(9)
+    ident = struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, header + len(body), 0, 64, 0, 0, 64, 4, 3)
+    path.write_bytes(start + ident + body + b"".join(sections))
+    return Kernel(path.name, "6.1", "", "x86_64", path, str(hash(path.read_bytes())), "")
+
+
+def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Path) -> None:
+    one = image(tmp_path / "one", b"code", b"line 1")
+    assert sameness(one, one) == "image"
+    assert sameness(one, image(tmp_path / "lines", b"code", b"line 2")) == "code and data"
+    assert sameness(one, image(tmp_path / "code", b"kode", b"line 1")) == ""
+
+
+# The command
+
+
+def refused(*arguments: str | Path) -> str:
+    answer = bigiron("judge", *arguments)
+    assert (answer.status, answer.out) == (2, ""), answer
+    return answer.complaint
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """Of a machine of which too little is told for its shape: it boots in seconds."""
+    file = tmp_path / "report"
+    file.write_text(TEXT.replace(" with 192G memory", "").replace("something odd here\n", ""))
+    return file
+
+
+def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
+    assert refused(report) == (
+        "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"
+    )
+    assert "cannot be read" in refused(tmp_path / "none")
+    assert "give the tree, or the two kernels" in refused(
+        report, "--linux", tmp_path, "--kernel", "debian/6.1"
+    )
+    report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: hackbench"))
+    assert "no workload does what hackbench does" in refused(report, "--linux", tmp_path)
+
+
+def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "linux"
+    tree.mkdir()
+    assert "is no git tree" in refused(report, "--linux", tree)
+
+    def git(*command: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        done = subprocess.run(
+            ["git", "-C", tree, *identity, *command], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    assert f"has no '{BASE}', says git" in refused(report, "--linux", tree)
+    one = git("rev-parse", "HEAD")
+    git("checkout", "-q", "--orphan", "other")
+    git("commit", "-q", "--allow-empty", "-m", "two")
+    two = git("rev-parse", "HEAD")
+    report.write_text(report.read_text().replace(NEW, two).replace(BASE, one[:10]))
+    assert "two that are not related is no one commit's" in refused(report, "--linux", tree)
+
+
+def judged(report: Path, *arguments: str | Path) -> Answer:
+    answer = bigiron("judge", report, *arguments)
+    assert answer.status == 0, answer
+    lines = answer.out.splitlines()
+    assert len(lines) <= 60 and max(map(len, lines)) <= 72
+    return answer
+
+
+def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
+    answer = judged(report, "--kernel", "debian/6.12", "--kernel", "debian/6.12", "-o", tmp_path / "s")
+    assert "have the same image: nothing was booted" in " ".join(answer.out.split())
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_line_that_is_written_more_often_is_coherence(report: Path, tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
+    answer = judged(report, *arguments)
+    words = " ".join(answer.out.split())
+    assert "Judgement: coherence. CPUs touch struct aa_label.count.count more often" in words
+    assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
+    assert "the report does not say how much memory the machine has" in words
+    again = bigiron("judge", report, *arguments, "--format", "json")
+    found = json.loads(again.out)
+    assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)
+    assert "apparmor_file_open" in found["changes"][0]["writers"]
+    turned = bigiron(
+        "judge",
+        report,
+        "--kernel",
+        "debian/6.1",
+        "--kernel",
+        "debian/6.12",
+        "--cpus",
+        "2",
+        "-o",
+        tmp_path / "t",
+    )
+    assert "it goes the other way than the report" in " ".join(turned.out.split())
