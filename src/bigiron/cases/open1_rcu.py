@@ -20,7 +20,7 @@ from bigiron.study.store import CellRecord, Study
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
 """Curves part where the limit of 256 costs more than this, whatever the seed."""
-_FEWEST = 2  # repetitions that tell anything: other seeds have half or twice as many grace periods
+_FEWEST = 2  # repetitions that tell anything
 _PERIODS = "grace periods a second of VM time"
 _TELLS = 0.1
 """What chance may make of a count that is called the same."""
