@@ -56,6 +56,8 @@ def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
         "VM time for 3 CPUs" in figures["online: baseline"].ours
         and "% less (" in figures["online: all expedited"].ours
     )
+    distortion = figures["offline: all expedited, for each CPU: the distortion of the VM's time"]
+    assert distortion.published == "6.6 ms" and distortion.ours.endswith("times too long")
     blocked = figures["blocked in synchronize_rcu under the idle handler's end, offline"]
     assert blocked.published == "5,771,569 us" and "VM time in 3 waits" in blocked.ours
     assert "synchronize_rcu < cpuidle_pause_and_lock < pseries_cpuidle_cpu_dead" in report.claims[-1].evidence

@@ -99,6 +99,13 @@ def test_without_bpf_the_kernel_s_own_accounts_are_left() -> None:
     assert table.rows.filter(kind="user")["nanoseconds"].min() > 0
 
 
+def test_a_clock_that_follows_instructions_has_a_shorter_window() -> None:
+    """Each second of it is two thousand million instructions of each CPU."""
+    job = probes.probe("efficiency").job
+    host, slow = (job(probes.CellRequest(2, 2, 1, "process", slow_clock=slow)) for slow in (False, True))
+    assert (host[1], slow[1]) == ("efficiency_ms 2000", "efficiency_ms 100")
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

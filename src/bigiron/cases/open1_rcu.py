@@ -8,6 +8,8 @@ counted in a kernel that has this again; what it costs is simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
@@ -18,7 +20,8 @@ from bigiron.study.store import CellRecord, Study
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
 """Curves part where the limit of 256 costs more than this, whatever the seed."""
-_PARTIAL = r"(^|;)get_partial_node(\.\w+)*$"
+_FEWEST = 2  # repetitions that tell anything
+_PERIODS = "grace periods a second of VM time"
 _TELLS = 0.1
 """What chance may make of a count that is called the same."""
 _PROFILE = {
@@ -40,7 +43,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     apart = _first_apart(rows, tasks)
     figures = [
         *counted.figures(published),
-        waits.periods(),
+        waits.when(),
         Figure(
             "the curves part at",
             f"{theirs:g} tasks",
@@ -54,166 +57,174 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     return Report(figures, [*counted.claims(), *_claims(rows, most, apart, theirs)], list(_NOTES))
 
 
+@dataclass(frozen=True)
+class _Between:
+    """A count of all repetitions: their mean, and what it lies between."""
+
+    low: float
+    mean: float
+    high: float
+
+    def said(self, digits: str) -> str:
+        return f"{self.mean:{digits}} ({self.low:{digits}} to {self.high:{digits}})"
+
+
 class _ByLimit:
     """What an operation counts where so many calls of cond_resched are a quiescent state, or none is."""
 
     def __init__(self, counted: Counted) -> None:
         self._counted = counted
-        self._cells = {(cell.variant, cell.cpus): cell for cell in counted.cells()}
+        self._cells: dict[tuple[str, int], list[CellRecord]] = {}
+        for cell in counted.cells():
+            self._cells.setdefault((cell.variant, cell.cpus), []).append(cell)
         self._limits = [variant.name for variant in counted.study.spec.variant]
         self._cpus = counted.study.spec.cpus
         self._most = max(self._cpus)
 
     def figures(self, published: Published) -> list[Figure]:
         """By CPUs: grace periods, what comes back at once, and what is taken of SLUB's lists."""
-        rows: list[tuple[str, Callable[[CellRecord], str]]] = [
-            ("grace periods a second of VM time", self._periods),
-            ("callbacks a CPU has in a grace period", lambda cell: f"{self._callbacks(cell):,.0f}"),
-            ("callbacks invoked in a batch of rcu_do_batch", lambda cell: f"{self._batch(cell):,.1f}"),
-            ("file_free_rcu called, for 1,000 operations", lambda cell: f"{self._freed(cell):,.0f}"),
-            ("list_lock taken, for 1,000 operations", lambda cell: f"{self._taken(cell):.2f}"),
-            (
-                "list_lock taken in get_partial_node, for 1,000 operations",
-                lambda cell: f"{self._in_partial(cell):.3f}",
-            ),
-            (
-                "accesses to shared lines of kmem_cache_node, for 1,000 operations",
-                lambda cell: f"{1000 * self._counted.accesses(cell, 'kmem_cache_node'):.1f}",
-            ),
+        rows: list[tuple[str, Callable[[CellRecord], float], str]] = [
+            ("callbacks a CPU has in a grace period", self._callbacks, ",.0f"),
+            ("callbacks invoked in a batch of rcu_do_batch", self._batch, ",.0f"),
+            ("file_free_rcu called, for 1,000 operations", lambda cell: 1000 * self._freed(cell), ",.0f"),
+            ("list_lock taken, for 1,000 operations", self._taken, ".2f"),
+            ("list_lock taken in get_partial_node, for 1,000 operations", self._in_partial, ".3f"),
+            ("accesses to shared lines of kmem_cache_node, for 1,000 operations", self._accesses, ".1f"),
         ]
-        figures = [self._figure(f"{what}, {cpus} CPUs", cpus, of) for cpus in self._cpus for what, of in rows]
+        figures = []
+        for cpus in self._cpus:
+            periods = {limit: self._periods(limit, cpus) for limit in self._limits}
+            figures.append(self._figure(_PERIODS, cpus, periods))
+            for what, of, digits in rows:
+                each = {limit: self._of(limit, cpus, of).said(digits) for limit in self._limits}
+                figures.append(self._figure(what, cpus, each))
         return [*figures, *(self._share(function, published) for function in _PROFILE)]
 
-    def periods(self) -> Figure:
-        """Of variants that differ in when RCU looks for quiescent states itself."""
-        each = ", ".join(f"{name}: {self._periods(self._cells[name, self._most])}" for name in self._limits)
+    def when(self) -> Figure:
+        """Grace periods of variants that differ in when RCU looks for quiescent states itself."""
+        each = ", ".join(f"{name}: {self._periods(name, self._most)}" for name in self._limits)
         return Figure(
-            f"grace periods a second of VM time, {self._most} CPUs, by when RCU looks for quiescent states",
+            f"{_PERIODS}, {self._most} CPUs, by when RCU looks for quiescent states",
             "not published",
             f"{each}; counted",
         )
 
     def claims(self) -> list[Claim]:
         """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
-        more = [self._more(cpus, "256", "100000", self._rate) for cpus in self._cpus]
-        oftener = [self._more(cpus, "256", "100000", self._in_partial, self._pending) for cpus in self._cpus]
+        more = [self._more(self._rate("256", cpus), self._rate("100000", cpus)) for cpus in self._cpus]
+        oftener = [
+            self._more(self._of("256", cpus, self._in_partial), self._back("100000", cpus))
+            for cpus in self._cpus
+        ]
+        same = [self._same(self._rate("100000", cpus), self._rate("off", cpus)) for cpus in self._cpus]
         return [
             Claim(
                 "With a limit of 256 there are more grace periods, so that fewer objects come back at once",
                 _all(more),
-                self._said(self._periods, "grace periods a second of VM time"),
+                self._said(self._periods, _PERIODS),
             ),
             Claim(
                 "With a limit of 256 SLUB's get_partial_node is called more often",
                 _all(oftener),
                 self._said(
-                    lambda cell: f"{self._in_partial(cell):.3f}",
+                    lambda limit, cpus: self._of(limit, cpus, self._in_partial).said(".3f"),
                     "times list_lock in it for 1,000 operations",
                 ),
             ),
-            Claim(
-                "A limit of 100,000 is as none at all",
-                _all([self._same(cpus) for cpus in self._cpus]),
-                self._said(self._periods, "grace periods a second of VM time"),
-            ),
+            Claim("A limit of 100,000 is as none at all", _all(same), self._said(self._periods, _PERIODS)),
         ]
 
-    def _chance(self, *cells: CellRecord) -> float:
-        """Of each, one grace period more or less is chance."""
-        return 2 / max(min(self._counted.grace_periods(cell) for cell in cells), 1e-9)
+    def _more(self, one: _Between, other: _Between) -> bool | None:
+        """Whether all repetitions say so; None: some do not, or there is but one."""
+        if self._counted.study.spec.repetitions < _FEWEST:
+            return None
+        return True if one.low > other.high else False if one.high < other.low else None
 
-    def _pending(self, *cells: CellRecord) -> float:
-        """The share of objects, of each, that the recording ends before they come back; and chance."""
-        return max(self._chance(*cells), *(1 - self._freed(cell) / 1000 for cell in cells))
-
-    def _more(
-        self,
-        cpus: int,
-        one: str,
-        other: str,
-        value: Callable[[CellRecord], float],
-        unknown: Callable[..., float] | None = None,
-    ) -> bool | None:
-        first, second = (self._cells[limit, cpus] for limit in (one, other))
-        return _is_more(value(first), value(second), (unknown or self._chance)(first, second))
-
-    def _same(self, cpus: int) -> bool | None:
-        """Whether grace periods come as often; None: there are too few of them to tell."""
-        if self._more(cpus, "100000", "off", self._rate) is not None:
+    def _same(self, one: _Between, other: _Between) -> bool | None:
+        if self._more(one, other) is not None:
             return False
-        return True if self._chance(self._cells["100000", cpus], self._cells["off", cpus]) < _TELLS else None
+        high = max(one.high, other.high)
+        return True if high - min(one.low, other.low) < _TELLS * high else None
 
-    def _said(self, value: Callable[[CellRecord], str], unit: str) -> str:
-        return (
-            "; ".join(
-                f"{cpus} CPUs: "
-                + ", ".join(
-                    f"{limit}: {value(self._cells[limit, cpus])}" for limit in ("256", "100000", "off")
-                )
-                for cpus in self._cpus
-            )
-            + f" {unit}"
-        )
+    def _said(self, value: Callable[[str, int], str], unit: str) -> str:
+        def of(cpus: int) -> str:
+            return ", ".join(f"{limit}: {value(limit, cpus)}" for limit in ("256", "100000", "off"))
 
-    def _figure(self, what: str, cpus: int, value: Callable[[CellRecord], str]) -> Figure:
-        cells = {limit: self._cells[limit, cpus] for limit in self._limits}
-        each = ", ".join(
-            f"{limit}: {value(cell) if self._counted.grace_periods(cell) else 'no grace period'}"
-            for limit, cell in cells.items()
-        )
-        return Figure(f"{what}, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
+        return "; ".join(f"{cpus} CPUs: {of(cpus)}" for cpus in self._cpus) + f" {unit}"
+
+    def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> Figure:
+        each = ", ".join(f"{limit}: {value}" for limit, value in values.items())
+        return Figure(f"{what}, {cpus} CPUs, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
 
     def _share(self, function: str, published: Published) -> Figure:
         theirs = ", ".join(
             f"{version}: {published.value('profile_self', function, version):g} % of the time"
             for version in ("3.15", "3.16-rc0")
         )
-        here = _PROFILE[function]
-        cells = {limit: self._cells[limit, self._most] for limit in ("off", "256")}
+
+        def share(cell: CellRecord) -> float:
+            return 100 * self._counted.work(cell, _PROFILE[function]) / self._counted.work(cell)
+
         ours = ", ".join(
-            f"{limit}: {100 * self._counted.work(cell, here) / self._counted.work(cell):.2f} %"
-            for limit, cell in cells.items()
+            f"{limit}: {self._of(limit, self._most, share).mean:.2f} %" for limit in ("off", "256")
         )
         return Figure(f"{function}, {self._most} CPUs", theirs, f"{ours} of the instructions; counted")
 
-    def _periods(self, cell: CellRecord) -> str:
-        """How many a second, and what one more or less at either end would make of it."""
-        periods, seconds = self._counted.grace_periods(cell), cell.recorded_ns / 1e9
-        low, high = ((periods + by) / seconds for by in (-1, 1))
-        return f"{periods / seconds:.0f} ({low:.0f} to {high:.0f}, {periods:.0f} of them)"
+    def _of(self, limit: str, cpus: int, value: Callable[[CellRecord], float]) -> _Between:
+        values = [value(cell) for cell in self._cells[limit, cpus]]
+        return _Between(min(values), fmean(values), max(values))
 
-    def _rate(self, cell: CellRecord) -> float:
-        return self._counted.grace_periods(cell) / (cell.recorded_ns / 1e9)
+    def _rate(self, limit: str, cpus: int) -> _Between:
+        """Grace periods a second: where a repetition begins or ends, one more or less is chance."""
+        found = [(self._counted.grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
+        return _Between(
+            min((periods - 1) / seconds for periods, seconds in found),
+            fmean(periods / seconds for periods, seconds in found),
+            max((periods + 1) / seconds for periods, seconds in found),
+        )
+
+    def _periods(self, limit: str, cpus: int) -> str:
+        each = ", ".join(f"{self._counted.grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
+        return f"{self._rate(limit, cpus).said('.0f')}, of {each}"
+
+    def _back(self, limit: str, cpus: int) -> _Between:
+        """What is taken in get_partial_node; at most, had all objects come back before the end."""
+        taken = self._of(limit, cpus, self._in_partial)
+        at_most = self._of(limit, cpus, lambda cell: self._in_partial(cell) / max(self._freed(cell), 1e-9))
+        return _Between(taken.low, taken.mean, at_most.high)
 
     def _callbacks(self, cell: CellRecord) -> float:
         periods = self._counted.grace_periods(cell)
         return self._counted.operations(cell) / cell.cpus / periods if periods else float("nan")
 
+    def _calls(self, cell: CellRecord, function: str) -> int:
+        return self._counted.calls(cell, function, "rcu_do_batch")
+
     def _batch(self, cell: CellRecord) -> float:
-        batches = self._counted.calls(cell, "rcu_segcblist_add_len", "rcu_do_batch")
-        return (
-            self._freed(cell) * self._counted.operations(cell) / 1000 / batches if batches else float("nan")
-        )
+        batches = self._calls(cell, "rcu_segcblist_add_len")  # once, for all that were invoked
+        return self._calls(cell, "file_free_rcu") / batches if batches else float("nan")
 
     def _freed(self, cell: CellRecord) -> float:
-        calls = self._counted.calls(cell, "file_free_rcu", "rcu_do_batch")
-        return 1000 * calls / self._counted.operations(cell)
+        return self._calls(cell, "file_free_rcu") / self._counted.operations(cell)
 
     def _in_partial(self, cell: CellRecord) -> float:
-        return self._taken(cell, _PARTIAL)
+        return self._taken(cell, r"(^|;)get_partial_node(\.\w+)*$")
 
     def _taken(self, cell: CellRecord, taken_in: str = "") -> float:
         return 1000 * self._counted.lock(cell, r"kmem_cache_node\.list_lock", taken_in).acquisitions
+
+    def _accesses(self, cell: CellRecord) -> float:
+        return 1000 * self._counted.accesses(cell, "kmem_cache_node")
+
+
+def _seconds(cell: CellRecord) -> float:
+    """Of VM time, that the recording took."""
+    return cell.recorded_ns / 1e9
 
 
 def _all(answers: Sequence[bool | None]) -> bool | None:
     """Whether all are so; None: of some that cannot be told, and of none that it is not."""
     return False if False in answers else None if None in answers else True
-
-
-def _is_more(one: float, other: float, chance: float) -> bool | None:
-    """Whether it is more by more than chance; None: within that."""
-    return None if abs(one - other) <= chance * max(one, other) else one > other
 
 
 def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> SeedRange:
@@ -287,11 +298,11 @@ CASE = Case(
     description="open1's curves part where cond_resched counts as a quiescent state (3.16-rc0)",
     studies=("counts", "waits", "limits"),
     quick={
-        "counts": Quick(cpus=[8], without=("1000", "10000"), operations=60_000),
+        "counts": Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
         "waits": Quick(
             cpus=[8],
             without=("off, after 3 ticks", "off, after 10 ticks", "256, after 10 ticks"),
-            operations=60_000,
+            operations=40_000,
         ),
         "limits": Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),
     },
