@@ -191,6 +191,24 @@ def test_page_faults_are_laid_out_one_by_one() -> None:
     assert kinds.index("fill") < last_fill and "lock" in kinds[kinds.index("fill") : last_fill]
 
 
+def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None:
+    """A lock's line is written whenever it is taken: so often what lies beside it has to be read again."""
+    fault = "asm_exc_page_fault"
+    of = {"line": 64, "pc": 1}
+    rows = [
+        counts(fault, "down_read", **of, address=64, object="mmap_lock", reads=16, writes=16),
+        counts(fault, "handle_mm_fault", **{**of, "pc": 2}, address=72, object="pgd", reads=10, writes=0),
+    ]
+    taken = counts(fault, "down_read", lock=64, object="mmap_lock", acquisitions=8, instructions=8000)
+    work = [counts("", fault, instructions=8 * 9), counts(fault, "handle_mm_fault", instructions=72_000)]
+    both = [[{**row, "cpu": cpu} for row in table for cpu in (0, 1)] for table in (rows, [taken], work)]
+    tables = [pl.DataFrame(table) for table in both]
+    counted = counted_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
+    operations = counted.program(np.random.default_rng(1)).operations
+    reads = [sum(event[0::3] == ("access", "read") for event in operation) for operation in operations]
+    assert np.mean(reads) == pytest.approx(10, abs=1)  # and not the 4 that a line has which nobody writes
+
+
 def test_a_lock_of_user_space_is_refused() -> None:
     rows = [
         {"cpu": cpu, "context": "operation", "function": function, "line": 64, "writes": 1}
