@@ -157,10 +157,10 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
         [Line("count", "shared")], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]]
     )
     alone = Program([], [], [[Event("work", 2000.0)]])
-    none = replace(FITTED, model_error=0.0)
+    none, some = (replace(FITTED, model_error=error) for error in (0.0, 0.3))
     for of, wider in (program, 1.3), (alone, 1.0):
         widths = []
-        for constants in none, FITTED:
+        for constants in none, some:
             asked = Asked(machine, [24], draws=64, known=(1, 2e6), constants=constants)
             found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
             interval = Interval.of(found.variants["v"].throughput[:, 1])

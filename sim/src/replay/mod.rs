@@ -65,7 +65,7 @@ const LEAST_OPERATIONS: f64 = 200.0;
 const EVENTS_A_TASK: u64 = 150;
 /// However many events they have, so many operations a task count, as one may have parts that differ; up to a limit.
 const WHOLE_OPERATIONS: f64 = 2.0;
-const MOST_EVENTS: u64 = 3_000_000;
+const MOST_EVENTS: u64 = 1_000_000;
 /// A queue that is sorted by nodes takes so much longer until it is.
 const SORTED: u64 = 12;
 const STEPS: u64 = 1_000_000;
