@@ -157,10 +157,10 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
         [Line("count", "shared")], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]]
     )
     alone = Program([], [], [[Event("work", 2000.0)]])
-    none = replace(FITTED, model_error=0.0)
+    none, some = (replace(FITTED, model_error=error) for error in (0.0, 0.3))
     for of, wider in (program, 1.3), (alone, 1.0):
         widths = []
-        for constants in none, FITTED:
+        for constants in none, some:
             asked = Asked(machine, [24], draws=64, known=(1, 2e6), constants=constants)
             found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
             interval = Interval.of(found.variants["v"].throughput[:, 1])
@@ -189,6 +189,24 @@ def test_page_faults_are_laid_out_one_by_one() -> None:
     assert kinds.count("fill") in range(6, 11) and kinds.count("lock") in range(6, 11)
     last_fill = len(kinds) - 1 - kinds[::-1].index("fill")
     assert kinds.index("fill") < last_fill and "lock" in kinds[kinds.index("fill") : last_fill]
+
+
+def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None:
+    """A lock's line is written whenever it is taken: so often what lies beside it has to be read again."""
+    fault = "asm_exc_page_fault"
+    of = {"line": 64, "pc": 1}
+    rows = [
+        counts(fault, "down_read", **of, address=64, object="mmap_lock", reads=16, writes=16),
+        counts(fault, "handle_mm_fault", **{**of, "pc": 2}, address=72, object="pgd", reads=10, writes=0),
+    ]
+    taken = counts(fault, "down_read", lock=64, object="mmap_lock", acquisitions=8, instructions=8000)
+    work = [counts("", fault, instructions=8 * 9), counts(fault, "handle_mm_fault", instructions=72_000)]
+    both = [[{**row, "cpu": cpu} for row in table for cpu in (0, 1)] for table in (rows, [taken], work)]
+    tables = [pl.DataFrame(table) for table in both]
+    counted = counted_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
+    operations = counted.program(np.random.default_rng(1)).operations
+    reads = [sum(event[0::3] == ("access", "read") for event in operation) for operation in operations]
+    assert np.mean(reads) == pytest.approx(10, abs=1)  # and not the 4 that a line has which nobody writes
 
 
 def test_a_lock_of_user_space_is_refused() -> None:

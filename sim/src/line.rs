@@ -29,6 +29,8 @@ pub(crate) struct Line {
     /// The bitwise and and or of the sharers' places: they tell how far away the farthest is.
     all: u32,
     any: u32,
+    /// The nodes with a clean copy, of the first 64.
+    nodes: u64,
     busy_until: Time,
     /// Of the transfers between nodes that were waited for, how much of one has yet to be paid for.
     crossings: f64,
@@ -63,6 +65,7 @@ impl Line {
             sharers: Sharers::default(),
             all: u32::MAX,
             any: 0,
+            nodes: 0,
             busy_until: Time::ZERO,
             crossings: 0.0,
             waiting: Vec::new(),
@@ -91,7 +94,7 @@ impl Line {
             return Served { begin: now, done: now + machine.hit };
         }
         let place = machine.place(cpu);
-        let mut latency = self.latency(machine, place, writes);
+        let mut latency = self.latency(machine, cpu, place, writes);
         let mut begin = now.max(self.busy_until);
         let near_first = begin > now && machine.crossing < 1.0;
         let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
@@ -108,7 +111,7 @@ impl Line {
         self.busy_until = begin + busy;
         if writes {
             self.sharers.clear();
-            (self.all, self.any) = (u32::MAX, 0);
+            (self.all, self.any, self.nodes) = (u32::MAX, 0, 0);
             self.owner = cpu as u32;
         } else if clean && self.last == NOBODY {
             self.owner = cpu as u32; // the only copy: as MESI's exclusive, it can be written without asking
@@ -155,10 +158,11 @@ impl Line {
         let place = machine.place(cpu).0;
         self.all &= place;
         self.any |= place;
+        self.nodes |= node_bit(machine, cpu);
         self.sharers.insert(cpu, machine.cpus());
     }
 
-    fn latency(&self, machine: &Machine, place: Place, writes: bool) -> Time {
+    fn latency(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> Time {
         if self.last == NOBODY {
             return machine.memory_between(self.home, place);
         }
@@ -174,7 +178,11 @@ impl Line {
         if writes {
             return machine.farthest(place, self.all, self.any); // all copies must go, at the same time
         }
-        machine.transfer_between(last, place).min(machine.memory_between(self.home, place))
+        let nearest = machine.transfer_between(last, place).min(machine.memory_between(self.home, place));
+        match machine.has_shared_caches() && self.nodes & node_bit(machine, cpu) != 0 {
+            true => nearest.min(machine.inside_node()),
+            false => nearest,
+        }
     }
 
     /// A line that crosses between nodes occupies the links of both.
@@ -192,6 +200,10 @@ impl Line {
         links[to] = begin + link;
         begin
     }
+}
+
+fn node_bit(machine: &Machine, cpu: usize) -> u64 {
+    1u64.checked_shl(machine.node_of(cpu) as u32).unwrap_or(0)
 }
 
 /// A set of CPUs: a few are listed, more are bits. Clearing it keeps its memory, as the same CPUs will return.
@@ -238,5 +250,56 @@ impl Sharers {
             }
         }
         self.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use crate::time::{Time, us};
+    use crate::{Machine, Run, Simulation};
+
+    /// When CPUs that read a word at those times have it, which CPU 0 has written before.
+    fn read_at(machine: &Machine, readers: &[(usize, Time)]) -> Vec<Time> {
+        let mut sim = Simulation::new(machine.clone(), 1);
+        let word = sim.word("word", 0);
+        sim.program(0, move |cpu| async move {
+            cpu.write(word, 1).await;
+        });
+        let done = readers.iter().map(|&(reader, at)| {
+            let done = Rc::new(Cell::new(Time::ZERO));
+            let seen = Rc::clone(&done);
+            sim.program(reader, move |cpu| async move {
+                cpu.sleep_until(at).await;
+                cpu.read(word).await;
+                seen.set(cpu.now());
+            });
+            done
+        });
+        let done: Vec<_> = done.collect();
+        sim.run(Run::to_the_end()).unwrap();
+        done.iter().map(|done| done.get()).collect()
+    }
+
+    #[test]
+    fn readers_of_a_clean_line_do_not_wait_for_each_other() {
+        let machine = Machine::named("xeon-5418y-x2").unwrap();
+        let readers: Vec<_> = (1..24).map(|cpu| (cpu, us(1))).collect();
+        let done = read_at(&machine, &readers);
+        let (transfer, between) = (machine.transfer(0, 1), machine.busy_with_reader(Time::NEVER));
+        assert!(between * 5 < transfer, "{between} of {transfer}");
+        // The first has it from its writer, and every other one a little later than the one before.
+        assert_eq!(*done.iter().max().unwrap(), us(1) + transfer * 2 + between * 21);
+    }
+
+    #[test]
+    fn a_clean_line_is_read_from_the_nearest_node_that_has_it() {
+        let machine = Machine::named("xeon-5418y-x2").unwrap();
+        let done = read_at(&machine, &[(24, us(1)), (1, us(2)), (25, us(3))]);
+        let inside = machine.transfer(0, 1);
+        assert!(machine.transfer(0, 24) > inside);
+        assert_eq!(done, [us(1) + machine.transfer(0, 24), us(2) + inside, us(3) + inside]);
     }
 }

@@ -490,6 +490,12 @@ impl Machine {
         }
     }
 
+    /// Whether a clean line is read from the cache that the CPUs of a node share: not unless the file tells how fast.
+    #[inline]
+    pub(crate) fn has_shared_caches(&self) -> bool {
+        self.shared_read < Time::NEVER
+    }
+
     /// How long a clean line is busy with a reader that takes `transfer`.
     #[inline]
     pub(crate) fn busy_with_reader(&self, transfer: Time) -> Time {

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::replay::{Program, Replayed, Setting, replay};
+use crate::replay::{MEMORY, Program, Replayed, Setting, WORK, replay};
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -42,13 +42,13 @@ impl Curve {
         Ok((slower, self.tasks.iter().map(at).collect::<Result<_, _>>()?))
     }
 
-    /// How slow instructions must be for a known rate: what is not work takes what it takes.
+    /// How slow a core must be for a known rate, at instructions and at filling memory: all else takes what it takes.
     fn fitting(&self, program: &Rc<Program>, (tasks, rate): (usize, f64)) -> Result<f64, Failure> {
         let mut slower = self.setting.slower;
         for _ in 0..ROUNDS {
             let found = replay(&self.machine, program, Setting { tasks, slower, ..self.setting })?;
             let takes = tasks as f64 / found.throughput;
-            let work = takes * found.shares[0];
+            let work = takes * (found.shares[WORK] + found.shares[MEMORY]);
             let wanted = work + tasks as f64 / rate - takes;
             slower = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(LEAST, MOST);
             if (found.throughput / rate - 1.0).abs() < CLOSE {
@@ -66,4 +66,39 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
         .with_max_len(1)
         .map(|curve| if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { curve.replayed() })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{Event, LineOf, Scope, SpinKind};
+    use crate::time::Time;
+
+    #[test]
+    fn a_known_rate_says_how_fast_a_core_fills_memory() {
+        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let operations = vec![vec![Event::Work(1000.0), Event::Fill(1e6)]];
+        let setting = Setting {
+            tasks: 1,
+            seed: 1,
+            spinlocks: SpinKind::Qspinlock,
+            spread: false,
+            slower: 1.0,
+            kept: Time::ZERO,
+            overlapped: Time::ZERO,
+            under_locks: 1.0,
+        };
+        let rate = 2000.0; // 2 GB/s
+        let curve = Curve {
+            machine: Machine::named("i7-4770").unwrap(),
+            program: Program { lines: vec![line], locks: vec![], operations },
+            tasks: vec![1, 2],
+            setting,
+            known: Some((1, rate)),
+        };
+        let (slower, found) = curve.replayed().unwrap();
+        assert!(slower > 2.0, "{slower}"); // of the 10 GB/s or so of its file
+        assert!((found[0].throughput / rate - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found[1].throughput / rate - 2.0).abs() < 0.1, "{found:?}"); // its node can do more
+    }
 }

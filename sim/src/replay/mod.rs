@@ -63,6 +63,9 @@ const WARM: (f64, u64) = (2.0, 60_000);
 const COUNTED: (f64, u64) = (12.0, 150_000);
 const LEAST_OPERATIONS: f64 = 200.0;
 const EVENTS_A_TASK: u64 = 150;
+/// However many events they have, so many operations a task count, as one may have parts that differ; up to a limit.
+const WHOLE_OPERATIONS: f64 = 2.0;
+const MOST_EVENTS: u64 = 1_000_000;
 /// A queue that is sorted by nodes takes so much longer until it is.
 const SORTED: u64 = 12;
 const STEPS: u64 = 1_000_000;
@@ -91,6 +94,7 @@ struct Task {
     system_call: Time,
     overlapped: Time,
     under_locks: f64,
+    slower: f64,
 }
 
 /// Replays a program. Failure: it came to a deadlock.
@@ -112,7 +116,8 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
     let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
     let most = |events: u64| longer * events.max(EVENTS_A_TASK * setting.tasks as u64);
     let enough = |operations: f64, least: f64, of: (f64, u64), events: u64| {
-        operations >= longer as f64 * (of.0 * tasks).max(least) || events >= most(of.1)
+        operations >= longer as f64 * (of.0 * tasks).max(least)
+            || events >= most(of.1) && (operations >= WHOLE_OPERATIONS * tasks || events >= MOST_EVENTS)
     };
     let warm = |events| enough(shared.progress.get(), 0.0, WARM, events);
     let reset = || {
@@ -175,12 +180,13 @@ fn task(
     let shared = Rc::clone(shared);
     let Some(processor) = machine.processor() else {
         let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
-        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks };
+        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower };
     };
     let alone = processor.ns_per_instruction(processor.ghz(1), 1);
     let now = processor.ns_per_instruction(processor.ghz(cores), threads);
     let system_call = ns(processor.system_call.as_ns() * slower * now / alone);
-    Task { number, shared, ns_per_instruction: now * slower, system_call, overlapped, under_locks }
+    let ns_per_instruction = now * slower;
+    Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower }
 }
 
 /// Answers the other tasks' interrupts.
@@ -329,7 +335,7 @@ impl Task {
             memory[node] = memory[node].max(now) + ns(machine_ns.1);
             memory[node]
         };
-        cpu.work((now + ns(machine_ns.0)).max(written) - now).await;
+        cpu.work((now + ns(machine_ns.0 * self.slower)).max(written) - now).await;
     }
 
     async fn interrupt_others(&self, cpu: &Cpu) {
@@ -399,6 +405,16 @@ mod tests {
         machine.crossing = 0.5;
         let rates = [4, 8].map(|tasks| replay(&machine, &program, setting(tasks)).unwrap().throughput);
         assert!(rates[1] > 1.4 * rates[0], "{rates:?}");
+    }
+
+    #[test]
+    fn an_operation_of_many_events_counts_to_its_end() {
+        let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
+        let mut operation = vec![access; 50_000];
+        operation.push(Event::Fill(1e6));
+        let machine = Machine::named("i7-4770").unwrap();
+        let replayed = replay(&machine, &of(operation), setting(8)).unwrap();
+        assert!(replayed.shares[MEMORY] > 0.0, "{replayed:?}");
     }
 
     #[test]

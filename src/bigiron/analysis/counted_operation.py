@@ -181,7 +181,7 @@ def count(
         line=pl.col("lock") - pl.col("lock") % 64
     )
     found, of_lock = _locks(taken, lines, of_line)
-    for site in _sites(kept, of_line, of_lock, lines, operations):
+    for site in _sites(kept, taken, of_line, of_lock, lines, operations):
         _call(root, site.path).sites.append(site)
     for section in _sections(taken, touched, of_lock, operations):
         if section.per_op * (section.held + _TO_TAKE) * most_tasks < _LEAST_BUSY * root.inclusive:
@@ -330,6 +330,7 @@ def _kind(function: str) -> str:
 
 def _sites(
     touched: pl.DataFrame,
+    taken: pl.DataFrame,
     of_line: Mapping[int, tuple[int, float]],
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
@@ -350,7 +351,7 @@ def _sites(
             for visiting, share in ((False, 1 - visits), (True, visits)):
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations
-    written: dict[int, float] = defaultdict(float)
+    written = _written_by_locks(taken, of_line, of_lock, operations)
     accessed: dict[tuple[int, bool], float] = defaultdict(float)
     for (_, number, how, visiting), per_op in sums.items():
         accessed[number, visiting] += per_op
@@ -362,6 +363,21 @@ def _sites(
         if how == "read":
             per_op = min(per_op, max(_MOST_READS, written[number]))
         yield Site(tuple(path.split(";")), per_op, Event("visit" if visiting else "access", 0.0, number, how))
+
+
+def _written_by_locks(
+    taken: pl.DataFrame,
+    of_line: Mapping[int, tuple[int, float]],
+    of_lock: Mapping[tuple[int, str], int],
+    operations: int,
+) -> defaultdict[int, float]:
+    """How often an operation writes each line by taking locks on it and giving them back."""
+    written: defaultdict[int, float] = defaultdict(float)
+    addresses = {lock for lock, _ in of_lock}
+    for lock, line, times in taken.group_by("lock", "line").agg(pl.col("acquisitions").sum()).iter_rows():
+        if lock in addresses:
+            written[of_line[line][0]] += 2 * times / operations
+    return written
 
 
 def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple[str, int]]:
