@@ -32,7 +32,7 @@ class Scored:
     patch: dict[str, str]
     kind: str  # "" if there was no judgement
     object: str
-    change: tuple[float, float] | None
+    change: dict[str, Any] | None  # the first of the judgement
     predicted: str
     seconds: float
 
@@ -49,7 +49,7 @@ class Scored:
     @property
     def sign_is_right(self) -> bool | None:
         """Every patch of the corpus makes its kernel do more."""
-        return None if self.change is None else self.change[1] > self.change[0]
+        return None if self.change is None else self.change["cost"] > 0
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def _score(patch: dict[str, str], source: str, output: Path) -> Scored:
         patch,
         found["kind"],
         first["object"] if first else "",
-        (first["before"], first["after"]) if first else None,
+        first,
         f"{inside['change']:+.0%} ({inside['low']:+.0%} to {inside['high']:+.0%})" if inside else "",
         seconds,
     )
@@ -110,7 +110,7 @@ def _print(scored: list[Scored]) -> None:
 
 
 def _row(one: Scored) -> str:
-    figures = f"{one.change[0]:.4g}, {one.change[1]:.4g}" if one.change else ""
+    figures = _figures(one.change) if one.change else ""
     right = {"kind": one.kind_is_right, "object": one.object_is_right, "sign": one.sign_is_right}
     wrong = [what for what, is_right in right.items() if is_right is False]
     named = f"`{one.object}`" if one.object else ""
@@ -118,6 +118,13 @@ def _row(one: Scored) -> str:
         f"| {one.patch['what']} | {one.patch['kind']} | {one.kind or 'nothing'} | {named} | {figures} "
         f"| {one.predicted} | {'yes' if not wrong else 'not ' + ', '.join(wrong)} |"
     )
+
+
+def _figures(change: dict[str, Any]) -> str:
+    before, after = f"{change['before']:.4g}", f"{change['after']:.4g}"
+    if change["held"] and before == after:
+        return f"held {change['held'][0]:.0f}, {change['held'][1]:.0f}"
+    return f"{before}, {after}"
 
 
 def _say(step: str) -> None:

@@ -1,0 +1,102 @@
+"""What counts of two kernels say of a report: tables in, a judgement out."""
+
+from typing import Any
+
+import polars as pl
+from test_compare import count, counts
+from test_locks import SCHEMA as LOCKS
+from test_locks import taken
+from test_work import counts as executed
+
+from bigiron.analysis import judgement
+from bigiron.analysis.comparison import Cell, Measurements
+from bigiron.analysis.judgement import Claim, Judgement
+
+TASKS, OPERATIONS = 4, 100  # of all tasks together
+
+
+def of(probe: str, **variants: pl.DataFrame) -> Measurements:
+    """Two boots of each kernel that count the same."""
+    facts: dict[str, Any] = {
+        "operations": [OPERATIONS],
+        "lost_accesses": 0,
+        "line_bytes": 64,
+        "pair_bytes": 128,
+    }
+    cells = {name: [Cell(table, facts)] * 2 for name, table in variants.items()}
+    return Measurements("s", "w", probe, "VM time", OPERATIONS, "kernel", "", {(TASKS, TASKS): cells})
+
+
+def line(accesses: int, *, function: str = "f", object: str = "shared.count") -> list[dict[str, Any]]:
+    """Every CPU writes one line so many times an operation."""
+    return [count(cpu, function, 0, accesses * OPERATIONS // TASKS, object=object) for cpu in range(TASKS)]
+
+
+def lock(times: int, held: int) -> list[dict[str, Any]]:
+    """Every CPU takes one lock so many times an operation, and holds it so long."""
+    each = OPERATIONS // TASKS
+    return [taken(cpu, "shared.lock", "open;take", times * each, held * each) for cpu in range(TASKS)]
+
+
+def work(instructions: int, function: str = "f", waiting: int = 0) -> pl.DataFrame:
+    return executed(
+        ("open", function, instructions * OPERATIONS),
+        ("open;queued_spin_lock_slowpath", "g", waiting * OPERATIONS),
+    )
+
+
+def judged(
+    base: tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame],
+    new: tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame],
+    *,
+    regression: bool = True,
+) -> Judgement:
+    """Of lines, locks and work of both."""
+    return judgement.judge(
+        of("conflicts", base=counts(*base[0]), new=counts(*new[0])),
+        of("locks", base=pl.DataFrame(base[1], schema=LOCKS), new=pl.DataFrame(new[1], schema=LOCKS)),
+        of("work", base=base[2], new=new[2]),
+        "base",
+        "new",
+        Claim(regression, 64),
+    )
+
+
+def test_a_line_that_is_written_more_often_is_coherence() -> None:
+    found = judged((line(2), [], work(5000)), (line(4), [], work(5000)))
+    (change,) = found.changes
+    assert (found.kind, change.object, change.before, change.after) == ("coherence", "shared.count", 2, 4)
+    assert change.writers == ("f",) and change.share > 0.5 and found.at_tasks == 64
+
+
+def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
+    its_line = line(2, function="_raw_spin_lock", object="shared.lock")
+    waited_for = [*its_line, *line(4, function="_raw_spin_lock", object="shared.lock")]
+    found = judged((its_line, lock(1, 50), work(5000)), (waited_for, lock(1, 900), work(5000)))
+    (change,) = found.changes
+    assert (found.kind, change.object, change.held) == ("locks", "shared.lock", (50, 900))
+
+
+def test_more_instructions_are_instructions_but_for_those_that_wait() -> None:
+    found = judged((line(2), [], work(5000)), (line(2), [], work(5400, waiting=9000)))
+    (change,) = found.changes
+    assert (found.kind, change.functions) == ("instructions", {"f": 400})
+    assert judged((line(2), [], work(5000)), (line(2), [], work(5000, waiting=9000))).kind == "neither"
+
+
+def test_identical_counts_are_neither_and_so_is_what_costs_next_to_nothing() -> None:
+    same = (line(2), lock(1, 50), work(5000))
+    assert judged(same, same).kind == "neither"
+    assert judged(same, (line(2), lock(1, 50), work(5030))).kind == "neither"
+
+
+def test_what_goes_the_other_way_is_said_to() -> None:
+    found = judged((line(4), [], work(5000)), (line(2), [], work(5000)))
+    assert (found.kind, found.against_the_report) == ("coherence", True)
+    better = judged((line(4), [], work(5000)), (line(2), [], work(5000)), regression=False)
+    assert (better.kind, better.against_the_report) == ("coherence", False)
+
+
+def test_what_explains_the_report_comes_before_what_weighs_more() -> None:
+    found = judged((line(4), [], work(5000)), (line(1), [], work(5600)))
+    assert [change.kind for change in found.changes] == ["instructions", "coherence"]
