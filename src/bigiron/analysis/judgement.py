@@ -256,11 +256,13 @@ class _Found:
                 }
                 for what in ("taken", "held")
             }
+            before, after = (one.locks.get(lock, _UNTAKEN) for one in (self.base, self.new))
             if not (
-                self._differ(figures["taken"], LEAST_TAKEN) or self._differ(figures["held"], LEAST_HELD)
+                self._differ(figures["taken"], LEAST_TAKEN)
+                or self._differ(figures["held"], LEAST_HELD)
+                or (before.excludes != after.excludes and min(before.taken, after.taken) >= LEAST_TAKEN)
             ) or check.is_of_allocators(lock):
                 continue
-            before, after = (one.locks.get(lock, _UNTAKEN) for one in (self.base, self.new))
             yield Change(
                 "locks",
                 lock,
