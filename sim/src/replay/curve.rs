@@ -71,29 +71,18 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{Event, LineOf, Scope, SpinKind};
-    use crate::time::Time;
+    use crate::replay::{Event, LineOf, Scope};
 
     #[test]
     fn a_known_rate_says_how_fast_a_core_fills_memory() {
         let line = LineOf { name: "line".into(), scope: Scope::Shared };
         let operations = vec![vec![Event::Work(1000.0), Event::Fill(1e6)]];
-        let setting = Setting {
-            tasks: 1,
-            seed: 1,
-            spinlocks: SpinKind::Qspinlock,
-            spread: false,
-            slower: 1.0,
-            kept: Time::ZERO,
-            overlapped: Time::ZERO,
-            under_locks: 1.0,
-        };
         let rate = 2000.0; // 2 GB/s
         let curve = Curve {
             machine: Machine::named("i7-4770").unwrap(),
             program: Program { lines: vec![line], locks: vec![], operations },
             tasks: vec![1, 2],
-            setting,
+            setting: Setting::plain(1),
             known: Some((1, rate)),
         };
         let (slower, found) = curve.replayed().unwrap();

@@ -42,6 +42,23 @@ pub struct Setting {
     pub under_locks: f64,
 }
 
+#[cfg(test)]
+impl Setting {
+    /// Of so many tasks, with nothing fitted.
+    pub(crate) fn plain(tasks: usize) -> Self {
+        Self {
+            tasks,
+            seed: 1,
+            spinlocks: SpinKind::Qspinlock,
+            spread: false,
+            slower: 1.0,
+            kept: Time::ZERO,
+            overlapped: Time::ZERO,
+            under_locks: 1.0,
+        }
+    }
+}
+
 /// What an operation's time went into, beside the program's lines and locks.
 pub const BESIDES: usize = 3;
 const WORK: usize = 0;
@@ -358,19 +375,6 @@ mod tests {
         Machine::uniform(8, ns(1), ns(100))
     }
 
-    fn setting(tasks: usize) -> Setting {
-        Setting {
-            tasks,
-            seed: 1,
-            spinlocks: SpinKind::Qspinlock,
-            spread: false,
-            slower: 1.0,
-            kept: Time::ZERO,
-            overlapped: Time::ZERO,
-            under_locks: 1.0,
-        }
-    }
-
     fn of(operation: Vec<Event>) -> Rc<Program> {
         let line = LineOf { name: "line".into(), scope: Scope::Shared };
         let lock = |kind| LockOf { name: format!("{kind:?}"), kind, line: 0 };
@@ -384,7 +388,7 @@ mod tests {
     #[test]
     fn private_work_scales() {
         let program = of(vec![Event::Work(2000.0)]);
-        let rates = [1, 8].map(|tasks| replay(&machine(), &program, setting(tasks)).unwrap().throughput);
+        let rates = [1, 8].map(|tasks| replay(&machine(), &program, Setting::plain(tasks)).unwrap().throughput);
         assert!((rates[1] / rates[0] - 8.0).abs() < 0.2, "{rates:?}");
     }
 
@@ -392,7 +396,7 @@ mod tests {
     fn a_shared_line_is_transferred_once_an_operation() {
         let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
         let program = of(vec![Event::Work(200.0), access]);
-        let replayed = replay(&machine(), &program, setting(8)).unwrap();
+        let replayed = replay(&machine(), &program, Setting::plain(8)).unwrap();
         assert!((replayed.throughput / 1e7 - 1.0).abs() < 0.02, "{replayed:?}"); // one in 100 ns
         assert!(replayed.shares[BESIDES] > 0.8, "{replayed:?}");
     }
@@ -403,7 +407,7 @@ mod tests {
         let program = of(vec![Event::Work(200.0), access]);
         let mut machine = Machine::named("i7-4770").unwrap();
         machine.crossing = 0.5;
-        let rates = [4, 8].map(|tasks| replay(&machine, &program, setting(tasks)).unwrap().throughput);
+        let rates = [4, 8].map(|tasks| replay(&machine, &program, Setting::plain(tasks)).unwrap().throughput);
         assert!(rates[1] > 1.4 * rates[0], "{rates:?}");
     }
 
@@ -413,7 +417,7 @@ mod tests {
         let mut operation = vec![access; 50_000];
         operation.push(Event::Fill(1e6));
         let machine = Machine::named("i7-4770").unwrap();
-        let replayed = replay(&machine, &of(operation), setting(8)).unwrap();
+        let replayed = replay(&machine, &of(operation), Setting::plain(8)).unwrap();
         assert!(replayed.shares[MEMORY] > 0.0, "{replayed:?}");
     }
 
@@ -426,7 +430,7 @@ mod tests {
                 Event::Work(400.0),
                 Event::Unlock { lock, shared: false },
             ];
-            let replayed = replay(&machine(), &of(operation), setting(8)).unwrap();
+            let replayed = replay(&machine(), &of(operation), Setting::plain(8)).unwrap();
             assert!(replayed.throughput < 5e6, "{lock}: {replayed:?}"); // 200 ns of work under the lock
             assert!(replayed.throughput > 1e6, "{lock}: {replayed:?}");
         }
@@ -439,14 +443,14 @@ mod tests {
             Event::Work(8000.0),
             Event::Unlock { lock: 3, shared: true },
         ];
-        let rates = [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), setting(tasks)).unwrap());
+        let rates = [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), Setting::plain(tasks)).unwrap());
         assert!(rates[1].throughput > 6.0 * rates[0].throughput);
     }
 
     #[test]
     fn interrupts_are_answered() {
         let program = of(vec![Event::Work(10_000.0), Event::Interrupt]);
-        let replayed = replay(&machine(), &program, setting(8)).unwrap();
+        let replayed = replay(&machine(), &program, Setting::plain(8)).unwrap();
         assert!(replayed.shares[INTERRUPTS] > 0.0 && replayed.throughput > 0.0);
     }
 

@@ -11,6 +11,7 @@ from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
 from bigiron.errors import UserError
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
+from bigiron.study.store import write_whole
 
 FORMAT = 1
 WORK_TOLERANCE = Tolerance(20.0, 0.01)
@@ -75,9 +76,7 @@ def read(path: Path) -> Baseline:
 
 def write(path: Path, baseline: Baseline) -> None:
     """Write a baseline, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(text(baseline), encoding="utf-8")
-    temporary.rename(path)
+    write_whole(path, text(baseline).encode())
 
 
 def text(baseline: Baseline) -> str:

@@ -19,6 +19,7 @@ from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Valu
 from bigiron.analysis.looked_at import Cells, LookedAt
 from bigiron.analysis.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
 from bigiron.errors import MachineError, UserError
+from bigiron.study import store
 from bigiron.study.spec import Variant
 
 FORMAT = 1
@@ -269,7 +270,7 @@ class Bisection:
     def _write_log(self, culprit: str, number: int) -> None:
         if text := self.candidates.log(culprit, self._values):
             name = "bisect.log" if number == 1 else f"bisect-{number}.log"
-            _write_whole(self.folder / name, text.encode())
+            store.write_whole(self.folder / name, text.encode())
 
     def _save(self) -> None:
         _save_state(self.folder, self._state)
@@ -295,13 +296,7 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
 
 def _save_state(folder: Path, state: State) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    _write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_bytes(content)
-    temporary.rename(path)
+    store.write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
 
 
 @dataclass(frozen=True)

@@ -371,13 +371,14 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
     """What is asked, and what it is asked of: each file whole, or as it was."""
     (folder / "cells").mkdir(exist_ok=True)
     if workload:
-        _write_whole(folder / "workload.c", workload.source.read_bytes())
+        write_whole(folder / "workload.c", workload.source.read_bytes())
     if machine := spec.simulation.machine if spec.engine.is_model else spec.like:
-        _write_whole(folder / "machine.toml", machine_files.text(machine).encode())
-    _write_whole(folder / "study.toml", study_spec.to_toml(spec))
+        write_whole(folder / "machine.toml", machine_files.text(machine).encode())
+    write_whole(folder / "study.toml", study_spec.to_toml(spec))
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that, whatever ends this process, it has all of the content or what it had before."""
     temporary = path.with_name(f".{path.name}")
     with temporary.open("wb") as file:
         file.write(content)
