@@ -107,17 +107,19 @@ def main() -> None:
     folder = Path(sys.argv[1])
     number = int(sys.argv[2]) if len(sys.argv) > 2 else 256
     culprit = int(sys.argv[3]) if len(sys.argv) > 3 else number * 5 // 8
-    found = source.find(KERNEL, print)
+    debian_s = source.find(KERNEL, print)
     git = ["git", "-C", str(folder)]
     folder.mkdir(parents=True)
     subprocess.run([*git, "init", "--quiet", "--initial-branch", "main"], check=True)
     objects = cache_folder("sources") / "git/objects"
     (folder / ".git/objects/info/alternates").write_text(f"{objects}\n")
-    done = b"".join(stream(Tree(found.tree), number, culprit))
+    done = b"".join(stream(Tree(debian_s.tree), number, culprit))
     subprocess.run([*git, "fast-import", "--quiet"], input=done, check=True)
     subprocess.run([*git, "reset", "--quiet", "main"], check=True)
-    told = [*git, "log", "--oneline", "--grep", "culprit"]
-    print(subprocess.run(told, check=True, capture_output=True, text=True).stdout or "no culprit\n", end="")
+    found = subprocess.run(
+        [*git, "log", "--oneline", "--grep", "culprit"], check=True, capture_output=True, text=True
+    )
+    print(found.stdout or "no culprit\n", end="")
 
 
 if __name__ == "__main__":
