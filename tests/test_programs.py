@@ -65,10 +65,10 @@ def declared() -> set[str]:
     return set(table)
 
 
-def started(source: str) -> dict[int, set[str]]:
+def programs_started(source: str) -> dict[int, set[str]]:
     r"""By line, the programs that it may start or look for.
 
-    >>> started("mount = ['mount', '-t', 'tmpfs', disk]\nsubprocess.run(mount)\nshutil.which('go')")
+    >>> programs_started("mount = ['mount', '-t', 'tmpfs', disk]\nsubprocess.run(mount)\nshutil.which('go')")
     {2: {'mount'}, 3: {'go'}}
     """
     tree = ast.parse(source)
@@ -112,7 +112,7 @@ def test_what_is_started_is_installed() -> None:
         f"{file.relative_to(ROOT)}:{line} starts {program}"
         for room in ("src", "tests", "benchmarks", "tools")
         for file in (ROOT / room).rglob("*.py")
-        for line, found in started(file.read_text()).items()
+        for line, found in programs_started(file.read_text()).items()
         for program in found - known
     ]
     assert not unknown, "not in setup.sh's table:\n" + "\n".join(sorted(unknown))
@@ -120,7 +120,7 @@ def test_what_is_started_is_installed() -> None:
 
 def test_a_program_that_is_not_named_is_found() -> None:
     source = "command = ['rsync', '-a']\nsubprocess.run(command)\nsubprocess.Popen([strange])"
-    assert started(source) == {
+    assert programs_started(source) == {
         2: {"rsync"},
         3: {"`strange` (say in STANDS_FOR which programs that can be)"},
     }
