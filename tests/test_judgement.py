@@ -16,7 +16,7 @@ TASKS, OPERATIONS = 4, 100  # of all tasks together
 
 
 def of(probe: str, **variants: pl.DataFrame) -> Measurements:
-    """Two boots of each kernel that count the same."""
+    """Two runs of each kernel that count the same."""
     facts: dict[str, Any] = {
         "operations": [OPERATIONS],
         "lost_accesses": 0,
