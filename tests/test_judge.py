@@ -11,11 +11,14 @@ import struct
 import subprocess
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Answer, bigiron
 
 from bigiron.analysis import judgement
+from bigiron.analysis.judgement import Change, Predicted
+from bigiron.analysis.prediction import Interval
 from bigiron.errors import UserError
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.sameness import sameness
@@ -23,6 +26,8 @@ from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, Machine, RobotMail
 from bigiron.report import reply
 from bigiron.simulator import reported_machine
+from bigiron.study import judging
+from bigiron.study.judging import Opinion
 from bigiron.workloads import of_benchmark
 from bigiron.workloads.of_benchmark import Mapped, workload_of
 
@@ -130,6 +135,43 @@ def test_half_of_the_cpus_is_a_number_of_tasks() -> None:
     assert read(TEXT.replace("nr_task: 100%", "nr_task: 16")).tasks == 16
 
 
+def test_a_time_that_fell_to_nothing_is_a_finite_gain() -> None:
+    gone = read(
+        TEXT.replace(
+            "a -52.4% regression of will-it-scale.per_process_ops", "a -100.0% improvement of x.latency"
+        )
+    )
+    assert gone.throughput_change == pytest.approx(1999)
+
+
+def test_a_regression_due_to_a_commit_is_one() -> None:
+    due = read(
+        TEXT.replace("will-it-scale.per_process_ops on:", "will-it-scale.per_process_ops due to commit:")
+    )
+    assert due == read(TEXT)
+
+
+def test_one_odd_row_is_told_and_the_others_are_read() -> None:
+    odd = read(TEXT.replace("something odd here", "1.0  +1.0%  2.0  " + "x" * 300))
+    assert odd.figures == read(TEXT).figures
+    assert odd.unknown[0][1].startswith("1.0  +1.0%")
+
+
+def test_a_number_of_tasks_that_is_none_is_refused_as_the_mail_is_read() -> None:
+    with pytest.raises(UserError, match="a mail: nr_task is 'abc'"):
+        read(TEXT.replace("nr_task: 100%", "nr_task: abc"))
+
+
+def test_hostile_mails_are_read_or_refused_in_one_line() -> None:
+    long = read(TEXT.replace("something odd here", "9" * 2_000_000))
+    assert long.figures == read(TEXT).figures
+    nested = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(3000))
+    with pytest.raises(UserError, match="nested too deep"):
+        robot_mail.read(nested.encode(), "a mail")
+    steered = read(TEXT.replace("vfs: a pattern", "vfs: \x1b[2Ja pattern"))
+    assert steered.new.title.startswith("vfs: \\x1b[2Ja pattern")
+
+
 @pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.stem)
 def test_reports_of_the_corpus_are_read_whole(file: Path) -> None:
     found = robot_mail.read(file.read_bytes(), file.name)
@@ -163,6 +205,17 @@ def test_a_machine_of_another_size_is_made_from_its_generation() -> None:
         reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))
 
 
+def test_a_machine_that_no_file_can_describe_leaves_the_judgement_without_a_prediction() -> None:
+    ivy = TEXT.replace("104 threads 2 sockets (Skylake)", "48 threads 2 sockets (Ivy Bridge-EP)")
+    shaped = judging.shape(read(ivy))
+    assert shaped.like == "" and "level socket" in shaped.why_not and "/" not in shaped.why_not
+
+
+def test_another_workload_keeps_the_file_system_of_the_report() -> None:
+    assert of_benchmark.fs_of({"fstype": "xfs"}) == "xfs"
+    assert (of_benchmark.fs_of({}), of_benchmark.fs_of({"fstype": "zfs"})) == ("", None)
+
+
 # The same kernel
 
 
@@ -188,6 +241,44 @@ def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Pat
     assert sameness(one, one) == "image"
     assert sameness(one, image(tmp_path / "lines", b"code", b"line 2")) == "code and data"
     assert sameness(one, image(tmp_path / "code", b"kode", b"line 1")) == ""
+    cut = image(tmp_path / "cut", b"kode", b"line 1")
+    for length in (5, 50, 70, 200):
+        (tmp_path / "cut").write_bytes(one.image.read_bytes()[:length])
+        assert sameness(one, cut) == ""
+
+
+# The reply
+
+
+def opinion(change: Change | None = None, predicted: Interval | None = None, **said: Any) -> Opinion:
+    changes = [change] if change else []
+    kind = change.kind if change else "neither"
+    found = judgement.Judgement(kind, changes, 8, 8, 104, (100.0, 100.0), (2.0, 2.0), 2, **said)
+    told = Predicted(104, "skylake-20c-x2", predicted, -0.524) if predicted else None
+    return Opinion(read(TEXT), ("a", "b"), "open1", "process", found, predicted=told, not_predicted="x")
+
+
+def words(told: Opinion) -> str:
+    return " ".join(reply.text(told).split())
+
+
+def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
+    told = words(opinion(left_out=("shared.lock (locks)",)))
+    assert "2 runs of each kernel, resumed from one boot" in told
+    assert "nothing that changed costs 1 % or more" in told and "costs less: shared.lock (locks)" in told
+
+
+def test_a_prediction_that_contradicts_the_judgement_is_said_to() -> None:
+    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    contradiction = "It contradicts the judgement: by it the new kernel is faster"
+    assert contradiction in words(opinion(change, Interval(0.89, 0.51, 1.19)))
+    assert contradiction not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
+
+
+def test_instructions_that_were_none_have_no_percentage() -> None:
+    told = words(opinion(Change("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
+    assert "0.000 on a, 500.00 on b." in told
+    assert "an operation executes more instructions, most of them in f" in told
 
 
 # The command
@@ -214,6 +305,9 @@ def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert "cannot be read" in refused(tmp_path / "none")
     assert "give the tree, or the two kernels" in refused(
         report, "--linux", tmp_path, "--kernel", "debian/6.1"
+    )
+    assert "one CPU shares nothing with another: give 2 or more" in refused(
+        report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
     report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: hackbench"))
     assert "no workload does what hackbench does" in refused(report, "--linux", tmp_path)

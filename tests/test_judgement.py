@@ -3,7 +3,7 @@
 from typing import Any
 
 import polars as pl
-from test_compare import count, counts
+from test_compare import PAIR, count, counts
 from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 from test_work import counts as executed
@@ -16,7 +16,7 @@ TASKS, OPERATIONS = 4, 100  # of all tasks together
 
 
 def of(probe: str, **variants: pl.DataFrame) -> Measurements:
-    """Two boots of each kernel that count the same."""
+    """Two runs of each kernel that count the same."""
     facts: dict[str, Any] = {
         "operations": [OPERATIONS],
         "lost_accesses": 0,
@@ -100,3 +100,40 @@ def test_what_goes_the_other_way_is_said_to() -> None:
 def test_what_explains_the_report_comes_before_what_weighs_more() -> None:
     found = judged((line(4), [], work(5000)), (line(1), [], work(5600)))
     assert [change.kind for change in found.changes] == ["instructions", "coherence"]
+
+
+def one_cpu_each(accesses: int, *, apart: int) -> list[dict[str, Any]]:
+    """Two CPUs write a field each: in one line, or in two that lie beside each other."""
+    return [
+        count(
+            cpu, "f", 0, accesses * OPERATIONS // 2, line=PAIR + apart * cpu, byte=cpu, object="struct mm.seq"
+        )
+        for cpu in range(2)
+    ]
+
+
+def test_what_is_a_line_on_one_kernel_and_a_pair_on_the_other_has_not_changed() -> None:
+    together, apart = one_cpu_each(4, apart=0), one_cpu_each(4, apart=64)
+    assert judged((together, [], work(5000)), (apart, [], work(5000))).kind == "neither"
+    assert judged((apart, [], work(5000)), (together, [], work(5000))).kind == "neither"
+    assert judged((apart, [], work(5000)), (one_cpu_each(9, apart=0), [], work(5000))).kind == "coherence"
+
+
+def test_a_lock_that_costs_nothing_explains_no_line() -> None:
+    found = judged(
+        (line(2, object="shared.lock"), lock(1, 50), work(50_000)),
+        (line(8, object="shared.lock"), lock(1, 56), work(50_000)),
+    )
+    assert found.kind == "coherence" and found.left_out == ("shared.lock (locks)",)
+
+
+def test_functions_are_the_same_with_and_without_profiling_of_allocations() -> None:
+    found = judged(
+        (line(2), [], work(5000, "kmem_cache_alloc")), (line(2), [], work(5400, "kmem_cache_alloc_noprof"))
+    )
+    assert found.changes[0].functions == {"kmem_cache_alloc": 400}
+
+
+def test_a_kernel_that_executes_nothing_divides_nothing() -> None:
+    found = judged(([], [], work(0)), ([], [], work(500)))
+    assert found.kind in ("instructions", "neither")

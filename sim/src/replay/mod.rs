@@ -388,7 +388,8 @@ mod tests {
     #[test]
     fn private_work_scales() {
         let program = of(vec![Event::Work(2000.0)]);
-        let rates = [1, 8].map(|tasks| replay(&machine(), &program, Setting::plain(tasks)).unwrap().throughput);
+        let rates =
+            [1, 8].map(|tasks| replay(&machine(), &program, Setting::plain(tasks)).unwrap().throughput);
         assert!((rates[1] / rates[0] - 8.0).abs() < 0.2, "{rates:?}");
     }
 
@@ -443,7 +444,8 @@ mod tests {
             Event::Work(8000.0),
             Event::Unlock { lock: 3, shared: true },
         ];
-        let rates = [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), Setting::plain(tasks)).unwrap());
+        let rates =
+            [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), Setting::plain(tasks)).unwrap());
         assert!(rates[1].throughput > 6.0 * rates[0].throughput);
     }
 

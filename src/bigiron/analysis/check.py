@@ -103,7 +103,7 @@ class Tolerance:
         return max(one, other) <= self.allows(min(one, other))
 
 
-_BY_CHANCE = Tolerance(1.0, 1.0)
+BY_CHANCE = Tolerance(1.0, 1.0)
 """Of ALLOCATORS: the same kernel has up to twice as many as in another run."""
 
 
@@ -232,7 +232,7 @@ def _finding(
 
 
 def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:
-    return (_BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
+    return (BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
 
 
 def _as_line(known: Known) -> Line:

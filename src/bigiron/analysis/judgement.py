@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from bigiron.analysis import check, locks, rules, shared_lines
+from bigiron.analysis import check, locks, match_lines, rules, shared_lines
 from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
 from bigiron.analysis.counted_operation import LOCKING, WAITS
 from bigiron.analysis.explain import evidence_of
-from bigiron.analysis.match_lines import Row, plain
+from bigiron.analysis.match_lines import Row, kind, plain
 from bigiron.analysis.prediction import Interval
+from bigiron.analysis.program import READERS
 from bigiron.analysis.rules import Rule
 from bigiron.lazy import polars as pl
 
@@ -41,10 +42,8 @@ LEAST_TAKEN, LEAST_HELD = 0.05, 5.0
 LEAST_WORK = 4.0
 """Instructions per operation: fewer are what the tick adds now and then."""
 
-_BY_CHANCE = check.Tolerance(1.0, 1.0)  # of what allocators keep of pages
-_READERS = ("read_lock", "down_read")
 _SAME = 0.01  # a share of a count below which it is the same
-_SAME_LINE = 0.05  # of accesses to a line, which two boots of one kernel can differ by
+_SAME_LINE = 0.05  # of accesses to a line, which two runs of one kernel can differ by
 _MOST_FUNCTIONS = 6
 _MOST_ACCESSES = 0.5  # share of a line's
 
@@ -68,6 +67,11 @@ class Change:
     is_pair: bool = False
     functions: Mapping[str, float] | None = None  # of instructions: how many more each executes
 
+    @property
+    def is_relevant(self) -> bool:
+        """Whether it costs enough to explain what a robot reports."""
+        return abs(self.share) >= RELEVANT
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -85,6 +89,7 @@ class Judgement:
     accesses: tuple[float, float]  # to shared lines, an operation
     repetitions: int
     against_the_report: bool = False  # whether what changed goes the other way
+    left_out: tuple[str, ...] = ()  # what else changed, and costs too little to matter, most first
 
 
 @dataclass(frozen=True)
@@ -162,10 +167,11 @@ def judge(
     cpus, tasks = point
     at_tasks = max(claim.tasks or tasks, tasks)
     found = _Found(conflicts, taken.points[point], work.points[point], point, base, new)
-    changes = [change for change in found.changes(at_tasks) if abs(change.share) >= RELEVANT]
+    every = sorted(found.changes(at_tasks), key=_most)
+    changes = [change for change in every if change.is_relevant]
     wanted = [change for change in changes if (change.cost > 0) == claim.regression]
     others = [change for change in changes if change not in wanted]
-    ordered = [*sorted(wanted, key=_most), *sorted(others, key=_most)]
+    ordered = [*wanted, *others]
     return Judgement(
         kind=ordered[0].kind if ordered else "neither",
         changes=ordered,
@@ -176,6 +182,11 @@ def judge(
         accesses=tuple(sum(line.accesses for line in one.lines.values()) for one in (found.base, found.new)),  # type: ignore[arg-type]
         repetitions=len(taken.points[point][base]),
         against_the_report=bool(ordered) and not wanted,
+        left_out=tuple(
+            f"{change.object} ({change.kind})" if change.kind != "instructions" else "instructions"
+            for change in every
+            if not change.is_relevant
+        ),
     )
 
 
@@ -199,10 +210,38 @@ class _Found:
             if (one.cpus, one.tasks) == point
         )
         self._tasks = point[1]
-        self._rows = [*at.rows, *at.pairs]
+        self._rows = self._matched([*at.rows, *at.pairs])
+        self._kinds = {name: self._by_kind(name) for name in self._names}
         self._locks = {name: _locks(taken[name]) for name in self._names}
         self._work = {name: [_functions(cell) for cell in work[name]] for name in self._names}
         self.base, self.new = (self._operation(name) for name in self._names)
+
+    def _matched(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows, with what is a line on one kernel and a pair on the other in one.
+
+        Where a slab's object begins differs from boot to boot, and so does which line is beside which.
+        """
+        of_both = [row for row in rows if len(row.lines) == len(self._names)]
+        of_one = {name: [row.lines[name] for row in rows if [*row.lines] == [name]] for name in self._names}
+        return [*of_both, *match_lines.match(of_one)]
+
+    def _by_kind(self, name: str) -> dict[str, tuple[float, ...]]:
+        """Accesses in each repetition to all lines and pairs of a kind."""
+        found: dict[str, tuple[float, ...]] = {}
+        for line in (row.lines[name] for row in self._rows if name in row.lines):
+            accesses = tuple(count for _, count in line.repetitions)
+            was = found.get(kind(line.object), (0.0,) * len(accesses))
+            found[kind(line.object)] = tuple(map(sum, zip(was, accesses, strict=True)))
+        return found
+
+    def _differs(self, row: Row) -> bool:
+        """Whether a line's accesses do, and those of its kind unless both kernels call it the same."""
+        if not self._differ(_accesses(row, self._names), LEAST_ACCESSES, _SAME_LINE):
+            return False
+        if len(row.lines) == len(self._names) and len({line.object for line in row.lines.values()}) == 1:
+            return True
+        of_kind = {name: self._kinds[name].get(kind(row.object), (0.0,)) for name in self._names}
+        return self._differ(of_kind, LEAST_ACCESSES, _SAME_LINE)
 
     def _operation(self, name: str) -> _Operation:
         functions = self._work[name]
@@ -215,7 +254,7 @@ class _Found:
     def _line(self, row: Row, name: str) -> _Line:
         line = row.lines[name]
         users = max(line.writers, line.readers) / self._tasks
-        return _Line(line.accesses_per_op, min(1.0, users), OF_A_PAIR if row.halves else 1.0)
+        return _Line(line.accesses_per_op, min(1.0, users), OF_A_PAIR if line.halves else 1.0)
 
     def _lock(self, name: str, lock: str) -> _Lock:
         repetitions = [of.get(lock, _NOT_TAKEN) for of in self._locks[name]]
@@ -241,8 +280,9 @@ class _Found:
         """All changes that are no chance."""
         changed = list(self._changed_locks(tasks))
         yield from changed
+        relevant = [change for change in changed if change.is_relevant]
         for number, row in enumerate(self._rows):
-            if change := self._changed_line(number, row, changed, tasks):
+            if change := self._changed_line(number, row, relevant, tasks):
                 yield change
         if change := self._changed_work():
             yield change
@@ -278,13 +318,11 @@ class _Found:
         self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
     ) -> Change | None:
         base, new = self._names
-        if not self._differ(_accesses(row, self._names), LEAST_ACCESSES, _SAME_LINE) or _of_a_lock(
-            row, locks_changed
-        ):
+        if not self._differs(row) or _of_a_lock(row, locks_changed):
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
         of_chance = check.is_of_allocators(row.object)
-        if of_chance and _BY_CHANCE.takes_for_same(before.accesses, after.accesses):
+        if of_chance and check.BY_CHANCE.takes_for_same(before.accesses, after.accesses):
             return None
         writers, readers = _who(row, self._cells[new if new in row.lines else base])
         return Change(
@@ -324,7 +362,7 @@ class _Found:
             self.new.work,
             "instructions",
             more,
-            more / self.base.alone,
+            more / self.base.alone if self.base.alone else 0.0,
             functions=by_function,
         )
 
@@ -334,7 +372,7 @@ class _Found:
         was = queueing(self.base.alone, before.demand, customers)
         more = after.demand - before.demand
         longer = queueing(self.base.alone + more, after.demand, customers) - was
-        return longer, longer / was
+        return longer, longer / was if was else 0.0
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
         """Whether the repetitions of the two lie apart: what overlaps is chance."""
@@ -370,7 +408,7 @@ def _locks(repetitions: Sequence[Cell]) -> list[dict[str, _Taken]]:
                 was.taken + row["acquisitions_per_op"],
                 was.held + row["held_per_op"],
                 max(was.users, row["cpus"]),
-                was.excludes or row["taken_by"] not in _READERS,
+                was.excludes or row["taken_by"] not in READERS,
                 (*was.takers, *row["taken_in"]),
             )
         found.append(of)
@@ -393,7 +431,7 @@ def _functions(cell: Cell) -> dict[str, float]:
     ran = (
         _not_waiting(cell.table)
         .filter(pl.col("context") == "operation")
-        .with_columns(pl.col("function").str.replace(r"\.(isra|constprop|part|cold)\b.*$", ""))
+        .with_columns(pl.col("function").str.replace(r"(_noprof)?(\.(isra|constprop|part|cold)\b.*)?$", ""))
         .group_by("function")
         .agg(pl.col("instructions").sum() / cell.operations)
     )
@@ -441,11 +479,20 @@ def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
     name = plain(row.object)
     for lock in changed:
         called = plain(lock.object)
-        if name.startswith(called) or called.startswith(name):
+        if _is_part(name, called) or _is_part(called, name):
             return True
         if _structure(name) == _structure(called) and _share_of(row, lock.writers) >= _MOST_ACCESSES:
             return True
     return False
+
+
+def _is_part(name: str, of: str) -> bool:
+    """Whether one name is the other's, or that of a member.
+
+    >>> _is_part("struct file.f_lock", "struct file"), _is_part("struct file_lock.flc_lock", "struct file")
+    (True, False)
+    """
+    return name.startswith(of) and name[len(of) :][:1] in ("", ".", "+")
 
 
 def _share_of(row: Row, takers: Collection[str]) -> float:

@@ -19,7 +19,7 @@ from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
 from bigiron.study import judging, store
 from bigiron.study.judging import Opinion, What
-from bigiron.workloads.of_benchmark import mode_of, workload_of
+from bigiron.workloads.of_benchmark import fs_of, mode_of, workload_of
 
 _STDIN = Path("-")
 
@@ -58,6 +58,9 @@ def judge(
     mail = _read(report)
     print(reply.understood(mail), end="", file=sys.stderr)
     what = _what(mail, workload, workload_file)
+    of_cpus = numbers("--cpus", cpus)
+    if max(of_cpus) < 2:
+        raise UserError(f"--cpus {cpus}: one CPU shares nothing with another: give 2 or more")
     shaped = judging.shape(mail)
     both = _kernels(mail, linux, kernel or [], base, config or [])
     names = (both[0].name, both[1].name)
@@ -65,7 +68,7 @@ def judge(
         opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
-        asked = judging.spec(mail, names, what, numbers("--cpus", cpus), both[0].arch, shaped)
+        asked = judging.spec(mail, names, what, of_cpus, both[0].arch, shaped)
         with contextlib.redirect_stdout(sys.stderr):
             measure_study(asked, folder, jobs)
         opinion = judging.judge(store.open_study(folder), mail, shaped)
@@ -87,7 +90,7 @@ def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> What:
         raise UserError(f"both --workload {workload} and --workload-file {workload_file}: give one of them")
     if workload or workload_file:
         file = str(workload_file) if workload_file else ""
-        return What(workload, file, mode_of(mail.parameters))
+        return What(workload, file, mode_of(mail.parameters), fs_of(mail.parameters) or "")
     mapped = workload_of(mail.benchmark, mail.parameters)
     return What(mapped.workload, "", mapped.mode, mapped.fs)
 
@@ -112,7 +115,12 @@ def _built(mail: RobotMail, linux: Path, base: str, config: list[Path]) -> tuple
     suffix = "".join(f"+{file.stem}" for file in config)
     first, second = (
         kernels.build(
-            f"{linux}@{commit}", [], config, "x86_64", f"linux-{commit[:12]}{suffix}", say(commit[:12])
+            f"{linux.resolve()}@{commit}",
+            [],
+            config,
+            "x86_64",
+            f"linux-{commit[:12]}{suffix}",
+            say(commit[:12]),
         )
         for commit in commits.ancestor_and_descendant(linux, before, mail.new.id)
     )

@@ -12,12 +12,15 @@ from email.message import EmailMessage
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count, label, lines, number
+from bigiron.sanitize import sanitize
 
 MOST_BYTES = 16 << 20  # of a mail or mbox
 _MOST_FIGURES = 20_000
 _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_CPUS = 8192
 _LONGEST = 120  # characters kept of a line that is not understood
+_LONGEST_READ = 1000  # characters that are read of any line
+_LEAST_LEFT = 0.0005  # of a time that fell by what rounds to 100.0 %
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _SPREAD = rf"(?:\s*(?:±|Â±|\+-)\s*({_NUMBER})%)?"
@@ -25,7 +28,8 @@ _ROW = re.compile(
     rf"\s*({_NUMBER}){_SPREAD}\s+([-+]\d\S*)?\s+({_NUMBER}){_SPREAD}\s+(\S.*?)\s*", re.IGNORECASE
 )
 _NOTICED = re.compile(
-    r"noticed (?:an? )?([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)\s+of\s+(\S+?)(?:\s+on\b.*|:)?\s*$"
+    r"noticed (?:an? )?([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)\s+of\s+"
+    r"(\S+?)(?:\s+(?:on|due to commit)\b.*|:)?\s*$"
 )
 _SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
 _COMMIT = re.compile(r"commit:\s*([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)\s*)?$")
@@ -134,7 +138,9 @@ class RobotMail:
     @property
     def throughput_change(self) -> float:
         """Of operations a second: a time that grows is a throughput that falls."""
-        return self.change if (self.change < 0) == self.regression else 1 / (1 + self.change) - 1
+        return (
+            self.change if (self.change < 0) == self.regression else 1 / max(1 + self.change, _LEAST_LEFT) - 1
+        )
 
     @property
     def headline(self) -> Reported | None:
@@ -156,7 +162,7 @@ def read(content: bytes, called: str) -> RobotMail:
         )
     if b"\0" in content:
         raise UserError(f"{called} is not text: give the report as a mail, an mbox or text")
-    for subject, text in _mails(content):
+    for subject, text in (tuple(map(_harmless, mail)) for mail in _mails(content, called)):
         if _is_report(subject, text):
             return _Reading(called).of(subject, text)
     raise UserError(
@@ -165,7 +171,13 @@ def read(content: bytes, called: str) -> RobotMail:
     )
 
 
-def _mails(content: bytes) -> Iterator[tuple[str, str]]:
+def _harmless(text: str) -> str:
+    """A text whose lines are short enough to be matched, and which steers no terminal."""
+    plain = text.replace("\r\n", "\n").replace("\xa0", " ")
+    return sanitize("\n".join(line[:_LONGEST_READ] for line in plain.split("\n")))
+
+
+def _mails(content: bytes, called: str) -> Iterator[tuple[str, str]]:
     """Subject and text of each; of bare text the subject is empty."""
     content = content.lstrip()
     starts = [match.end() for match in _MBOX.finditer(content)] if content.startswith(b"From ") else []
@@ -177,7 +189,12 @@ def _mails(content: bytes) -> Iterator[tuple[str, str]]:
     for piece in pieces:
         first_line = piece.partition(b"\n")[0]
         is_mail = _EMAIL_HEADER.match(piece) and not first_line.startswith((b"commit:", b"testcase:"))
-        yield _parts(piece) if is_mail else ("", piece.decode("utf-8", "replace"))
+        try:
+            yield _parts(piece) if is_mail else ("", piece.decode("utf-8", "replace"))
+        except RecursionError:
+            raise UserError(
+                f"{called}: the mail's parts are nested too deep: give the report's text"
+            ) from None
 
 
 def _parts(piece: bytes) -> tuple[str, str]:
@@ -295,7 +312,7 @@ class _Reading:
                 _share(new_spread),
                 _share(relative),
             )
-        except ValueError:  # a change such as +Inf%
+        except (ValueError, UserError):  # a change such as +Inf%, a name that is too long
             return False
         self._figures.append(row)
         return True
@@ -315,7 +332,7 @@ class _Reading:
         machine = _machine(self._fields["machine"], self._called) if "machine" in self._fields else None
         base = next((one for one in self._named if not _same(one.id, self._new.id)), None)
         title = self._new.title or next((one.title for one in self._named if _same(one.id, self._new.id)), "")
-        return RobotMail(
+        found = RobotMail(
             metric=self._metric,
             change=self._change,
             regression=self._regression,
@@ -328,6 +345,11 @@ class _Reading:
             unknown=self._unknown,
             more_unknown=self._more_unknown,
         )
+        try:
+            _ = found.tasks  # refused before a kernel is built for it
+        except UserError as error:
+            raise UserError(f"{self._called}: {error}") from None
+        return found
 
     def _lacks(self, what: str, form: str) -> UserError:
         return UserError(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bigiron.analysis.judgement import Change, Judgement
+from bigiron.analysis.judgement import Change, Judgement, Predicted
 from bigiron.analysis.profiles import number
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.listing import as_json
@@ -128,7 +128,8 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
             f"{found.work[0]:,.0f} instructions on {opinion.names[0]} and {found.work[1]:,.0f} on "
             f"{opinion.names[1]}, "
             f"and touches lines that CPUs share {found.accesses[0]:.2f} and {found.accesses[1]:.2f} times; "
-            "no lock is taken more often or held longer. What differs by chance is left out."
+            "nothing that changed costs 1 % or more of an operation's time. What differs by chance is left "
+            f"out{_left_out(found)}."
         )
     first = found.changes[0]
     against = (
@@ -140,6 +141,11 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
         f"Judgement: {found.kind}. {_in_short(first)}. With {found.at_tasks} tasks an operation takes "
         f"{_longer(first.share)} for that, if nothing else limits it.{against}"
     )
+
+
+def _left_out(found: Judgement) -> str:
+    named = ", ".join(name[:_NAME] for name in list(dict.fromkeys(found.left_out))[:_CHANGES])
+    return f", and so is what costs less: {named}" if named else ""
 
 
 def _longer(share: float) -> str:
@@ -160,7 +166,7 @@ def _in_short(change: Change) -> str:
             how = "held longer" if _held_longer(change) else f"taken {more} often"
             return f"{_plain(change.object)} is {how}"
         case "instructions":
-            return f"{_plain(change.object)} and what it calls execute {more} instructions"
+            return f"an operation executes {more} instructions, most of them in {_plain(change.object)}"
     return (
         f"CPUs touch {_plain(change.object)} {more} often{' (as a pair of lines)' if change.is_pair else ''}"
     )
@@ -191,10 +197,14 @@ def _sentence(change: Change, base: str, new: str) -> str:
             )
             return f"Locks: {_plain(change.object)}, times taken by an operation: {figures}{held}."
         case "instructions":
-            return f"Instructions of an operation: {figures} ({percent(change.after / change.before - 1)})."
+            return f"Instructions of an operation: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
     pair = " as a pair of lines of 128 bytes" if change.is_pair else ""
     return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}."
+
+
+def _relative(change: Change) -> str:
+    return f" ({percent(change.after / change.before - 1)})" if change.before else ""
 
 
 def _is_known_by(change: Change) -> bool:
@@ -257,8 +267,16 @@ def _prediction(opinion: Opinion) -> str:
         f"Predicted for {found.tasks} tasks, on a machine of the report's shape with the latencies of "
         f"{found.machine}: "
         f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
-        f"The reported {percent(found.reported)} {inside}."
+        f"The reported {percent(found.reported)} {inside}.{_contradicted(opinion.judgement, found)}"
     )
+
+
+def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
+    """Where the prediction has the other sign than what was judged."""
+    if not judgement or not judgement.changes or judgement.changes[0].cost * found.change.value <= 0:
+        return ""
+    faster = "faster" if found.change.value > 0 else "slower"
+    return f" It contradicts the judgement: by it the new kernel is {faster}."
 
 
 def _own_figures(mail: RobotMail) -> str:
@@ -276,8 +294,8 @@ def _own(row: Reported) -> str:
 def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
         f"Counted, not timed, in virtual machines by bigiron: {opinion.workload}, {opinion.mode} mode, "
-        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} boots of each kernel. All of it: "
-        f"bigiron report {opinion.study}"
+        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} runs of each kernel, "
+        f"resumed from one boot. All of it: bigiron report {opinion.study}"
     )
 
 
@@ -324,6 +342,7 @@ def as_document(opinion: Opinion) -> str:
         "work_per_op": list(found.work) if found else None,
         "accesses_per_op": list(found.accesses) if found else None,
         "changes": [_as_item(change) for change in found.changes] if found else [],
+        "left_out": list(found.left_out) if found else [],
         "predicted": (
             {
                 "tasks": predicted.tasks,

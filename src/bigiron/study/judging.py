@@ -14,7 +14,7 @@ from bigiron.analysis.prediction import Interval
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import RobotMail
-from bigiron.simulator import reported_machine
+from bigiron.simulator import machine_files, reported_machine
 from bigiron.study import measurements, prediction
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
@@ -24,7 +24,7 @@ CPUS = 8
 """On which it is measured unless more are asked for: what all of them touch shows from a few on."""
 
 REPETITIONS = 2
-"""So that what differs between two boots of one kernel is not taken for what the commit did."""
+"""So that what differs between two runs of one kernel, resumed from one boot, is not the commit's doing."""
 
 OPERATIONS = 200
 _DRAWS = 16
@@ -82,6 +82,11 @@ def shape(mail: RobotMail) -> Shaped:
         staged = file.with_suffix(f".{os.getpid()}")
         staged.write_bytes(content)
         staged.rename(file)
+    try:
+        machine_files.load(str(file))
+    except UserError as error:
+        why = str(error).replace(str(file), found.base)
+        return Shaped("", "", f"no machine file can be made of what the report says of its machine: {why}")
     return Shaped(str(file), found.base)
 
 
@@ -135,7 +140,7 @@ def judge(study: Study, mail: RobotMail, shaped: Shaped) -> Opinion:
         judged,
         predicted=predicted,
         not_predicted=why_not,
-        not_looked_at=_not_looked_at(study, mail, judged),
+        not_looked_at=_not_looked_at(mail, judged, shaped),
         study=study.name,
     )
 
@@ -158,7 +163,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted
     return Predicted(tasks, shaped.base, change, mail.throughput_change), ""
 
 
-def _not_looked_at(study: Study, mail: RobotMail, judged: Judgement) -> list[str]:
+def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped) -> list[str]:
     """What the judgement does not rest on, so that nobody thinks it does."""
     found = ["time: nothing here was measured in seconds"]
     if mail.tasks and mail.tasks > judged.tasks:
@@ -170,6 +175,7 @@ def _not_looked_at(study: Study, mail: RobotMail, judged: Judgement) -> list[str
             "pairs of lines in the prediction: it is of processors that do not prefetch the adjacent one"
         )
     found.append("interrupts and kernel threads: counts are of what system calls and faults execute")
-    if study.spec.arch == "x86_64":
-        found.append("your configuration: the kernels judged here were built with another than the robot's")
+    found.append("your configuration: the kernels judged here were built with another than the robot's")
+    if shaped.why_not:
+        found.append("the shape of the report's machine: all CPUs here are of one socket")
     return found

@@ -54,16 +54,21 @@ def mode_of(parameters: Mapping[str, str]) -> Literal["process", "thread"]:
     return "thread" if parameters.get("mode", "process").startswith("thread") else "process"
 
 
+def fs_of(parameters: Mapping[str, str]) -> str | None:
+    """The file system that the report names, "" being the machine's tmpfs; None: one that none here has."""
+    return _FXMARK_FS.get(parameters.get("fstype", "tmpfs"))
+
+
 def _fxmark(test: str, parameters: Mapping[str, str], known: set[str]) -> Mapped:
     of_data = test.startswith("D")  # those of metadata read and write nothing
     direct = "-direct" if of_data and parameters.get("directio") == "directio" else ""
     name = f"fxmark/{test}{direct}"
     if name not in known:
         raise UserError(f"fxmark's {test}{direct} is not built in: {_INSTEAD}")
-    file_system = parameters.get("fstype", "tmpfs")
-    if file_system not in _FXMARK_FS:
+    file_system = fs_of(parameters)
+    if file_system is None:
         raise UserError(
-            f"the report is of fxmark on {file_system}, and no machine here has that: there are "
-            f"{', '.join(_FXMARK_FS)}; give --fs to judge it on one of them"
+            f"the report is of fxmark on {parameters['fstype']}, and no machine here has that: there are "
+            f"{', '.join(_FXMARK_FS)}; give --workload {name} to judge it on tmpfs"
         )
-    return Mapped(name, "process", _FXMARK_FS[file_system])
+    return Mapped(name, "process", file_system)
