@@ -218,6 +218,18 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     return str(by_line["function"].sort()[0]) if len(by_line) else ""
 
 
+def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
+    """What operations execute, without waiting for locks, which is chance.
+
+    Functions, and those in paths, have their names in the source: without what gcc adds to those that it
+    splits or makes for one caller, which changes from one build to the next.
+    """
+    added = r"\.(isra|constprop|part|cold)\b[^;]*"
+    return _own(work.filter(pl.col("context") == "operation")).with_columns(
+        pl.col("path", "function").str.replace_all(added, "")
+    )
+
+
 def _own(table: pl.DataFrame) -> pl.DataFrame:
     """Without what is done to wait for locks."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")

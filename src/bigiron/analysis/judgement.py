@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from bigiron.analysis import check, locks, rules, shared_lines
 from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
-from bigiron.analysis.counted_operation import LOCKING, WAITS
+from bigiron.analysis.counted_operation import LOCKING, WAITS, work_of_operations
 from bigiron.analysis.explain import evidence_of
 from bigiron.analysis.match_lines import Row, plain
 from bigiron.analysis.prediction import Interval
@@ -390,14 +390,8 @@ def _takers(
 
 def _functions(cell: Cell) -> dict[str, float]:
     """Own instructions an operation of each function, without waiting for locks, which is chance."""
-    ran = (
-        _not_waiting(cell.table)
-        .filter(pl.col("context") == "operation")
-        .with_columns(pl.col("function").str.replace(r"\.(isra|constprop|part|cold)\b.*$", ""))
-        .group_by("function")
-        .agg(pl.col("instructions").sum() / cell.operations)
-    )
-    return dict(ran.iter_rows())
+    ran = work_of_operations(cell.table).group_by("function")
+    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).iter_rows())
 
 
 def _not_waiting(table: pl.DataFrame) -> pl.DataFrame:
