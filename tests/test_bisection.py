@@ -230,3 +230,16 @@ def test_the_choice_is_as_good_as_git_s(seed: int, tmp_path: Path) -> None:
     choice = history.halves(left, left)
     assert choice is not None
     assert distances[choice] == max(distances.values())
+
+
+def test_a_culprit_next_to_a_parent_that_cannot_be_measured_is_a_suspect() -> None:
+    """It seemed to be the only one that matters, and its parent was taken for the same as the old end."""
+    names = names_of(9)
+    values: dict[str, Measured] = {name: ((2.0 if number < 4 else 6.0),) for number, name in enumerate(names)}
+    findings, _ = found(History.linear(names), values | {"c3": None}, "c8", "c0", lambda name: name != "c4")
+    assert findings == [Suspects(("c3", "c4"), (2.0,), (6.0,))]
+    # Nor is one whose parent is known to be older.
+    history = History({"c2": ("c1",)})
+    assert found(history, {"c0": (2.0,), "c1": None, "c2": (6.0,)}, "c2", "c0")[0] == [
+        Suspects(("c1", "c2"), (2.0,), (6.0,))
+    ]
