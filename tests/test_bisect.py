@@ -22,9 +22,12 @@ from bigiron.errors import MachineError, UserError
 from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
+from bigiron.report.progress import ProgressBar
+from bigiron.study import prediction
 from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants
-from bigiron.study.spec import Variant
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
 
 MAKEFILE = """\
 VERSION = 6
@@ -320,6 +323,20 @@ def test_a_missing_tool_is_no_commit_s_fault(
     monkeypatch.delitem(builder._TOOLS, "no-such-bison")
     found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
+
+
+def test_a_candidate_that_cannot_be_predicted_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_of: object) -> None:
+        raise UserError("its tasks wait for a lock of user space")
+
+    monkeypatch.setattr(prediction, "predict", fails)
+    spec = Spec(workload="open1", variant=[Variant(name="v", kernel="k")])
+    measure = MeasuredByStudy(tmp_path, spec, 1, ProgressBar, "epyc-7742-x2", 4)
+    with pytest.raises(CannotMeasureError, match="a lock of user space") as told:
+        measure._predicted(Study(tmp_path, spec), spec.variant[0])
+    assert not told.value.is_lasting
 
 
 def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:

@@ -147,8 +147,8 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
         )
     else:
         said = (
-            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is about "
-            f"{chances.change:.2f} of what it was before"
+            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is "
+            f"{chances.change:.3g} of what it was before"
         )
     ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
     skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
