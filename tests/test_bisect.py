@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,12 +19,15 @@ from bigiron.analysis.bisection import Culprit, Suspects
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import MachineError, UserError
-from bigiron.kernels import commits
+from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
+from bigiron.report.progress import ProgressBar
+from bigiron.study import prediction
 from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants
-from bigiron.study.spec import Variant
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import Study
 
 MAKEFILE = """\
 VERSION = 6
@@ -281,6 +285,179 @@ def test_files_that_other_commits_compile_are_found_in_the_end(tree: Tree, tmp_p
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[4]]
 
 
+class Busy:
+    """Stands for a host on which nothing that costs this much comes to an end in time."""
+
+    def __init__(self, cost: int, boots: Boots) -> None:
+        self._cost, self._boots = f"instructions={cost};".encode(), boots
+
+    def __call__(self, variant: Variant) -> Cells:
+        if self._cost in kernels.find(variant.kernel).image.read_bytes():
+            raise CannotMeasureError("the machine was still booting after its deadline")
+        return self._boots(variant)
+
+
+def test_what_passes_is_tried_again_and_what_does_not_is_not(tree: Tree, tmp_path: Path) -> None:
+    made = [tree.head]
+    texts = [OPEN, "#error broken\n", DEARER, DEARER.replace("=200", "=201"), DEARER.replace("=200", "=300")]
+    made += [tree.commit(f"open {number}", fs__open_c=text) for number, text in enumerate(texts)]
+    with pytest.raises(MachineError, match="deadline"):
+        bisection(tree, tmp_path / "b", Busy(300, Boots()), made[0], made[-1], [])[0].find()
+    bisection(tree, tmp_path / "b", Busy(200, Boots()), made[0], made[-1], [])[0].find()
+    kept = json.loads((tmp_path / "b/bisect.json").read_text())["outcomes"]
+    assert [name for name, outcome in kept.items() if outcome["why"] and not outcome["same_as"]] == [made[2]]
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [(one.before, one.after) for one in found.findings] == [
+        ((100.0,), (200.0,)), ((201.0,), (300.0,)),
+    ]  # fmt: skip
+
+
+def test_a_missing_tool_is_no_commit_s_fault(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = history(tree, 8, 3)
+    bisected, _ = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])
+    monkeypatch.setitem(builder._TOOLS, "no-such-bison", "bison")
+    with pytest.raises(UserError, match="no no-such-bison on PATH"):
+        bisected.find()
+    monkeypatch.delitem(builder._TOOLS, "no-such-bison")
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
+
+
+def test_a_candidate_that_cannot_be_predicted_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_of: object) -> None:
+        raise UserError("its tasks wait for a lock of user space")
+
+    monkeypatch.setattr(prediction, "predict", fails)
+    spec = Spec(workload="open1", variant=[Variant(name="v", kernel="k")])
+    measure = MeasuredByStudy(tmp_path, spec, 1, ProgressBar, "epyc-7742-x2", 4)
+    with pytest.raises(CannotMeasureError, match="a lock of user space") as told:
+        measure._predicted(Study(tmp_path, spec), spec.variant[0])
+    assert not told.value.is_lasting
+
+
+def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:
+    full = tree.commit(
+        "full", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\techo No space left on device; false")
+    )
+    with pytest.raises(CannotMeasureError) as told:
+        commits_of(tree, full, []).variant(full)
+    assert not told.value.is_lasting
+    broken = tree.commit("broken", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\tfalse"))
+    with pytest.raises(CannotMeasureError) as told:
+        commits_of(tree, broken, []).variant(broken)
+    assert told.value.is_lasting
+
+
+def commits_of(tree: Tree, bad: str, fragments: list[Path], **of_all: Any) -> CommitsOfTree:
+    good = tree.git("rev-list", "--max-parents=0", bad).splitlines()[-1]
+    found = commits.between(tree.folder, good, bad)
+    return CommitsOfTree(found, fragments, Variant(name="commit", **of_all), "x86_64", lambda _step: None)
+
+
+def test_all_that_makes_another_question(tree: Tree, tmp_path: Path) -> None:
+    bad = tree.commit("open", fs__open_c=DEARER)
+    fragment = tmp_path / "more.config"
+    fragment.write_text("# CONFIG_A is not set\n")
+    plain, configured = commits_of(tree, bad, []), commits_of(tree, bad, [fragment])
+    fragment.write_text("# CONFIG_B is not set\n")
+    otherwise = commits_of(tree, bad, [fragment])
+    booted, written = (
+        commits_of(tree, bad, [], boot="mitigations=off"),
+        commits_of(tree, bad, [], set=["a=1"]),
+    )
+    questions = [one.question for one in (plain, configured, otherwise, booted, written)]
+    assert all(questions.count(one) == 1 for one in questions)
+    names = [one.variant(bad).name for one in (plain, configured, otherwise)]
+    assert len(set(names)) == 3
+    assert names[0] == f"g{bad[:12]}"
+    lists = [
+        ListOfVariants([Variant(name=name, kernel=name, boot=boot) for name in "ab"], "x86_64").question
+        for boot in ("", "mitigations=off")
+    ]
+    assert lists[0] != lists[1]
+    assert json.loads(json.dumps(lists)) == lists
+
+
+@pytest.mark.parametrize("of_root", [False, True])
+def test_a_revert_is_bytes(tree: Tree, tmp_path: Path, of_root: bool) -> None:
+    """Sources have Latin-1 in them, and CRLF; and a commit may have no parent."""
+    dos = b'/* Andr\xe9 */\r\nconst char cost[] = "instructions=100;";\r\n'
+    culprit = ""
+    if of_root:
+        good = tree.head
+        tree.git("checkout", "--quiet", "--orphan", "other")
+        tree.git("rm", "--quiet", "-rf", ".")
+        tree.folder.joinpath("new.c").write_bytes(dos)
+        culprit = tree.commit("root")
+        tree.git("checkout", "--quiet", "main")
+        tree.git("merge", "--quiet", "--allow-unrelated-histories", "-m", "merge", "other")
+        tree.commit("merged")
+    else:
+        tree.folder.joinpath("fs/open.c").write_bytes(dos)
+        good = tree.commit("before")
+        tree.folder.joinpath("fs/open.c").write_bytes(dos.replace(b"=100", b"=200"))
+        culprit = tree.commit("dearer")
+    last = tree.commit("last", init__main_c=f"{MAIN}int more;\n")
+    found = commits.between(tree.folder, good, last)
+    candidates = CommitsOfTree(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
+    without = candidates.reverted(culprit)
+    assert isinstance(without, Variant)
+    assert b"instructions=100;" in kernels.find(without.kernel).image.read_bytes()
+
+
+def test_a_revert_that_fails_loses_nothing(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = history(tree, 8, 3)
+
+    def fails(self: Commits, commit: str) -> bytes:
+        raise UserError("git diff-tree failed: bad object")
+
+    monkeypatch.setattr(Commits, "revert", fails)
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert found.reverts == {made[3]: "git diff-tree failed: bad object"}
+    assert (tmp_path / "b/bisect.log").exists()
+
+
+def test_a_subject_does_not_steer_the_terminal(tree: Tree, tmp_path: Path) -> None:
+    culprit = tree.commit("fs: \x1b[31mred\x0c\u2028 \x9b0m", fs__open_c=DEARER)
+    last = tree.commit("last", fs__open_c=f"{DEARER}int more;\n")
+    steps = list[str]()
+    bisected, found = bisection(
+        tree, tmp_path / "b", Boots(), made := tree.git("rev-list", "--max-parents=0", last), last, steps
+    )
+    said = bisected.find()
+    assert made != culprit
+    assert found.subjects[culprit] == r"fs: \x1b[31mred\x0c\u2028 \x9b0m"
+    log = (tmp_path / "b/bisect.log").read_text()
+    for text in (*steps, log, bisect_report.as_text(bisected, said), bisect_report.as_json(bisected, said)):
+        assert not set(text) & set("\x1b\x0c\u2028\x9b")
+
+
+def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
+    def cells(name: str, waits: int) -> Cells:
+        paths = ["", f"do_sys_open;{name}", f"do_sys_open;{name}"]
+        functions = ["do_sys_open", "_raw_spin_lock", "native_queued_spin_lock_slowpath"]
+        ran = pl.DataFrame(
+            {
+                "context": ["operation"] * 3,
+                "path": paths,
+                "function": functions,
+                "instructions": [100, 10, waits],
+            }
+        )
+        return {"work": [Cell(ran, {"operations": [1]})]}
+
+    for option, own in ("work", 110.0), ("work:do_sys_open", 110.0), ("work:alloc_fd", 10.0):
+        by = looked_at.parse(option)
+        values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
+        assert values == [(own,), (own,)]
+
+
 # What is wrong with what was given
 
 
@@ -362,7 +539,10 @@ def test_a_list_of_kernels(tmp_path: Path) -> None:
 class Noisy:
     """Stands for machines whose throughput has noise of 2 %, and a culprit's share is lost from some on."""
 
-    def __init__(self, names: list[str], culprit: int | None, stop_after: int = 1000) -> None:
+    def __init__(
+        self, names: list[str], culprit: int | None, stop_after: int = 1000, change: float = 0.9
+    ) -> None:
+        self._change = change
         self._names, self._culprit, self._stop_after = names, culprit, stop_after
         self.of: list[tuple[str, int]] = []
 
@@ -371,7 +551,7 @@ class Noisy:
             raise KeyboardInterrupt
         number = self._names.index(variant.name)
         self.of.append((variant.name, repetition))
-        lost = 0.9 if self._culprit is not None and number >= self._culprit else 1.0
+        lost = self._change if self._culprit is not None and number >= self._culprit else 1.0
         noise = random.Random(f"{number} {repetition}").gauss(0, 0.02)
         return 1e6 * lost * math.exp(noise)
 
@@ -396,6 +576,14 @@ def test_a_culprit_in_noise_and_none(tmp_path: Path) -> None:
     assert (found.chances.likeliest, found.chances.decided) == (None, True)
     bisected = timed(tmp_path / "c", candidates, Noisy(names, 40), most=8)
     assert bisect_report.timed_as_text(bisected, bisected.find()).startswith("undecided: ")
+
+
+@pytest.mark.parametrize("change", [0.02, 0.1, 0.9, 5.0])
+def test_a_change_is_as_large_as_it_is_said_to_be(tmp_path: Path, change: float) -> None:
+    candidates, names = listed(17)
+    found = timed(tmp_path, candidates, Noisy(names, 11, change=change)).find()
+    assert found.chances.likeliest == "v11"
+    assert found.chances.change == pytest.approx(change, rel=0.03)
 
 
 def test_what_has_noise_goes_on_with_the_same_runs(tmp_path: Path) -> None:

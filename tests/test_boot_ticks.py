@@ -9,10 +9,13 @@ from conftest import SAFETY_NET_S
 
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import PPC64LE, X86_64
+from bigiron.errors import MachineError
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import boot_ticks, vm
 from bigiron.machines.boot_ticks import BootTicks
+from bigiron.machines.guest import Wishes
+from bigiron.machines.template import Stopped
 from bigiron.machines.topology import Topology
 
 IMAGE = X86_64.page_tables.image
@@ -127,3 +130,52 @@ def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: py
     found = int.from_bytes(left, "little")
     assert found == pytest.approx(4_000_000, rel=0.1)
     assert longer[-1] == 4 * found
+
+
+def test_a_period_that_the_kernel_has_found_out_since_stays(ram: GuestRam) -> None:
+    ram.write(BANNER, b"Linux version")
+    put(ram, ONLINE, 2)
+    put(ram, PERIOD, 4_000_000)
+    ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
+    ticks.look()
+    put(ram, PERIOD, 4_100_000)
+    ticks.put_back()
+    assert period(ram) == 4_100_000
+
+
+def cell(folder: Path, ram: GuestRam) -> vm._Cell:
+    kernel = folder / "kernel"
+    kernel.write_bytes(b"kernel")
+    many = vm.VirtualMachine(
+        architecture=X86_64,
+        kernel=kernel,
+        agent=kernel,
+        job="",
+        topology=Topology(cores=boot_ticks.FROM_CPUS),
+        memory_mib=64,
+        deadline_s=SAFETY_NET_S,
+        plugin=kernel,
+    )
+    return vm._Cell(many, b"", folder, ram, Wishes(SAFETY_NET_S, threading.Event(), lambda _stage: None))
+
+
+def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of one CPU tells them; its failure is not that of the machine that wants them."""
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+    asked: list[int] = []
+
+    def fails(self: vm._Cell, ram: GuestRam) -> Stopped:
+        asked.append(self.vm.topology.cpus)
+        raise MachineError("the machine was still booting after its deadline of 9 s")
+
+    def tells(self: vm._Cell, ram: GuestRam) -> Stopped:
+        asked.append(self.vm.topology.cpus)
+        return Stopped(b"", f"{IMAGE + PERIOD:x} B lapic_timer_period\n".encode(), [])
+
+    many = cell(tmp_path, ram)
+    monkeypatch.setattr(vm._Cell, "_stopped", fails)
+    assert many._boot_ticks()._period is None
+    monkeypatch.setattr(vm._Cell, "_stopped", tells)
+    for _ in range(2):
+        assert many._boot_ticks()._period == PERIOD
+    assert asked == [1, 1]

@@ -89,6 +89,7 @@ def test_a_machine_that_fails(crashes: tuple[Answer, dict[str, CellRecord]], nam
     failure = records[name].failure
     assert failure
     assert (failure.kind, failure.reason) == ("machine", REASONS[name])
+    assert failure.kernel_crashed == (name in ("panic", "oops", "no init"))
     for words in CONSOLES.get(name, ()):
         assert words in failure.console
     assert "\x1b" not in failure.console

@@ -5,6 +5,10 @@ class UserError(Exception):
     """Bad input or a missing tool: says what was wrong, where, and what to do. Exit status 2."""
 
 
+class DoesNotBuildError(UserError):
+    """A kernel's source that make fails on, whenever it is tried."""
+
+
 class MachineError(Exception):
     """The machine under test failed: the reason, and the last lines of its console. Exit status 3."""
 
@@ -12,3 +16,7 @@ class MachineError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.console_tail = console_tail
+
+
+class KernelCrashError(MachineError):
+    """Its kernel crashed."""

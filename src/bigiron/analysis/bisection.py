@@ -103,13 +103,7 @@ class Culprit:
     name: str
     before: Value
     after: Value
-    parents: Mapping[str, Measured]
-    """The value of each, as far as it can be measured."""
-
-    @property
-    def verified(self) -> bool:
-        """Whether all its parents were measured."""
-        return None not in self.parents.values()
+    parents: Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -231,17 +225,24 @@ def _verify(
         return Suspects(tuple(history.members(at.left)), at.old[-1], at.new_value), at
     if (side := at.side(value, rule)) != "new":
         return None, at if side == "third" else _narrowed(history, at, name, value, side)
-    parents: dict[str, Measured] = {}
+    parents: dict[str, Value] = {}
+    unmeasured: list[str] = []
     for parent in history.parents(name):
-        parents[parent] = mine = yield parent
+        mine = yield parent
         if mine is None:
+            if history.ancestors(parent) & at.left:
+                return None, at
+            unmeasured.append(parent)
             continue
+        parents[parent] = mine
         side = at.side(mine, rule)
         if side != "old" and history.ancestors(parent) & at.left:
             return None, at if side == "third" else _narrowed(history, at, parent, mine, side)
         if side == "new":
             return Returning(name, parent, at.old[-1], value), at
-    known = [mine for mine in parents.values() if mine is not None]
+    if unmeasured:
+        return Suspects((*unmeasured, name), at.old[-1], value), at
+    known = list(parents.values())
     if known and all(rule.same(mine, value) for mine in known):
         return Gradual(name, at.old[-1], at.new_value), at
     nearest = known[0] if known else at.old[-1]

@@ -173,9 +173,9 @@ def count(
     threads: bool,
 ) -> Counted:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay."""
-    work = _own(work.filter(pl.col("context") == "operation"))
+    work = without_waiting(work.filter(pl.col("context") == "operation"))
     root = _tree(work, operations)
-    touched = _own(conflicts.filter(pl.col("context") == "operation"))
+    touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
     kept, lines, of_line = _lines(touched, operations, tasks, most_tasks)
     taken = locks.filter(pl.col("context") == "operation").with_columns(
         line=pl.col("lock") - pl.col("lock") % 64
@@ -218,8 +218,20 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     return str(by_line["function"].sort()[0]) if len(by_line) else ""
 
 
-def _own(table: pl.DataFrame) -> pl.DataFrame:
-    """Without what is done to wait for locks."""
+def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
+    """What operations execute, without waiting for locks, which is chance.
+
+    Functions, and those in paths, have their names in the source: without what gcc adds to those that it
+    splits or makes for one caller, which changes from one build to the next.
+    """
+    added = r"\.(isra|constprop|part|cold)\b[^;]*"
+    return without_waiting(work.filter(pl.col("context") == "operation")).with_columns(
+        pl.col("path", "function").str.replace_all(added, "")
+    )
+
+
+def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
+    """What is not done to wait for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
     waits = pl.Series([bool(WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from bigiron.analysis import check, locks, match_lines, rules, shared_lines
 from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
-from bigiron.analysis.counted_operation import LOCKING, WAITS
+from bigiron.analysis.counted_operation import LOCKING, without_waiting, work_of_operations
 from bigiron.analysis.explain import evidence_of
 from bigiron.analysis.match_lines import Row, kind, plain
 from bigiron.analysis.prediction import Interval
@@ -428,25 +428,13 @@ def _takers(
 
 def _functions(cell: Cell) -> dict[str, float]:
     """Own instructions an operation of each function, without waiting for locks, which is chance."""
-    ran = (
-        _not_waiting(cell.table)
-        .filter(pl.col("context") == "operation")
-        .with_columns(pl.col("function").str.replace(r"(_noprof)?(\.(isra|constprop|part|cold)\b.*)?$", ""))
-        .group_by("function")
-        .agg(pl.col("instructions").sum() / cell.operations)
-    )
-    return dict(ran.iter_rows())
-
-
-def _not_waiting(table: pl.DataFrame) -> pl.DataFrame:
-    """What is not done to wait for a lock: how often one tries is chance."""
-    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
-    return table.filter(~whole.str.contains(WAITS.pattern))
+    ran = work_of_operations(cell.table).group_by(pl.col("function").str.strip_suffix("_noprof"))
+    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).iter_rows())
 
 
 def _without_waiting(cells: Cells) -> dict[str, list[Cell]]:
     return {
-        variant: [replace(cell, table=_not_waiting(cell.table)) for cell in repetitions]
+        variant: [replace(cell, table=without_waiting(cell.table).drop("whole")) for cell in repetitions]
         for variant, repetitions in cells.items()
     }
 

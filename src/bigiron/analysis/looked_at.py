@@ -13,6 +13,7 @@ from bigiron.analysis import conflicts, locks, match_lines, work
 from bigiron.analysis.bisection import Rule, Value
 from bigiron.analysis.check import Tolerance, is_of_allocators
 from bigiron.analysis.comparison import Cell
+from bigiron.analysis.counted_operation import work_of_operations
 from bigiron.errors import UserError
 
 Cells = Mapping[str, Sequence[Cell]]
@@ -88,7 +89,7 @@ class LookedAt:
     def _of(self, cell: Cell) -> Value:
         mine = [figures for name, figures in _figures(self.kind, cell) if self._is(name)]
         if self.kind == "work" and not self.name:
-            own = work.profile(cell.table, cell.operations)["own_per_op"]
+            own = work.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
             return (float(own.sum()),)
         return tuple(map(sum, zip(*mine, strict=True))) if mine else (0.0,) * len(self.units)
 
@@ -173,5 +174,6 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
         case "predicted":
             yield "", (float(cell.table["throughput"][0]),)
         case "work":
-            ran = work.profile(cell.table, cell.operations).select("function", "inclusive_per_op")
-            yield from ((name, (instructions,)) for name, instructions in ran.iter_rows())
+            ran = work.profile(work_of_operations(cell.table), cell.operations)
+            inclusive = ran.select("function", "inclusive_per_op").iter_rows()
+            yield from ((name, (instructions,)) for name, instructions in inclusive)

@@ -42,7 +42,7 @@ class Chances:
 
     none: float  # of there being no culprit
     culprit: Mapping[str, float]
-    change: float  # the most likely ratio of new to old, if there is a culprit
+    change: float  # if there is a culprit: the mean of what contains it, by that of the other runs
 
     @property
     def likeliest(self) -> str | None:
@@ -142,11 +142,12 @@ class TimedSearch:
         logs = np.concatenate([[none + math.log(_NONE)], of_kind[which] + prior])
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
-        of_change = likelihood[:, :, int(np.argmax(of_kind))].max(axis=0)
+        # Not the grid's likeliest, as that ends somewhere.
+        has = kinds[int(np.argmax(of_kind))]
         return Chances(
             float(weights[0]),
             dict(zip(self._names, weights[1:].tolist(), strict=True)),
-            math.exp(float(self._changes[int(np.argmax(of_change))])),
+            math.exp(sums[has].sum() / counts[has].sum() - sums[~has].sum() / counts[~has].sum()),
         )
 
     def _kinds(self) -> tuple[np.ndarray, np.ndarray]:

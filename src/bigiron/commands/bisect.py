@@ -19,6 +19,7 @@ from bigiron.kernels import commits
 from bigiron.probes import Options, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
+from bigiron.sanitize import sanitize
 from bigiron.simulator import machine_files
 from bigiron.study import spec as specs
 from bigiron.study.bisect import Bisection, TimedBisection
@@ -107,7 +108,7 @@ def bisect(
     spec = _spec(asked, where, file_systems, by)
     candidates = _candidates(tree, variants, where)
     measure = MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar, *_prediction(asked, by))
-    about = _question(tree, candidates, asked)
+    about = {"by": asked.by, "on": asked.on, **candidates.question}
     try:
         if timed:
             tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
@@ -130,7 +131,7 @@ _TIMED = {BisectFormat.text: bisect_report.timed_as_text, BisectFormat.json: bis
 
 
 def _say(step: str) -> None:
-    print(step, file=sys.stderr, flush=True)
+    print(sanitize(step), file=sys.stderr, flush=True)
 
 
 def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | None) -> Spec:
@@ -203,17 +204,3 @@ def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree
     of_all = Variant(name="commit", boot=variants.boot, set=variants.set_ or [])
     found = commits.between(tree.linux, tree.good, tree.bad)
     return CommitsOfTree(found, tree.config or [], of_all, where.arch, _say)
-
-
-def _question(tree: OfTree, candidates: CommitsOfTree | ListOfVariants, asked: Asked) -> dict[str, object]:
-    """What tells this bisection from another one in the same folder."""
-    about: dict[str, object] = {"by": asked.by, "on": asked.on}
-    if tree.linux:
-        fragments = [str(path) for path in tree.config or []]
-        return about | {
-            "linux": str(tree.linux.resolve()),
-            "good": candidates.old,
-            "bad": candidates.new,
-            "config": fragments,
-        }
-    return about | {"candidates": [candidates.old, *candidates.history.names]}

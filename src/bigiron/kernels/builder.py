@@ -15,7 +15,7 @@ from pathlib import Path
 from bigiron import tool
 from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.cache_dir import cache_folder, locked
-from bigiron.errors import UserError
+from bigiron.errors import DoesNotBuildError, UserError
 from bigiron.kernels import configuration, image, source, store
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
@@ -25,6 +25,7 @@ from bigiron.parent_death import dying_with
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
 _ERROR = re.compile(r".*(\b[Ee]rror: |syntax error|undefined reference|FAILED: |No rule to make target).*")
+_OF_THE_HOST = re.compile(r"No space left on device|Cannot allocate memory|\bKilled\b|\bTerminated\b")
 _STOP = re.compile(r".*\*\*\* .*")
 
 # So that the same source makes the same image, and ccache finds what another build compiled.
@@ -182,7 +183,9 @@ class _Make:
             )
         if done.returncode:
             said = self.log.read_text(encoding="utf-8", errors="replace")
-            raise UserError(f"the kernel does not build: {_first_error(said)} (the log is {self.log})")
+            why = f"the kernel does not build: {_first_error(said)} (the log is {self.log})"
+            # Not the source's fault, and gone another time.
+            raise UserError(why) if _OF_THE_HOST.search(said) else DoesNotBuildError(why)
 
 
 def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:

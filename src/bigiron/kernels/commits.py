@@ -4,13 +4,15 @@ The tree is only read.
 """
 
 import re
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.kernels.source import commit_id, of_tree
+from bigiron.kernels.source import bytes_of_tree, commit_id, of_tree
+from bigiron.sanitize import sanitize
 
 _NEVER_BUILT = ("Documentation/", "LICENSES/", "samples/", "tools/testing/", "tools/perf/")
 _NO_CODE = ("MAINTAINERS", "CREDITS", "COPYING", "README", ".mailmap", ".gitignore", ".clang-format")
@@ -33,7 +35,7 @@ class Commits:
 
     def title(self, commit: str) -> str:
         """The commit as people write it."""
-        subject = self.subjects.get(commit) or _git(self.tree, "show", "-s", "--format=%s", commit).strip()
+        subject = self.subjects.get(commit) or _subjects(self.tree, [commit])[commit]
         return f'{commit[:12]} ("{subject}")'
 
     def cannot_matter(self, commit: str, arch: str, compiled: Collection[str] | None) -> bool:
@@ -49,9 +51,11 @@ class Commits:
         differing = _git(self.tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
         return not any(matters(path, arch, compiled) for path in differing.split("\0") if path)
 
-    def revert(self, commit: str) -> str:
+    def revert(self, commit: str) -> bytes:
         """The patch that takes it back; of a merge, all that it brought."""
-        return _git(self.tree, "diff-tree", "-p", "--binary", "--full-index", commit, f"{commit}^1")
+        parent = (f"{commit}^1",) if self.parents[commit] else ()
+        told = ("-p", "-R", "--binary", "--full-index", "--no-ext-diff", "--root", "--no-commit-id")
+        return _checked(self.tree, bytes_of_tree(self.tree, "diff-tree", *told, *parent, commit)).stdout
 
 
 def between(tree: Path, good: str, bad: str) -> Commits:
@@ -139,7 +143,8 @@ def _is_ancestor(tree: Path, one: str, other: str) -> bool:
 def _subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
     asked = ["log", "--no-walk=unsorted", "--stdin", "--format=%H %s"]
     told = _git(tree, *asked, stdin="\n".join(commits))
-    return {commit: subject for commit, _, subject in (line.partition(" ") for line in told.splitlines())}
+    lines = (line.partition(" ") for line in told.split("\n"))
+    return {commit: sanitize(subject) for commit, _, subject in lines if commit}
 
 
 def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[str], ...]]:
@@ -160,8 +165,13 @@ def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[st
 
 
 def _git(tree: Path, *command: str, stdin: str = "") -> str:
-    done = of_tree(tree, *command, stdin=stdin)
+    done = _checked(tree, bytes_of_tree(tree, *command, stdin=stdin))
+    # Not by subprocess, which takes a carriage return for a line's end.
+    return done.stdout.decode(errors="replace")
+
+
+def _checked(tree: Path, done: "subprocess.CompletedProcess[bytes]") -> "subprocess.CompletedProcess[bytes]":
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[0].removeprefix("fatal: ")
-        raise UserError(f"{tree}: git {command[0]} failed: {said}")
-    return done.stdout
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise UserError(f"{tree}: git {done.args[4]} failed: {lines[0].removeprefix('fatal: ')}")
+    return done

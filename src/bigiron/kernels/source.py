@@ -222,12 +222,17 @@ def _theirs(folder: Path, *question: str) -> str:
 
 def of_tree(folder: Path, *command: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     """What git says of the user's repository, which is only read."""
+    done = bytes_of_tree(folder, *command, stdin=stdin)
+    stdout, stderr = (said.decode(errors="replace") for said in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
+
+
+def bytes_of_tree(folder: Path, *command: str, stdin: str = "") -> "subprocess.CompletedProcess[bytes]":
+    """The same as it is, for what is no text: files have any encoding, and any line ends."""
     return subprocess.run(
         ["git", "--no-optional-locks", "-C", folder, *command],
-        input=stdin,
+        input=stdin.encode(),
         capture_output=True,
-        text=True,
-        errors="replace",
         check=False,
         env=_without_git_s_own(os.environ),
     )

@@ -32,7 +32,7 @@ class BootTicks:
         self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
         self._period = self._place(architecture.tick_period)
         self._online, self._banner = self._place(_ONLINE), self._place(_BANNER)
-        self._before = 0
+        self._before = self._longer = 0
 
     def look(self) -> None:
         """Make it longer if a second CPU is up."""
@@ -43,12 +43,12 @@ class BootTicks:
             return
         period, online = self._number(self._period), self._number(self._online)
         if period in _PERIODS and 1 < online <= self._cpus:
-            self._before = period
-            self._set(min(period * self._cpus, _MOST))
+            self._before, self._longer = period, min(period * self._cpus, _MOST)
+            self._set(self._longer)
 
     def put_back(self) -> None:
-        """As it was, for CPUs that come later."""
-        if self._before:
+        """As it was, for CPUs that come later, unless the kernel has found out another one since."""
+        if self._before and self._period is not None and self._number(self._period) == self._longer:
             self._set(self._before)
 
     def _place(self, symbol: str) -> int | None:

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO
 
-from bigiron.errors import MachineError
+from bigiron.errors import KernelCrashError, MachineError
 from bigiron.introspect.memory import GoneError, GuestRam
 from bigiron.machines import monitor
 from bigiron.machines.messages import Decoder, Message
@@ -185,7 +185,9 @@ def started(
         except (MonitorEndedError, GoneError):
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
-            reason = _why_it_ended(words[0], stage, log, stderr, process.returncode)
+            if crash := _crash(log):
+                raise KernelCrashError(f"the kernel crashed {stage}: {crash}", _tail(log)) from None
+            reason = _why_it_ended(words[0], stage, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
         except (MachineError, RefusedError) as error:
             raise MachineError(str(error), _tail(bytes(guest.log))) from None
@@ -219,11 +221,16 @@ def _receive(channel: socket.socket) -> bytes:
         return b""
 
 
-def _why_it_ended(qemu: str, stage: str, log: bytes, stderr: IO[bytes], status: int) -> str:
+def _crash(log: bytes) -> str:
+    """What the kernel said of its end, if it crashed."""
     for line in _shown(log).splitlines():
         # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
         if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
-            return f"the kernel crashed {stage}: {line.split('] ', 1)[-1].strip()}"
+            return line.split("] ", 1)[-1].strip()
+    return ""
+
+
+def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status or complaint:

@@ -277,13 +277,28 @@ def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None])
         yield
 
 
-def symbols_of(kernel_sha256: str) -> bytes:
-    """Those of a kernel, as a template of any shape has them; nothing where there is none."""
+def symbols_of(kernel_sha256: str) -> bytes | None:
+    """Those of a kernel, as they were kept or as a template of any shape has them; None where neither is."""
+    with suppress(OSError):
+        return _kept_symbols(kernel_sha256).read_bytes()
     for kept in everything():
         if kept.machine and kept.machine.kernel_sha256 == kernel_sha256:
             with suppress(OSError, DamagedError), _open(_root() / kept.name) as found:
                 return found.symbols
-    return b""
+    return None
+
+
+def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
+    """For machines that boot without a template; whoever cannot keep them asks a machine again."""
+    kept = _kept_symbols(kernel_sha256)
+    with suppress(OSError), tempfile.TemporaryDirectory(prefix=_STAGING, dir=kept.parent) as staging:
+        whole = Path(staging) / kept.name
+        whole.write_bytes(symbols)
+        whole.rename(kept)
+
+
+def _kept_symbols(kernel_sha256: str) -> Path:
+    return cache_folder("symbols") / kernel_sha256
 
 
 def everything() -> list[Kept]:

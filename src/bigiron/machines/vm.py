@@ -269,17 +269,20 @@ class _Cell:
         return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
 
     def _symbols_elsewhere(self) -> bytes:
-        """The kernel's, of a template of any shape, or of a machine of one CPU that boots for this."""
-        if symbols := template.symbols_of(_sha256(self.vm.kernel)):
+        """The kernel's, kept, of a template of any shape, or of a machine of one CPU that boots for this."""
+        sha256 = _sha256(self.vm.kernel)
+        if (symbols := template.symbols_of(sha256)) is not None:
             return symbols
         vm = replace(self.vm, topology=Topology(), memory_mib=memory_mib(1))
         folder = self.folder / "one CPU"
         folder.mkdir(exist_ok=True)
         with GuestRam(vm.memory_mib) as ram:
             try:
-                return replace(self, vm=vm, folder=folder)._stopped(ram).symbols
-            except DamagedError:
-                return b""
+                symbols = replace(self, vm=vm, folder=folder)._stopped(ram).symbols
+            except (DamagedError, MachineError, UserError):
+                return b""  # it boots as ever
+        template.keep_symbols(sha256, symbols)
+        return symbols
 
     def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
         """It goes on from what another was stopped in; `check` raises DamagedError where that is no good."""

@@ -2,16 +2,17 @@
 
 from typing import Any
 
-import msgspec
-
+from bigiron import sanitize
 from bigiron.analysis.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
 from bigiron.counted import counted
+from bigiron.report import listing
 from bigiron.study.bisect import Bisection, Result, TimedBisection, TimedResult
 
 
 def as_text(of: Bisection, found: Result) -> str:
     """A few sentences for each culprit."""
-    return "".join(f"{line}\n" for line in _lines(of, found))
+    # What make or a console said, which is a reason, may be anything.
+    return sanitize.sanitize("".join(f"{line}\n" for line in _lines(of, found)))
 
 
 def _lines(of: Bisection, found: Result) -> list[str]:
@@ -57,8 +58,7 @@ def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
     assert found.looked_at
     lines = []
     for parent, value in culprit.parents.items():
-        has = "cannot be measured" if value is None else f"has {_figures(found, value)}"
-        lines.append(f"    its parent {of.candidates.title(parent)} {has}")
+        lines.append(f"    its parent {of.candidates.title(parent)} has {_figures(found, value)}")
     without = found.reverts.get(culprit.name, "")
     new = of.candidates.title(of.candidates.new)
     if isinstance(without, tuple):
@@ -115,7 +115,7 @@ def as_json(of: Bisection, found: Result) -> str:
         "idle": found.idle,
         "of": len(of.candidates.history.names) + 1,
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(sanitize.everywhere(document))
 
 
 def _plain(found: Result, one: Finding) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _plain(found: Result, one: Finding) -> dict[str, Any]:
     }
     if isinstance(one, Culprit):
         without = found.reverts.get(one.name)
-        plain["parents"] = {parent: list(value) if value else None for parent, value in one.parents.items()}
+        plain["parents"] = {parent: list(value) for parent, value in one.parents.items()}
         plain["reverted"] = list(without) if isinstance(without, tuple) else None
     return plain
 
@@ -147,8 +147,8 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
         )
     else:
         said = (
-            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is about "
-            f"{chances.change:.2f} of what it was before"
+            f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is "
+            f"{chances.change:.3g} of what it was before"
         )
     ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
     skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
@@ -179,4 +179,4 @@ def timed_as_json(of: TimedBisection, found: TimedResult) -> str:
         "runs": dict(found.runs),
         "skipped": dict(found.skipped),
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return listing.as_json(sanitize.everywhere(document))

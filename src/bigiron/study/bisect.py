@@ -22,19 +22,26 @@ from bigiron.errors import MachineError, UserError
 from bigiron.study import store
 from bigiron.study.spec import Variant
 
-FORMAT = 1
+FORMAT = 2
 
 
 class CannotMeasureError(Exception):
     """A candidate that does not build or boot, and why."""
 
-    def __init__(self, reason: str, console: str = "", *, is_input: bool = False) -> None:
+    def __init__(
+        self, reason: str, console: str = "", *, is_input: bool = False, is_lasting: bool = False
+    ) -> None:
+        """`is_lasting`: the candidate itself fails, and will again."""
         super().__init__(reason)
-        self.reason, self.console, self.is_input = reason, console, is_input
+        self.reason, self.console, self.is_input, self.is_lasting = reason, console, is_input, is_lasting
 
 
 class Candidates(Protocol):
     """What is bisected."""
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What tells them from others, as JSON has it."""
 
     @property
     def history(self) -> History:
@@ -82,6 +89,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why it is the same, or what failed."""
     is_input: bool = False
+    is_lasting: bool = False
+    """Whether what failed will fail again; what will not is tried again by the next run."""
     console: str = ""
 
     @property
@@ -159,10 +168,10 @@ class Bisection:
                 )
         search = bisection.search(candidates.history, before, candidates.new, after, by.rule, self._idle)
         findings = bisection.run(search, lambda name: self._value(name, by))
-        reverts = {one.name: self._reverted(one, by) for one in findings if isinstance(one, Culprit)}
         for number, one in enumerate(findings, 1):
             if isinstance(one, Culprit):
                 self._write_log(one.name, number)
+        reverts = {one.name: self._reverted(one, by) for one in findings if isinstance(one, Culprit)}
         return self._result(by, before, after, findings, reverts)
 
     def _result(
@@ -194,7 +203,10 @@ class Bisection:
         if outcome.failed:
             failed = CannotMeasureError(outcome.why, outcome.console, is_input=outcome.is_input)
             raise _of_end(self.candidates.title(name), failed)
-        return self._measured(name)
+        try:
+            return self._measured(name)
+        except CannotMeasureError as error:
+            raise _of_end(self.candidates.title(name), error) from None
 
     def _measured(self, name: str) -> Cells:
         outcome = self._state.outcomes[name]
@@ -207,8 +219,12 @@ class Bisection:
 
     def _value(self, name: str, by: LookedAt) -> Measured:
         if name not in self._values:
-            outcome = self._outcome(name)
-            value = None if outcome.failed else by.value(self._measured(name))
+            value = None
+            if not self._outcome(name).failed:
+                try:
+                    value = by.value(self._measured(name))
+                except CannotMeasureError as error:  # what was measured is there no more
+                    self._state.outcomes[name] = _failure(error)
             self._values[name] = value
             self._tell(name, by, value)
         return self._values[name]
@@ -219,8 +235,7 @@ class Bisection:
             try:
                 self._state.outcomes[name] = self._try(name)
             except CannotMeasureError as error:
-                failed = Outcome(why=error.reason, console=error.console, is_input=error.is_input)
-                self._state.outcomes[name] = failed
+                self._state.outcomes[name] = _failure(error)
             self._save()
         return self._state.outcomes[name]
 
@@ -229,8 +244,9 @@ class Bisection:
         unbuilt = {other: None for other, outcome in self._state.outcomes.items() if outcome.failed}
         if same := self.candidates.same_as(name, {**unbuilt, **there}):
             if same in unbuilt:
+                failed = self._state.outcomes[same]
                 raise CannotMeasureError(
-                    f"as {self.candidates.title(same)}: {self._state.outcomes[same].why}"
+                    f"as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
                 )
             return Outcome(same_as=same, why="nothing that its image is made of differs")
         variant = self.candidates.variant(name)
@@ -252,8 +268,8 @@ class Bisection:
         try:
             variant = self.candidates.reverted(culprit.name)
             return variant if isinstance(variant, str) else by.value(self.measure(variant))
-        except CannotMeasureError as error:
-            return error.reason
+        except (CannotMeasureError, UserError) as error:
+            return str(error)
 
     def _tell(self, name: str, by: LookedAt, value: Measured) -> None:
         """A line for each candidate, once."""
@@ -273,7 +289,20 @@ class Bisection:
             store.write_whole(self.folder / name, text.encode())
 
     def _save(self) -> None:
-        _save_state(self.folder, self._state)
+        """Without what may succeed next time, and without failures of the ends."""
+        ends = self.candidates.old, self.candidates.new
+        lasting = {
+            name: outcome
+            for name, outcome in self._state.outcomes.items()
+            if not outcome.failed or (outcome.is_lasting and name not in ends)
+        }
+        _save_state(self.folder, msgspec.structs.replace(self._state, outcomes=lasting))
+
+
+def _failure(error: CannotMeasureError) -> Outcome:
+    return Outcome(
+        why=error.reason, console=error.console, is_input=error.is_input, is_lasting=error.is_lasting
+    )
 
 
 def _read_state(folder: Path, question: dict[str, Any]) -> State:

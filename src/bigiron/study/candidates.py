@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from bigiron import kernels
 from bigiron.analysis import comparison
 from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
-from bigiron.errors import UserError
+from bigiron.errors import DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits
 from bigiron.lazy import polars as pl
@@ -46,6 +47,7 @@ class ListOfVariants:
         for variant in variants:
             check_variant(variant)
         self._variants, self._arch = {variant.name: variant for variant in variants}, arch
+        self.question: dict[str, Any] = {"candidates": [msgspec.to_builtins(one) for one in variants]}
         self.history = History.linear(names)
         self.old, self.new = names[0], names[-1]
 
@@ -93,6 +95,18 @@ class CommitsOfTree:
         """`variant`: what all have, its boot parameters and settings."""
         self._commits, self._fragments, self._all = commits, fragments, variant
         self._arch, self._on_step = arch, on_step
+        contents = [(path.name, _content(path)) for path in fragments]
+        # Another configuration makes other kernels of the same commits.
+        options = b"".join(content for _, content in contents)
+        self._suffix = f"-{hashlib.sha256(options).hexdigest()[:8]}" if options else ""
+        self.question: dict[str, Any] = {
+            "linux": str(commits.tree),
+            "good": commits.good,
+            "bad": commits.bad,
+            "config": [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in contents],
+            "boot": variant.boot,
+            "set": variant.set,
+        }
         self.history = History(commits.parents)
         self.old, self.new, self.parted_at = commits.good, commits.bad, commits.bases
         self._kernels: dict[str, Kernel] = {}
@@ -134,7 +148,7 @@ class CommitsOfTree:
             return "it is the last commit: without it, the tree is its parent's"
         with tempfile.TemporaryDirectory() as folder:
             patch = Path(folder) / f"revert-{name[:12]}.patch"
-            patch.write_text(self._commits.revert(name), encoding="utf-8", errors="surrogateescape")
+            patch.write_bytes(self._commits.revert(name))
             return self._built(self.new, [patch], f"g{self.new[:12]}-without-{name[:12]}")
 
     def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
@@ -143,16 +157,16 @@ class CommitsOfTree:
 
     def _built(self, commit: str, patches: Sequence[Path], called: str) -> Variant:
         spelled = f"{self._commits.tree}@{commit}"
-        # Another configuration makes other kernels of the same commits.
-        options = b"".join(fragment.read_bytes() for fragment in self._fragments)
-        name = called + (f"-{hashlib.sha256(options).hexdigest()[:8]}" if options else "")
+        name = called + self._suffix
         try:
             kernel = kernels.build(
                 spelled, patches, self._fragments, self._arch, name, self._on_step, anew=True
             )
+        except DoesNotBuildError as error:
+            raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
         except UserError as error:
             raise CannotMeasureError(str(error), is_input=True) from None
-        return msgspec.structs.replace(self._all, name=called, kernel=kernel.name)
+        return msgspec.structs.replace(self._all, name=name, kernel=kernel.name)
 
     def _compiled(self, images: Sequence[Variant]) -> frozenset[str] | None:
         """All files that any of these was compiled from; None where that is not known of one."""
@@ -170,6 +184,13 @@ class CommitsOfTree:
         if name not in self._kernels:
             self._kernels[name] = kernels.find(name, self._arch)
         return self._kernels[name]
+
+
+def _content(fragment: Path) -> bytes:
+    try:
+        return fragment.read_bytes()
+    except OSError as error:
+        raise UserError(f"{fragment} cannot be read: {error.strerror}") from None
 
 
 def _git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:
@@ -227,7 +248,10 @@ class MeasuredByStudy:
         variants = [one for one in study.spec.variant if one.name == variant.name]
         alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=variants))
         tasks = self.machine_tasks or machine_files.load(self.machine).cpus
-        (curve,) = prediction.predict(alone, self.machine, [tasks]).curves
+        try:
+            (curve,) = prediction.predict(alone, self.machine, [tasks]).curves
+        except UserError as error:
+            raise CannotMeasureError(str(error), is_input=True) from None
         (point,) = [one for one in curve.points if one.tasks == tasks]
         return comparison.Cell(pl.DataFrame({"throughput": [point.throughput.value]}), {})
 
@@ -253,7 +277,12 @@ class MeasuredByStudy:
                 runner.run(study, programs, jobs, progress, wanted)
         records = [record for cell in study.plan() if wanted(cell) and (record := study.record(cell))]
         for failure in (record.failure for record in records if record.failure):
-            raise CannotMeasureError(failure.reason, failure.console, is_input=failure.kind == "input")
+            raise CannotMeasureError(
+                failure.reason,
+                failure.console,
+                is_input=failure.kind == "input",
+                is_lasting=failure.kernel_crashed,
+            )
         return study, records
 
     def _study_with(self, variant: Variant, repetitions: int) -> tuple[Study, Workload | None]:

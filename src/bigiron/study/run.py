@@ -19,7 +19,7 @@ from typing import Protocol
 
 from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
-from bigiron.errors import MachineError, UserError
+from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.shape_change import change
@@ -249,7 +249,12 @@ def run_cell(
     except UserError as error:
         record.failure = Failure("input", sanitize(str(error)))
     except MachineError as error:
-        record.failure = Failure("machine", sanitize(error.reason), sanitize(error.console_tail))
+        record.failure = Failure(
+            "machine",
+            sanitize(error.reason),
+            sanitize(error.console_tail),
+            kernel_crashed=isinstance(error, KernelCrashError),
+        )
     except Exception as error:
         record.failure = Failure("machine", _in_one_line(error))
     times.stage("writing them")

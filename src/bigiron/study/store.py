@@ -53,6 +53,7 @@ class Failure(msgspec.Struct, frozen=True):
     kind: Literal["input", "machine"]
     reason: str
     console: str = ""
+    kernel_crashed: bool = False
 
 
 class CellRecord(msgspec.Struct, kw_only=True):
