@@ -231,7 +231,7 @@ def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
 
 
 def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
-    """What is not done to wait for a lock: how often one tries is chance. `whole` is the path and the function."""
+    """Without what waits for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
     waits = pl.Series([bool(WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)
