@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A number of things, in words."""
 
+from collections.abc import Sequence
+
 
 def counted(number: int, thing: str) -> str:
     """As English counts.
@@ -9,3 +11,13 @@ def counted(number: int, thing: str) -> str:
     ('1 CPU', '8 CPUs', '0 tasks')
     """
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first of several names, and how many more there are.
+
+    >>> some(["fput", "iput", "dput"], 2)
+    'fput, iput and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bigiron.analysis.check import Finding, Function, Tolerance, Work
+from bigiron.counted import some
 
 LEAST = 1.0
 """Instructions per operation of a function that is recorded, and more of them of one that is named."""
@@ -50,9 +51,8 @@ def _grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
     grown = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
-    named = ", ".join(f"{name} +{more[name]:.3f}" for name in grown[:_MOST_NAMED])
-    others = f" and {len(grown) - _MOST_NAMED} more" if len(grown) > _MOST_NAMED else ""
-    return f"more in {named}{others}" if grown else ""
+    named = some([f"{name} +{more[name]:.3f}" for name in grown], _MOST_NAMED)
+    return f"more in {named}" if grown else ""
 
 
 def kept(was: Work, now: Work, tolerance: Tolerance) -> Work:

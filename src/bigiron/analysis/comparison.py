@@ -372,13 +372,3 @@ def exceeds(
     return any(
         abs(after - before) > tolerance + relative * max(after, before) for after in map(figure.mean, others)
     )
-
-
-def some(names: Sequence[str], most: int) -> str:
-    """The first of several names, and how many more there are.
-
-    >>> some(["fput", "iput", "dput"], 2)
-    'fput, iput and 1 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

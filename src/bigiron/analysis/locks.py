@@ -9,7 +9,7 @@ from dataclasses import replace
 from bigiron.analysis import comparison
 from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
 from bigiron.analysis.profiles import Figure
-from bigiron.counted import counted
+from bigiron.counted import counted, some
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 
@@ -205,7 +205,7 @@ def _row(
             for figure, tolerance in zip(figures, _TOLERANCES.values(), strict=False)
         ),
         labels=((taken_by_,), tuple(functions)),
-        caption=(f"{taken_by_} in {comparison.some(functions, _MOST_FUNCTIONS)}",),
+        caption=(f"{taken_by_} in {some(functions, _MOST_FUNCTIONS)}",),
         details=(("taken by", taken_by_), ("taken in", ", ".join(functions))),
         rank=_HELD,
     )

@@ -18,13 +18,12 @@ from bigiron.analysis.comparison import (
     Options,
     Point,
     Row,
-    some,
     total,
 )
 from bigiron.analysis.match_lines import Half, Line
 from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
-from bigiron.counted import counted
+from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
 

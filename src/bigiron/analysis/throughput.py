@@ -21,6 +21,7 @@ from bigiron.analysis.profiles import Figure
 from bigiron.analysis.repetitions import Repetitions, where
 from bigiron.analysis.seed_range import number
 from bigiron.analysis.verdict import Judgement, Repeated, Verdict, outliers
+from bigiron.counted import some
 from bigiron.errors import UserError
 
 _MOST_OUTLIERS = 5  # named of each variant, in text
@@ -228,15 +229,9 @@ def _outlying(here: Sequence[Repetitions], judged: _Judged, several: bool) -> It
     for one in here:
         far = (each for each in outliers(one) if abs(each.away) > judged.tolerance)
         found = sorted(far, key=lambda each: -abs(each.away))
-        shown = ", ".join(
-            f"{each.away:+.1%} (repetition {each.repetition})" for each in found[:_MOST_OUTLIERS]
-        )
-        more = f" and {len(found) - _MOST_OUTLIERS} more" if len(found) > _MOST_OUTLIERS else ""
+        shown = some([f"{each.away:+.1%} (repetition {each.repetition})" for each in found], _MOST_OUTLIERS)
         if found:
-            yield (
-                f"outliers, which count like all others: {_named(one, several)}: "
-                f"{shown}{more} from the median"
-            )
+            yield (f"outliers, which count like all others: {_named(one, several)}: {shown} from the median")
 
 
 def _named(one: Repetitions, several: bool) -> str:

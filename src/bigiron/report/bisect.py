@@ -4,7 +4,7 @@ from typing import Any
 
 from bigiron import sanitize
 from bigiron.analysis.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
-from bigiron.counted import counted
+from bigiron.counted import counted, some
 from bigiron.report import listing
 from bigiron.study.bisect import Bisection, Result, TimedBisection, TimedResult
 
@@ -137,9 +137,7 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
     title, chances = of.candidates.title, found.chances
     likeliest = chances.likeliest
     if not chances.decided:
-        credible = ", ".join(title(name) for name in chances.credible[:_MOST_CREDIBLE])
-        more = len(chances.credible) - _MOST_CREDIBLE
-        among = f"{credible} and {more} more" if more > 0 else credible
+        among = some([title(name) for name in chances.credible], _MOST_CREDIBLE)
         said = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
     elif likeliest is None:
         said = (

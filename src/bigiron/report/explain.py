@@ -6,7 +6,7 @@ from collections.abc import Callable
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
 from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves
-from bigiron.counted import counted
+from bigiron.counted import counted, some
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -96,9 +96,8 @@ def _counted(finding: Finding, point: LinesAt) -> str:
 def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
     """Label and text of what the sentence rests on."""
     objects = _objects(finding)
-    more = f" and {len(objects) - 3} more" if len(objects) > 3 else ""
     known = [
-        ("line", ", ".join(objects[:3]) + more),
+        ("line", some(objects, 3)),
         ("functions", ", ".join(finding.functions[:6])),
     ]
     if sharing := finding.rows[0].sharing:

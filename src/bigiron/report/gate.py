@@ -9,6 +9,7 @@ import msgspec
 from bigiron.analysis import check, check_work, conflicts, match_lines, work
 from bigiron.analysis.check import Checked, Finding, Point
 from bigiron.analysis.match_lines import Line
+from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import junit, ktap
@@ -94,9 +95,9 @@ def record(study: Study, path: Path) -> str:
     if new != old:
         baselines.write(path, new)
     lines = sum(len(point.lines) for point in points)
-    words = {"conflicts": _numbered(lines, "shared line"), "work": "work"}
-    counted = ", ".join(words[probe] for probe in new.probes)
-    return f"{path}: {'unchanged, ' if new == old else ''}{counted} at {_numbered(len(points), 'point')}"
+    words = {"conflicts": counted(lines, "shared line"), "work": "work"}
+    recorded = ", ".join(words[probe] for probe in new.probes)
+    return f"{path}: {'unchanged, ' if new == old else ''}{recorded} at {counted(len(points), 'point')}"
 
 
 def _point(
@@ -210,19 +211,12 @@ def _state(point: Checked) -> str:
 def _summary(point: Checked) -> str:
     if point.skipped:
         return point.skipped
-    return f"{f'{len(point.worse)} of ' if point.worse else ''}{_numbered(len(point.findings), 'count')}"
-
-
-def _numbered(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
 
 
 def _cut(by: str) -> str:
     """The first of them."""
-    names = by.split(", ")
-    return ", ".join(names[:_MOST_NAMES]) + (
-        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    )
+    return some(by.split(", "), _MOST_NAMES)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -11,7 +11,7 @@ from bigiron import probes
 from bigiron.analysis import conflicts, growth, simulation
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
-from bigiron.counted import counted
+from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.report import listing
@@ -285,9 +285,7 @@ def measured_range(row: Row) -> str:
 
 
 def _touched_by(row: Row) -> str:
-    functions = row.series.what.split(", ")
-    more = f" and {len(functions) - _MOST_FUNCTIONS} more" if len(functions) > _MOST_FUNCTIONS else ""
-    return ", ".join(functions[:_MOST_FUNCTIONS]) + more
+    return some(row.series.what.split(", "), _MOST_FUNCTIONS)
 
 
 def formula(candidate: Candidate) -> str:

@@ -1,13 +1,14 @@
 """A judgement as a reply to the report: 72 columns, at most 60 lines; and as JSON."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
 from bigiron.analysis.judgement import Change, Judgement, Predicted
 from bigiron.analysis.profiles import number
+from bigiron.counted import some
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.listing import as_json
 from bigiron.study.judging import Opinion
@@ -220,13 +221,13 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         told = list(change.functions.items())[:_FUNCTIONS]
         yield "in", ", ".join(f"{name} {more:+,.0f}" for name, more in told)
     if change.writers:
-        yield ("taken in" if change.kind == "locks" else "writes"), _some(change.writers)
+        yield ("taken in" if change.kind == "locks" else "writes"), some(change.writers, _FUNCTIONS)
     if change.readers:
-        yield "reads", _some(change.readers)
+        yield "reads", some(change.readers, _FUNCTIONS)
     if change.kind == "coherence" and not change.before:
         yield "why", "it is shared on the new kernel only"
     elif change.joined:
-        yield "why", f"{_some(change.joined)} did not touch this line before"
+        yield "why", f"{some(change.joined, _FUNCTIONS)} did not touch this line before"
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.is_pair:
@@ -310,12 +311,6 @@ def percent(share: float) -> str:
 
 def _plain(object: str) -> str:
     return object[:_NAME]
-
-
-def _some(names: Iterable[str]) -> str:
-    all_of_them = list(names)
-    more = f" and {len(all_of_them) - _FUNCTIONS} more" if len(all_of_them) > _FUNCTIONS else ""
-    return ", ".join(all_of_them[:_FUNCTIONS]) + more
 
 
 def _wrapped(words: str, later: int = 0) -> list[str]:
