@@ -12,7 +12,7 @@ from bigiron.analysis import looked_at
 from bigiron.analysis.looked_at import LookedAt
 from bigiron.analysis.verdict import TOLERANCE
 from bigiron.commands.complaints import complain
-from bigiron.commands.options import grouped, numbers
+from bigiron.commands.options import Fragments, Jobs, grouped, numbers
 from bigiron.commands.run import FileSystems, Mode, Repetitions, Variants, What, Where, question
 from bigiron.errors import UserError
 from bigiron.kernels import commits
@@ -73,16 +73,14 @@ class OfTree:
     linux: Annotated[Path | None, typer.Option(help="a kernel's git tree: bisect its commits")] = None
     good: Annotated[str | None, typer.Option(help="the commit that still has the old value")] = None
     bad: Annotated[str | None, typer.Option(help="the commit that has the new one")] = None
-    config: Annotated[
-        list[Path] | None, typer.Option(help="a fragment of kernel configuration to add; repeat it")
-    ] = None
+    config: Fragments = None
 
 
 @dataclass(frozen=True)
 class Doing:
     """How it is done, and where results go."""
 
-    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0
+    jobs: Jobs = 0
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the folder; made, or gone on with")
     ] = None

@@ -8,6 +8,7 @@ import typer
 from bigiron import cases
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
+from bigiron.commands.options import Jobs
 from bigiron.commands.output import say
 from bigiron.report import case as case_report
 from bigiron.study import store
@@ -16,7 +17,7 @@ from bigiron.study import store
 def case(
     name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
-    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    jobs: Jobs = 0,
     fleet: FleetAddress = "",
     certificates: Certificates = None,
     output: Annotated[

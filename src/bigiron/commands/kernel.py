@@ -7,7 +7,7 @@ import typer
 
 from bigiron import kernels
 from bigiron.commands.complaints import complain
-from bigiron.commands.options import ListFormat
+from bigiron.commands.options import Fragments, ListFormat
 from bigiron.commands.output import print_list, say
 from bigiron.report.listing import Listing
 
@@ -33,9 +33,7 @@ def build(
         str, typer.Argument(help="a kernel's source tree, TREE@REF of a git tree, or debian/6.1")
     ],
     patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; repeat it")] = None,
-    config: Annotated[
-        list[Path] | None, typer.Option(help="a fragment of kernel configuration to add; repeat it")
-    ] = None,
+    config: Fragments = None,
     arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
     name: Annotated[
         str | None, typer.Option(help="what to call it; version and patches unless given")

@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import wraps
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import ParameterInfo
@@ -12,6 +13,12 @@ from typer.models import ParameterInfo
 from bigiron.analysis import conflicts
 from bigiron.errors import UserError
 from bigiron.probes.options import words
+
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="machines side by side; 0: by cores and memory")]
+Fragments = Annotated[
+    list[Path] | None,
+    typer.Option("--config", help="a fragment of kernel configuration to add; repeat it"),
+]
 
 
 class Format(StrEnum):

@@ -12,7 +12,7 @@ from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import grouped, numbers
+from bigiron.commands.options import Jobs, grouped, numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
@@ -170,7 +170,7 @@ class Repetitions:
 class Running:
     """How it is run, and where its results go."""
 
-    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0
+    jobs: Jobs = 0
     fleet: FleetAddress = ""
     certificates: Certificates = None
     live: Annotated[

@@ -167,7 +167,7 @@ def read(content: bytes, called: str) -> RobotMail:
             return _Reading(called).of(subject, text)
     raise UserError(
         f"{called} reports no regression: no line says 'kernel test robot noticed a -52.4% regression of …'; "
-        "give  the robot's whole mail"
+        "give the robot's whole mail"
     )
 
 
