@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,14 @@ def cache_folder(room: str) -> Path:
     except OSError as error:
         raise UserError(f"the cache {folder} cannot be made: {error.strerror}; {OTHER_PLACE}") from None
     return folder
+
+
+def keep_whole(file: Path, content: bytes) -> None:
+    """Keep a file in the cache, whole or not at all, whoever else keeps it. OSError where it cannot be."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as staging:
+        whole = Path(staging) / file.name
+        whole.write_bytes(content)
+        whole.rename(file)
 
 
 @contextmanager

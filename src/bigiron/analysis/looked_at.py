@@ -19,6 +19,9 @@ from bigiron.errors import UserError
 Cells = Mapping[str, Sequence[Cell]]
 """Of one candidate: by probe, one of each repetition."""
 
+Figures = Sequence[tuple[str, Value]]
+"""Of one cell: by object, lock or function."""
+
 _COUNT, _INSTRUCTIONS = Tolerance(), Tolerance(20.0)
 """As in the gate: 0.5 accesses or 20 instructions an operation, and 1 %."""
 
@@ -83,14 +86,16 @@ class LookedAt:
 
     def value(self, cells: Cells) -> Value:
         """The mean of the repetitions."""
-        found = [self._of(cell) for cell in cells[self.kind]]
-        return tuple(round(sum(figures) / len(found), 6) for figures in zip(*found, strict=True))
-
-    def _of(self, cell: Cell) -> Value:
-        mine = [figures for name, figures in _figures(self.kind, cell) if self._is(name)]
         if self.kind == "work" and not self.name:
-            own = work.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
-            return (float(own.sum()),)
+            return _mean([_all_work(cell) for cell in cells["work"]])
+        return self.value_of([list(_figures(self.kind, cell)) for cell in cells[self.kind]])
+
+    def value_of(self, repetitions: Sequence[Figures]) -> Value:
+        """The same of figures that were read."""
+        return _mean([self._sum(figures) for figures in repetitions])
+
+    def _sum(self, of_cell: Figures) -> Value:
+        mine = [figures for name, figures in of_cell if self._is(name)]
         return tuple(map(sum, zip(*mine, strict=True))) if mine else (0.0,) * len(self.units)
 
     def _is(self, object: str) -> bool:
@@ -140,21 +145,34 @@ def most_changed(before: Cells, after: Cells) -> LookedAt | None:
 
     What allocators do is left out, as it differs by chance.
     """
+    # Read once: a workload may have thousands of lines.
+    ends = [[list(_figures("conflicts", cell)) for cell in cells["conflicts"]] for cells in (before, after)]
     kinds = {
         match_lines.kind(name)
-        for cells in (before, after)
-        for cell in cells["conflicts"]
-        for name, _ in _figures("conflicts", cell)
+        for repetitions in ends
+        for figures in repetitions
+        for name, _ in figures
         if not is_of_allocators(name)
     }
     lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
-    differing = [
-        (one.rule.apart(one.value(before), one.value(after)), one)
-        for one in (*lines, LookedAt("work"))
-        if not one.rule.same(one.value(before), one.value(after))
-    ]
-    of_lines = [found for found in differing if found[1].kind == "conflicts"]
-    return max(of_lines or differing, key=lambda found: found[0], default=(0.0, None))[1]
+    found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]
+    all_work = LookedAt("work")
+    return _most_apart(found) or _most_apart([(all_work, all_work.value(before), all_work.value(after))])
+
+
+def _most_apart(found: Sequence[tuple[LookedAt, Value, Value]]) -> LookedAt | None:
+    """Of those whose two values are not the same."""
+    differing = [(one.rule.apart(was, now), one) for one, was, now in found if not one.rule.same(was, now)]
+    return max(differing, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+
+def _mean(found: Sequence[Value]) -> Value:
+    return tuple(round(sum(figures) / len(found), 6) for figures in zip(*found, strict=True))
+
+
+def _all_work(cell: Cell) -> Value:
+    own = work.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
+    return (float(own.sum()),)
 
 
 def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:

@@ -9,10 +9,11 @@ import typer
 
 from bigiron import kernels
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import choice, numbers
+from bigiron.commands.options import Fragments, Jobs, choice, numbers
 from bigiron.commands.output import say
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel, commits
+from bigiron.kernels import Kernel
+from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
 from bigiron.kernels.sameness import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
@@ -35,9 +36,7 @@ def judge(
     base: Annotated[
         str, typer.Option(help="the commit to compare with  [default: the report's, or the parent]")
     ] = "",
-    config: Annotated[
-        list[Path] | None, typer.Option(help="a fragment of configuration to build both with; repeat it")
-    ] = None,
+    config: Fragments = None,
     workload: Annotated[str, typer.Option(help="instead of the report's benchmark a built-in workload")] = "",
     workload_file: Annotated[
         Path | None, typer.Option(help="instead of it a C file with will-it-scale's testcase()")
@@ -45,7 +44,7 @@ def judge(
     cpus: Annotated[str, typer.Option(help="numbers of CPUs to measure with; the largest is judged")] = str(
         judging.CPUS
     ),
-    jobs: Annotated[int, typer.Option(min=0, help="machines side by side; 0: by cores and memory")] = 0,
+    jobs: Jobs = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder  [default: judge-COMMIT]")
     ] = None,
@@ -112,16 +111,9 @@ def _kernels(
 
 def _built(mail: RobotMail, linux: Path, base: str, config: list[Path]) -> tuple[Kernel, Kernel]:
     before = base or (mail.base.id if mail.base else f"{mail.new.id}^")
-    suffix = "".join(f"+{file.stem}" for file in config)
+    called = configured_by(config)
     first, second = (
-        kernels.build(
-            f"{linux.resolve()}@{commit}",
-            [],
-            config,
-            "x86_64",
-            f"linux-{commit[:12]}{suffix}",
-            say(commit[:12]),
-        )
-        for commit in commits.ancestor_and_descendant(linux, before, mail.new.id)
+        build_commit(linux.resolve(), commit, config, "x86_64", say(commit[:12]), called=called)
+        for commit in ancestor_and_descendant(linux, before, mail.new.id)
     )
     return first, second

@@ -3,14 +3,17 @@
 The tree is only read.
 """
 
+import hashlib
 import re
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
+from bigiron.kernels.builder import build
+from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import bytes_of_tree, commit_id, of_tree
 from bigiron.sanitize import sanitize
 
@@ -88,6 +91,33 @@ def between(tree: Path, good: str, bad: str) -> Commits:
         _subjects(tree, [*parents, good, *bases]),
         _changes(tree, list(parents)),
     )
+
+
+def build_commit(
+    tree: Path,
+    commit: str,
+    fragments: Sequence[Path],
+    arch: str,
+    on_step: Callable[[str], None],
+    patches: Sequence[Path] = (),
+    called: str = "",
+) -> Kernel:
+    """A commit's kernel: `g0123456789ab`, and what `called` says of its configuration and of patches."""
+    return build(f"{tree}@{commit}", patches, fragments, arch, f"g{commit[:12]}{called}", on_step, anew=True)
+
+
+def configured_by(fragments: Sequence[Path]) -> str:
+    """What to call kernels of this configuration, beside those of the same commits in another one."""
+    options = b"".join(content for _, content in contents_of(fragments))
+    return f"-{hashlib.sha256(options).hexdigest()[:8]}" if options else ""
+
+
+def contents_of(fragments: Sequence[Path]) -> list[tuple[str, bytes]]:
+    """Each fragment's name and content; UserError where one cannot be read."""
+    try:
+        return [(fragment.name, fragment.read_bytes()) for fragment in fragments]
+    except OSError as error:
+        raise UserError(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def ancestor_and_descendant(tree: Path, base: str, new: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from types import TracebackType
 
 import msgspec
 
-from bigiron.cache_dir import cache_folder, locked
+from bigiron.cache_dir import cache_folder, keep_whole, locked
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.outcome import StoppedError
@@ -290,11 +290,8 @@ def symbols_of(kernel_sha256: str) -> bytes | None:
 
 def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
     """For machines that boot without a template; whoever cannot keep them asks a machine again."""
-    kept = _kept_symbols(kernel_sha256)
-    with suppress(OSError), tempfile.TemporaryDirectory(prefix=_STAGING, dir=kept.parent) as staging:
-        whole = Path(staging) / kept.name
-        whole.write_bytes(symbols)
-        whole.rename(kept)
+    with suppress(OSError):
+        keep_whole(_kept_symbols(kernel_sha256), symbols)
 
 
 def _kept_symbols(kernel_sha256: str) -> Path:

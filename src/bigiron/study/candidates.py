@@ -19,7 +19,7 @@ from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
-from bigiron.kernels.commits import Commits
+from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of
 from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.study import measurements, prediction, samples, store
@@ -95,15 +95,14 @@ class CommitsOfTree:
         """`variant`: what all have, its boot parameters and settings."""
         self._commits, self._fragments, self._all = commits, fragments, variant
         self._arch, self._on_step = arch, on_step
-        contents = [(path.name, _content(path)) for path in fragments]
-        # Another configuration makes other kernels of the same commits.
-        options = b"".join(content for _, content in contents)
-        self._suffix = f"-{hashlib.sha256(options).hexdigest()[:8]}" if options else ""
+        self._configured = configured_by(fragments)
         self.question: dict[str, Any] = {
             "linux": str(commits.tree),
             "good": commits.good,
             "bad": commits.bad,
-            "config": [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in contents],
+            "config": [
+                f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in contents_of(fragments)
+            ],
             "boot": variant.boot,
             "set": variant.set,
         }
@@ -115,7 +114,7 @@ class CommitsOfTree:
 
     def variant(self, name: str) -> Variant:
         """Its kernel, built."""
-        return self._built(name, [], f"g{name[:12]}")
+        return self._built(name)
 
     def image(self, variant: Variant) -> str:
         """The image's checksum."""
@@ -149,24 +148,21 @@ class CommitsOfTree:
         with tempfile.TemporaryDirectory() as folder:
             patch = Path(folder) / f"revert-{name[:12]}.patch"
             patch.write_bytes(self._commits.revert(name))
-            return self._built(self.new, [patch], f"g{self.new[:12]}-without-{name[:12]}")
+            return self._built(self.new, [patch], f"-without-{name[:12]}")
 
     def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
         """Git's own, for `git bisect replay`."""
         return _git_log(self._commits, self.history, culprit, measured)
 
-    def _built(self, commit: str, patches: Sequence[Path], called: str) -> Variant:
-        spelled = f"{self._commits.tree}@{commit}"
-        name = called + self._suffix
+    def _built(self, commit: str, patches: Sequence[Path] = (), without: str = "") -> Variant:
+        tree, called = self._commits.tree, f"{without}{self._configured}"
         try:
-            kernel = kernels.build(
-                spelled, patches, self._fragments, self._arch, name, self._on_step, anew=True
-            )
+            kernel = build_commit(tree, commit, self._fragments, self._arch, self._on_step, patches, called)
         except DoesNotBuildError as error:
             raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
         except UserError as error:
             raise CannotMeasureError(str(error), is_input=True) from None
-        return msgspec.structs.replace(self._all, name=name, kernel=kernel.name)
+        return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
 
     def _compiled(self, images: Sequence[Variant]) -> frozenset[str] | None:
         """All files that any of these was compiled from; None where that is not known of one."""
@@ -184,13 +180,6 @@ class CommitsOfTree:
         if name not in self._kernels:
             self._kernels[name] = kernels.find(name, self._arch)
         return self._kernels[name]
-
-
-def _content(fragment: Path) -> bytes:
-    try:
-        return fragment.read_bytes()
-    except OSError as error:
-        raise UserError(f"{fragment} cannot be read: {error.strerror}") from None
 
 
 def _git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,7 +10,7 @@ from typing import Literal
 from bigiron.analysis import judgement
 from bigiron.analysis.judgement import Claim, Judgement, Predicted
 from bigiron.analysis.prediction import Interval
-from bigiron.cache_dir import cache_folder
+from bigiron.cache_dir import cache_folder, keep_whole
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.simulator import machine_files, reported_machine
@@ -79,9 +78,7 @@ def shape(mail: RobotMail) -> Shaped:
     content = found.toml.encode()
     file = cache_folder("reported") / f"{hashlib.sha256(content).hexdigest()[:16]}.toml"
     if not file.is_file():
-        staged = file.with_suffix(f".{os.getpid()}")
-        staged.write_bytes(content)
-        staged.rename(file)
+        keep_whole(file, content)
     try:
         machine_files.load(str(file))
     except UserError as error:
