@@ -12,6 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import bigiron
+from test_compare import count, counts
+from test_work import counts as executed
 
 from bigiron import kernels
 from bigiron.analysis import looked_at
@@ -456,6 +458,27 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
         by = looked_at.parse(option)
         values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
         assert values == [(own,), (own,)]
+
+
+def test_what_differs_most_between_the_ends_is_looked_at() -> None:
+    def cells(label: int, flag: int, freed: int, instructions: int) -> Cells:
+        touched = {"label": label, "flag": flag, "struct slab.freelist": freed}
+        lines = counts(
+            *(
+                count(cpu, "f", 0, accesses, line=64 * number, object=name)
+                for number, (name, accesses) in enumerate(touched.items())
+                for cpu in (0, 1)
+            )
+        )
+        facts: dict[str, Any] = {"operations": [2], "lost_accesses": 0, "line_bytes": 64, "pair_bytes": 128}
+        return {"conflicts": [Cell(lines, facts)], "work": [Cell(executed(("", "f", instructions)), facts)]}
+
+    before = cells(6, 2, 1, 1000)
+    chosen = [
+        looked_at.most_changed(before, cells(*after))
+        for after in ((8, 9, 99, 5000), (9, 3, 1, 1000), (6, 2, 99, 5000), (6, 2, 99, 1000))
+    ]
+    assert [one and one.option for one in chosen] == ["conflicts:flag", "conflicts:label", "work", None]
 
 
 # What is wrong with what was given
