@@ -85,7 +85,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, 
             measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "-o", study)
         cells = measurements.read(bigiron_api.open_study(study), "conflicts")
         (point,) = shared_lines.line_up_all(cells, Options(contexts=contexts)).points
-        found = explain.findings(point.rows, point.base, point.variants, point.pairs)
+        found = explain.findings(point)
         return {finding.rule.name for finding in found if finding.rule}
 
     return rules_of

@@ -10,6 +10,7 @@ from conftest import WORKLOADS, bigiron, compared, measured
 import bigiron as library
 from bigiron.analysis import explain, shape
 from bigiron.analysis.match_lines import Line, Row
+from bigiron.analysis.shared_lines import LinesAt
 from bigiron.errors import UserError
 from bigiron.machines import server as servers
 from bigiron.machines import topology as topologies
@@ -171,7 +172,8 @@ def test_a_line_that_comes_is_told() -> None:
 def test_what_depends_does_not_lead() -> None:
     first, second = Row({"v": line("a.x", 6.0)}), Row({"v": line("b.y", 1.0)})
     first.depends = ("depends on memory (gone with 8 GiB)",)
-    found = explain.findings([first, second], "v", ["v"])
+    point = LinesAt(8, 8, ["v"], "v", [first, second], {}, {})
+    found = explain.findings(point)
     assert [finding.rows for finding in found] == [[second], [first]]
 
 

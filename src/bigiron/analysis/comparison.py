@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.profiles import Figure
 from bigiron.analysis.verdict import Judgement, Repeated
 from bigiron.lazy import polars as pl
@@ -96,6 +97,7 @@ class Options:
     tolerance: float | None = None  # of what has noise; the study's unless given
     metric: str | None = None  # of what has noise; all unless given
     pairs: bool = False  # of conflicts: lines that are shared only as a pair, instead of those that are alone
+    costs: LineCosts | None = None  # of conflicts: what lines are predicted to cost, by which they are ranked
 
     def base_of(self, variants: Iterable[str]) -> str:
         """The variant that those of one point are compared with."""

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from bigiron.analysis import paths, rules
 from bigiron.analysis.match_lines import Row
 from bigiron.analysis.rules import Evidence, Rule
+from bigiron.analysis.shared_lines import LinesAt
 
 LEAST = 0.5
 """Accesses per operation from which a line is worth a sentence where there is nothing to compare."""
 
 LEAST_CHANGE = 0.1
 """Change of them from which it is worth one where there is."""
+
+
+LEAST_COST = 0.1
+"""Predicted share of the tasks' time, or change of it, from which it is worth one whatever its accesses."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +55,21 @@ class Finding:
         return sum(row.accesses(variant) for row in self.rows)
 
 
-def findings(
-    rows: Sequence[Row], base: str, variants: Sequence[str], pairs: Sequence[Row] = ()
-) -> list[Finding]:
+def findings(point: LinesAt) -> list[Finding]:
     """What is worth saying, most important first.
 
     With several variants the lines that differ, by their change; with one, those that are touched most.
-    Lines of one cause are one finding. Pairs of lines come last, as only some processors mind them; before
-    them what depends on the machine's shape, which may be none of the kernel's.
+    Where it is known what they are predicted to cost on a machine, that is the order, and what costs a tenth
+    is worth saying however seldom it is touched. Lines of one cause are one finding. Pairs of lines come
+    last, as only some processors mind them; before them what depends on the machine's shape, which may be
+    none of the kernel's.
     """
-    found = [*_findings(rows, base, variants), *_findings(pairs, base, variants)]
+    found = [*_findings(point.rows, point), *_findings(point.pairs, point)]
     return sorted(found, key=lambda finding: (bool(finding.rows[0].halves), bool(finding.depends)))
 
 
-def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[Finding]:
-    others = [variant for variant in variants if variant != base]
+def _findings(rows: Sequence[Row], point: LinesAt) -> list[Finding]:
+    base, variants, others = point.base, point.variants, point.others
     chosen = [row for row in rows if row.differs(base, others)] if others else list(rows)
     causes: dict[str, list[Row]] = {}
     for number, row in enumerate(sorted(chosen, key=lambda row: -max(map(row.accesses, variants)))):
@@ -77,8 +82,9 @@ def _findings(rows: Sequence[Row], base: str, variants: Sequence[str]) -> list[F
     else:
         worth = [(max(abs(f.accesses(v) - f.accesses(base)) for v in others), f) for f in found]
         least = LEAST_CHANGE
-    worth.sort(key=lambda pair: -pair[0])
-    return [finding for weight, finding in worth if weight >= least]
+    ranked = [(point.cost(finding.rows), weight, finding) for weight, finding in worth]
+    ranked.sort(key=lambda one: (-one[0], -one[1]))
+    return [finding for cost, weight, finding in ranked if weight >= least or cost >= LEAST_COST]
 
 
 def evidence_of(row: Row) -> Evidence:

@@ -275,8 +275,12 @@ def _whole(object: str) -> str:
     return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
 
 
-def _member(object: str) -> str:
-    """The struct and its member, `struct dentry.d_lockref`, whatever part of that."""
+def member(object: str) -> str:
+    """The struct or variable and its member, whatever part of that.
+
+    >>> member("struct dentry.d_lockref.count (tmpfs directory)"), member("vm_committed_as.lock")
+    ('struct dentry.d_lockref', 'vm_committed_as.lock')
+    """
     return ".".join(plain(object).split(".")[:2])
 
 
@@ -288,7 +292,7 @@ def _likeness(one: Line, other: Line) -> float:
     """
     if kind(one.object) != kind(other.object):
         return overlap(one, other) if overlap(one, other) >= _SURELY_ALIKE else 0.0
-    if one.object.startswith("struct ") and _member(one.object) != _member(other.object):
+    if one.object.startswith("struct ") and member(one.object) != member(other.object):
         return _OTHER_MEMBER * overlap(one, other)
     known = 0.0
     if one.object.startswith("struct "):

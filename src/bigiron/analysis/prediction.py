@@ -119,6 +119,12 @@ def curve(
     return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
 
 
+def costs(draws: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
+    """The share of the tasks' time that each thing takes, from what it takes in each draw."""
+    names = dict.fromkeys(name for shares in draws for name in shares)
+    return {name: Interval.of(np.array([shares.get(name, 0.0) for shares in draws])) for name in names}
+
+
 def ratio(
     base: str, variant: str, tasks: Sequence[int], of_base: Floats, of_variant: Floats
 ) -> PredictedRatio:

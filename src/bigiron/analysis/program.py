@@ -1,6 +1,6 @@
 """What a task does in an operation, for the simulator to replay: lines, locks, and events in order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -53,6 +53,8 @@ class Program:
     lines: Sequence[Line]
     locks: Sequence[Lock]
     operations: Sequence[Sequence[Event]]
+    names: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """All that lies in a line, by its number, where more is known than its name."""
 
     @property
     def objects(self) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from bigiron.analysis.comparison import (
     Row,
     total,
 )
+from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.match_lines import Half, Line
 from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
@@ -49,11 +50,16 @@ class LinesAt:
     tasks: int
     variants: list[str]
     base: str
-    rows: list[Lines]  # largest change first, then heaviest
+    rows: list[Lines]  # largest predicted cost, or change of it, first; then largest change, then heaviest
     lost: dict[str, int]  # accesses that no table had room for, by variant
     recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
     pairs: tuple[Lines, ...] = ()  # that are shared only as such, where they were looked for
     more: tuple[str, ...] = ()  # what only machines of another shape have, in sentences
+    costs: LineCosts | None = None  # what they are predicted to cost on another machine
+
+    def cost(self, rows: Sequence[Lines]) -> float:
+        """By which lines are ranked before all else: what they are predicted to cost, or how that changes."""
+        return self.costs.weight(rows, self.base, self.others) if self.costs else 0.0
 
     @property
     def others(self) -> list[str]:
@@ -123,22 +129,31 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
         recycled[variant] = (again.height / len(repetitions), accesses / len(repetitions))
-    base = options.base_of(columns)
-    others = [variant for variant in columns if variant != base]
-    rows = sorted(
-        match_lines.match(columns),
+    dependence = shape.depends(columns, _changes(measured, point, options))
+    rows = match_lines.match(columns)
+    for row in rows:
+        row.depends = dependence.of(row.lines.values())
+    lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
+    found = LinesAt(
+        *point,
+        list(columns),
+        options.base_of(columns),
+        rows,
+        lost,
+        recycled,
+        more=tuple(dependence.more),
+        costs=options.costs,
+    )
+    rows.sort(
         key=lambda row: (
-            -abs(row.change(base, others)) if row.differs(base, others) else 0.0,
+            -found.cost([row]),
+            -abs(row.change(found.base, found.others)) if row.differs(found.base, found.others) else 0.0,
             -max(row.accesses(variant) for variant in columns),
             row.object,
             row.functions,
         ),
     )
-    dependence = shape.depends(columns, _changes(measured, point, options))
-    for row in rows:
-        row.depends = dependence.of(row.lines.values())
-    lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
-    return LinesAt(*point, list(columns), base, rows, lost, recycled, more=tuple(dependence.more))
+    return found
 
 
 def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFrame]:
@@ -221,7 +236,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
             "-: not shared there"
         ),
-        notes=(*_recycled(found), *found.more),
+        notes=(*_recycled(found), *found.more, *(found.costs.notes if found.costs else ())),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
         items=tuple(_item(row, found) for row in found.rows),
@@ -295,10 +310,11 @@ def _groups(found: LinesAt) -> list[_Group]:
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
         groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
 
-    def rank(group: _Group) -> tuple[float, float]:
+    def rank(group: _Group) -> tuple[float, float, float]:
         marked = group.rows[0].differs(found.base, found.others)
         change = abs(sum(row.change(found.base, found.others) for row in group.rows))
-        return (-change if marked else 0.0, -max(map(group.accesses, found.variants)))
+        cost = found.cost(group.rows)
+        return (-cost, -change if marked else 0.0, -max(map(group.accesses, found.variants)))
 
     return sorted(map(_Group, groups.values()), key=rank)
 
@@ -307,7 +323,12 @@ def _row(group: _Group, found: LinesAt) -> Row:
     first = group.rows[0]
     kinds = ", ".join(first.sharing)
     touched = some(first.functions, _MOST_FUNCTIONS)
-    captions = (f"{kinds}: {touched}" if kinds else touched, bytes_by_cpu(first), halves(first))
+    captions = (
+        f"{kinds}: {touched}" if kinds else touched,
+        bytes_by_cpu(first),
+        halves(first),
+        predicted(group.rows, found),
+    )
     return Row(
         group.name,
         _figures(group, found),
@@ -359,8 +380,26 @@ def _details(group: _Group, found: LinesAt) -> Details:
         ("CPUs", "; ".join(cpus)),
         ("bytes", bytes_by_cpu(first)),
         ("pair", halves(first)),
+        ("cost", predicted(group.rows, found)),
     )
     return tuple((label, text) for label, text in details if text)
+
+
+def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
+    """What lines of one cause are predicted to cost; empty where that is nothing, or nobody asked."""
+    if not found.costs:
+        return ""
+    by_name = {match_lines.member(row.object): found.costs.of(row) for row in rows}
+    dearest = max(by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0))
+    said = [
+        f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
+        + (f" on {variant}" if len(found.variants) > 1 else "")
+        for variant, cost in dearest.items()
+    ]
+    if not said:
+        return ""
+    where = f"{counted(found.costs.tasks, 'task')} on {found.costs.machine}"
+    return f"predicted to take, of the time of {where}: {', '.join(said)}"
 
 
 def bytes_by_cpu(row: Lines) -> str:
@@ -399,6 +438,7 @@ def _item(row: Lines, found: LinesAt) -> Item:
             "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
             "differs": row.differs(found.base, found.others),
             **({"depends": list(row.depends)} if row.depends else {}),
+            **({"predicted": predicted_shares(row, found.costs)} if found.costs else {}),
             **(
                 {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
                 if row.halves
@@ -407,6 +447,14 @@ def _item(row: Lines, found: LinesAt) -> Item:
         },
         cells={variant: _cell(line) for variant, line in row.lines.items()},
     )
+
+
+def predicted_shares(row: Lines, costs: LineCosts) -> dict[str, dict[str, float]]:
+    """By variant, the share of the tasks' time that a line is predicted to take, and its interval."""
+    return {
+        variant: {"share": round(cost.value, 4), "low": round(cost.low, 4), "high": round(cost.high, 4)}
+        for variant, cost in costs.of(row).items()
+    }
 
 
 def _halves(line: Line) -> list[dict[str, Any]]:

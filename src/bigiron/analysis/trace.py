@@ -66,6 +66,7 @@ def program(table: pl.DataFrame) -> Program:
     table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, tasks)
+    names = _names(table, of_line)
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
@@ -77,7 +78,7 @@ def program(table: pl.DataFrame) -> Program:
         list(_events(rows, of_line, locks))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
-    return Program(lines, found, operations)
+    return Program(lines, found, operations, names)
 
 
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
@@ -218,6 +219,14 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
             lines.append(Line(object, scope))
         of_line[line] = known[key]
     return lines, of_line
+
+
+def _names(table: pl.DataFrame, of_line: dict[int, int]) -> dict[int, frozenset[str]]:
+    names: dict[int, frozenset[str]] = {}
+    touched = table.filter(pl.col("kind").is_in(["access", "lock"]) & pl.col("line").is_in(list(of_line)))
+    for line, objects in touched.group_by("line").agg(pl.col("object").unique()).iter_rows():
+        names[of_line[line]] = names.get(of_line[line], frozenset()) | frozenset(objects)
+    return names
 
 
 def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]) -> pl.DataFrame:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, Format, choice, contexts
+from bigiron.commands.options import Context, ForMachine, Format, choice, contexts
 from bigiron.errors import UserError
 from bigiron.probes import conflicts
 from bigiron.report import dispatch
-from bigiron.study import store
+from bigiron.study import prediction, store
 from bigiron.study.spec import Spec
 
 
@@ -57,6 +57,7 @@ def compare(
         LineBytes,
         typer.Option(help="of conflicts: 128 shows lines that are shared only with the one beside them"),
     ] = LineBytes.one,
+    machine: ForMachine = None,
 ) -> None:
     """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
 
@@ -66,12 +67,21 @@ def compare(
     """
     opened = store.open_study(study)
     compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
-    if pairs and (compared != conflicts.PROBE.name or by):
-        raise UserError(
-            f"--line {line.value} is of the shared lines of the probe {conflicts.PROBE.name} alone"
-        )
+    of_lines = {f"--line {line.value}": pairs, f"--machine {machine}": machine is not None}
+    for option in (option for option, given in of_lines.items() if given):
+        if compared != conflicts.PROBE.name or by:
+            raise UserError(f"{option} is of the shared lines of the probe {conflicts.PROBE.name} alone")
+    costs = prediction.line_costs(opened, machine) if machine else None
     how = dispatch.CompareOptions(
-        format.value, base, contexts(context), paths, by.value if by else None, tolerance, metric, pairs
+        format.value,
+        base,
+        contexts(context),
+        paths,
+        by.value if by else None,
+        tolerance,
+        metric,
+        pairs,
+        costs,
     )
     found, missing = dispatch.compare(opened, compared, how)
     print(found, end="")

@@ -7,9 +7,9 @@ import typer
 
 from bigiron.analysis import shared_lines
 from bigiron.analysis.comparison import Options
-from bigiron.commands.options import Context, ListFormat, contexts
+from bigiron.commands.options import Context, ForMachine, ListFormat, contexts
 from bigiron.report import explain as explanation
-from bigiron.study import measurements, store
+from bigiron.study import measurements, prediction, store
 
 
 def explain(
@@ -18,6 +18,7 @@ def explain(
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    machine: ForMachine = None,
     format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
 ) -> None:
     """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
@@ -25,6 +26,7 @@ def explain(
     Example: `bigiron explain s`
     """
     opened = store.open_study(study)
-    options = Options(opened.base(base), contexts(context))
+    costs = prediction.line_costs(opened, machine) if machine else None
+    options = Options(opened.base(base), contexts(context), costs=costs)
     found = shared_lines.line_up_all(measurements.read(opened, "conflicts"), options)
     print(explanation.FORMATS[format.value](found), end="")

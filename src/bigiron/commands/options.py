@@ -15,6 +15,20 @@ from bigiron.errors import UserError
 from bigiron.probes.options import words
 
 Jobs = Annotated[int, typer.Option("--jobs", min=0, help="machines side by side; 0: by cores and memory")]
+ForMachine = Annotated[
+    str | None,
+    typer.Option(
+        "--machine", help="rank lines by what they are predicted to cost there (`bigiron machine list`)"
+    ),
+]
+OneTask = Annotated[
+    float | None,
+    typer.Option(help="operations a second of one task of the first variant there, where that is known"),
+]
+MeasuredThere = Annotated[
+    Path | None,
+    typer.Option(help="a CSV file with tasks and throughput of the first variant, measured there"),
+]
 Fragments = Annotated[
     list[Path] | None,
     typer.Option("--config", help="a fragment of kernel configuration to add; repeat it"),
@@ -45,6 +59,12 @@ class Context(StrEnum):
     interrupt = "interrupt"
     kthread = "kthread"
     all = "all"
+
+
+def refuse_rate(one_task: float | None) -> None:
+    """UserError for a rate of one task that is none."""
+    if one_task is not None and not one_task > 0:
+        raise UserError(f"--one-task {one_task}: use operations a second, more than none")
 
 
 def choice(names: Iterable[str], help: str) -> Any:

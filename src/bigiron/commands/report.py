@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Context, contexts
+from bigiron.commands.options import Context, MeasuredThere, OneTask, contexts, refuse_rate
 from bigiron.errors import UserError
+from bigiron.readers import measured_points
 from bigiron.report import document as documents
 from bigiron.report import mail, markdown
-from bigiron.study import store
+from bigiron.study import prediction, store
 
 
 class ReportFormat(StrEnum):
@@ -34,6 +35,12 @@ def report(
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
     context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="predict throughput there too, and rank lines by what they cost there"),
+    ] = None,
+    one_task: OneTask = None,
+    measured: MeasuredThere = None,
 ) -> None:
     """Write a report to show to others: question and answer, curves, tables, flame graphs, environments.
 
@@ -43,7 +50,16 @@ def report(
 
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
         raise UserError("a page is no text to read here: give a file with -o report.html")
-    document = documents.document_of(store.open_study(study), base, contexts(context))
+    opened = store.open_study(study)
+    predicted, there = None, None
+    if machine:
+        refuse_rate(one_task)
+        there = measured_points.read(measured, one_task) if measured else None
+        tasks = {*prediction.doublings(machine), *(there.throughput if there else ())}
+        predicted = prediction.predict(opened, machine, sorted(tasks), one_task=one_task)
+    elif one_task is not None or measured:
+        raise UserError("--one-task and --measured are of a machine: name it with --machine")
+    document = documents.document_of(opened, base, contexts(context), predicted, there)
     written = {
         ReportFormat.html: html.render,
         ReportFormat.mail: mail.text,

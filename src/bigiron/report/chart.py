@@ -132,7 +132,8 @@ class _Picture:
 
     def _x_ticks(self) -> list[float]:
         """Where something was measured or predicted, as far as the labels have room; both ends first."""
-        values = sorted({spot.x for line in self.chart.lines for spot in line.measured} | {self.x.high})
+        spots = [spot for line in self.chart.lines for spot in line.measured or line.law]
+        values = sorted({spot.x for spot in spots} | {self.x.high})
         chosen: list[float] = []
         for value in (values[-1], values[0], *reversed(values[1:-1])):
             if all(abs(self.x.at(value) - self.x.at(other)) >= _LEAST_GAP for other in chosen):

@@ -7,6 +7,7 @@ from itertools import chain
 from bigiron import probes
 from bigiron.analysis import simulation, stacked
 from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
+from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.stacked import By, Stacks
 from bigiron.report import programs, stacks, text, wiki
 from bigiron.report.cells import losses
@@ -34,13 +35,14 @@ class CompareOptions:
     tolerance: float | None = None  # of throughput; None for the study's
     metric: str | None = None  # of throughput; None for all
     pairs: bool = False  # of conflicts: lines that are shared only as a pair
+    costs: LineCosts | None = None  # of conflicts: what lines are predicted to cost
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[str]]:
     """The variants of a study side by side, and what is missing in them where that is no place to say it."""
     if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
-    options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs)
+    options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs, how.costs)
     found = comparison_of(study, probe, options, how.by)
     return FORMATS[how.format](found), losses(found) if how.format == "csv" else []
 

@@ -24,11 +24,13 @@ from bigiron.analysis.repetitions import where
 from bigiron.analysis.shared_lines import SharedLines
 from bigiron.analysis.verdict import Judgement
 from bigiron.errors import UserError
-from bigiron.report import cells, dispatch, flame, growth, knee, lkp
+from bigiron.readers.measured_points import Measured
+from bigiron.report import cells, dispatch, flame, growth, knee, lkp, predict
 from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
 from bigiron.report.flame import Contexts, Flame
 from bigiron.study import measurements
+from bigiron.study.prediction import Prediction
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study, losses
 
@@ -86,6 +88,16 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Predicted:
+    """Throughput on a machine that was named."""
+
+    title: str
+    chart: Chart
+    tables: tuple[Grid, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Environments:
     """What all cells have in common, and a row for each cell with what they have not."""
 
@@ -104,6 +116,7 @@ class Document:
     answer: tuple[Finding, ...]
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
+    predicted: Predicted | None
     judged: Judged | None
     parts: tuple[Section, ...]
     environments: Environments
@@ -114,12 +127,18 @@ class Document:
     version: str
 
 
-def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
-    """Gather all that there is to say of a study."""
+def document_of(
+    study: Study,
+    base: str | None,
+    contexts: Contexts,
+    prediction: Prediction | None = None,
+    there: Measured | None = None,
+) -> Document:
+    """Gather all that there is to say of a study; `there`: what was measured where the prediction is for."""
     base = study.base(base)
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
-    options = Options(base, contexts)
+    options = Options(base, contexts, costs=prediction.costs if prediction else None)
     lines = None
     if "conflicts" in measured:
         lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
@@ -127,7 +146,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     if incomplete:
         parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
-    answered, answer = _answer(judged, parts, lines)
+    answered, answer = _answer(judged, parts, lines, prediction)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -138,6 +157,7 @@ def document_of(study: Study, base: str | None, contexts: Contexts) -> Document:
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
         ),
+        predicted=_predicted(prediction, there) if prediction else None,
         judged=judged,
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
@@ -179,17 +199,22 @@ def _question(spec: Spec, base: str) -> str:
 
 
 def _answer(
-    judged: Judged | None, parts: Sequence[Section], lines: SharedLines | None
+    judged: Judged | None,
+    parts: Sequence[Section],
+    lines: SharedLines | None,
+    predicted: Prediction | None,
 ) -> tuple[str, list[Finding]]:
     answered, said = "", []
     if lines:
         point = lines.points[-1]
-        found = findings(point.rows, point.base, point.variants, point.pairs)
+        found = findings(point)
         answered = explanation.heading(lines, point, found)
         said += [
             Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
             for one in found[:_MOST_FINDINGS]
         ]
+    if predicted:
+        said += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
     said += judged.said if judged else ()
     for part in parts:
         if part.probe != "conflicts" and part.tables[-1].others:
@@ -277,6 +302,15 @@ def _judged(study: Study, base: str) -> Judged | None:
         tuple(_curves(scaling, [variant.name for variant in study.spec.variant])),
         tuple((variant, tuple(lines)) for variant, *lines in told),
         tuple(said),
+    )
+
+
+def _predicted(found: Prediction, there: Measured | None) -> Predicted:
+    return Predicted(
+        f"Predicted for {found.machine}",
+        predict.chart(found, there),
+        tuple(_grids(predict.tables(found, there))),
+        tuple(predict.notes(found, there)),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.counted import counted, some
 from bigiron.report.listing import Listing, as_json
 
@@ -17,8 +17,10 @@ _LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 def text(lines: SharedLines) -> str:
     """The findings at the largest number of CPUs."""
     point = lines.points[-1]
-    found = findings(point.rows, point.base, point.variants, point.pairs)
+    found = findings(point)
     said = textwrap.wrap(heading(lines, point, found), _WIDTH)
+    for note in point.costs.notes if point.costs else ():
+        said += textwrap.wrap(note, _WIDTH)
     for number, finding in enumerate(found[:_MOST], start=1):
         said += ["", *_finding(number, finding, point)]
     if len(found) > _MOST:
@@ -109,6 +111,8 @@ def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
         known.append((name, f"{figures} (accesses per operation)"))
+    if cost := predicted(finding.rows, point):
+        known.insert(0, ("cost", cost))
     if finding.rule:
         known += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
     return known
@@ -143,9 +147,7 @@ def as_csv(lines: SharedLines) -> str:
             variant,
             *_counts(finding, variant).values(),
         )
-        for number, finding in enumerate(
-            findings(point.rows, point.base, point.variants, point.pairs), start=1
-        )
+        for number, finding in enumerate(findings(point), start=1)
         for variant in point.variants
     ]
     return Listing(columns, rows).as_csv()
@@ -177,7 +179,7 @@ def as_document(lines: SharedLines) -> str:
                 ],
                 "cells": {variant: _counts(finding, variant) for variant in point.variants},
             }
-            for finding in findings(point.rows, point.base, point.variants, point.pairs)
+            for finding in findings(point)
         ],
     }
     return as_json(document)

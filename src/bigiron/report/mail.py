@@ -4,7 +4,7 @@ Tables as the kernel test robot has them, stacks as perf does: nothing is wider 
 """
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bigiron.analysis import profiles
 from bigiron.analysis.comparison import Point, Row
@@ -12,7 +12,7 @@ from bigiron.analysis.profiles import Figure
 from bigiron.analysis.repetitions import where
 from bigiron.analysis.verdict import Judgement
 from bigiron.report import growth, lkp
-from bigiron.report.document import Document, Finding, Grid, Judged, Section
+from bigiron.report.document import Document, Finding, Grid, Judged, Predicted, Section
 from bigiron.report.flame import Flame, Frame
 
 _WIDTH = 72
@@ -41,6 +41,9 @@ def _lines(document: Document) -> Iterator[str]:
             yield from _wrapped(f"- {cell}: {why}", "  ")
     yield from _section("Answer")
     yield from _answer(document)
+    if document.predicted:
+        yield from _section(document.predicted.title)
+        yield from _predicted(document.predicted)
     if document.judged:
         yield from _section("Verdicts and curves")
         yield from _judged(document.judged)
@@ -94,6 +97,20 @@ def _finding(number: int, said: Finding) -> Iterator[str]:
         yield from _wrapped(f"{lead}{known}", " " * 14)
 
 
+def _predicted(predicted: Predicted) -> Iterator[str]:
+    yield from _headed(predicted.tables)
+    for note in predicted.notes:
+        yield from _wrapped(note, "  ")
+
+
+def _headed(grids: Iterable[Grid]) -> Iterator[str]:
+    for grid in grids:
+        yield from _wrapped(grid.heading)
+        yield ""
+        yield from _grid(grid)
+        yield ""
+
+
 def _judged(judged: Judged) -> Iterator[str]:
     for variant in dict.fromkeys(one.ours.variant for one in judged.judgements):
         here = [one for one in judged.judgements if one.ours.variant == variant]
@@ -101,11 +118,7 @@ def _judged(judged: Judged) -> Iterator[str]:
         yield from lkp.head(base, variant)
         yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
         yield ""
-    for grid in (*(judged.verdicts if not judged.judgements else ()), *judged.scaling):
-        yield from _wrapped(grid.heading)
-        yield ""
-        yield from _grid(grid)
-        yield ""
+    yield from _headed((*(judged.verdicts if not judged.judgements else ()), *judged.scaling))
     for variant, told in judged.curves:
         yield variant
         for line in told:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bigiron.analysis.comparison import Point, Row
 from bigiron.report import cells, growth, lkp
-from bigiron.report.document import Document, Judged
+from bigiron.report.document import Document, Grid, Judged, Predicted
 from bigiron.report.listing import code, markdown, plain
 
 _ROWS = 30
@@ -27,6 +27,9 @@ def _blocks(document: Document) -> Iterator[str]:
         yield "".join(f"- {plain(cell)}: {plain(why)}\n" for cell, why in document.missing)
     yield "## Answer\n"
     yield from _answer(document)
+    if document.predicted:
+        yield f"## {plain(document.predicted.title)}\n"
+        yield from _predicted(document.predicted)
     if document.judged:
         yield "## Verdicts and curves\n"
         yield from _judged(document.judged)
@@ -66,10 +69,18 @@ def _answer(document: Document) -> Iterator[str]:
         yield f"{number}. {plain(said.sentence)}\n{evidence}"
 
 
+def _predicted(predicted: Predicted) -> Iterator[str]:
+    yield from map(_grid, predicted.tables)
+    yield "".join(f"- {plain(note)}\n" for note in predicted.notes)
+
+
+def _grid(grid: Grid) -> str:
+    table = markdown(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
+    return f"{plain(grid.heading)}\n\n{table}"
+
+
 def _judged(judged: Judged) -> Iterator[str]:
-    for grid in (*judged.verdicts, *judged.scaling):
-        yield f"{plain(grid.heading)}\n"
-        yield markdown(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
+    yield from map(_grid, (*judged.verdicts, *judged.scaling))
     for variant, told in judged.curves:
         yield f"{plain(variant)}:\n"
         yield "".join(f"- {plain(line.strip())}\n" for line in told)

@@ -2,12 +2,13 @@
 
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from bigiron.analysis.prediction import Interval, Limit, PredictedCurve, PredictedPoint, PredictedRatio
 from bigiron.analysis.seed_range import number
 from bigiron.counted import counted
+from bigiron.readers.measured_points import Measured
 from bigiron.report import listing
+from bigiron.report.chart import Chart, DataPoint, Line
 from bigiron.report.listing import Listing
 from bigiron.study.prediction import Prediction
 
@@ -16,20 +17,10 @@ _NAME = 46  # characters of an object's name
 _MOST = 3  # limits in a row
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Points that somebody measured on that machine."""
-
-    relative: bool  # to the first of them, and so are the predicted ones beside them
-    first: int  # tasks of the first
-    throughput: dict[int, float]
-
-
 def text(found: Prediction, measured: Measured | None = None) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
-    for curve in found.curves:
-        rows = [_headings(found, measured), *(_row(curve, p, found, measured) for p in curve.points)]
+    for curve, (title, rows) in zip(found.curves, tables(found, measured), strict=True):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = "\n".join(
             "  ".join(
@@ -38,26 +29,74 @@ def text(found: Prediction, measured: Measured | None = None) -> str:
             ).rstrip()
             for row in rows
         )
-        notes = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, measured))
-        parts.append(f"{_title(curve, found)}\n{table}\n{notes}")
-    parts += [textwrap.fill(_ratio(ratio), _WIDTH) for ratio in found.ratios]
+        told = "\n".join(
+            textwrap.fill(note, _WIDTH) for note in _notes(curve, found, _of(curve, found, measured))
+        )
+        parts.append(f"{title}\n{table}\n{told}")
+    parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
     parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
+
+
+def chart(found: Prediction, measured: Measured | None = None) -> Chart:
+    """The curves with their intervals, and what was measured."""
+    relative = measured.relative if measured else not found.one_task
+    lines = [
+        Line(curve.variant, (), tuple(_spots(curve, measured, relative)), "predicted", style)
+        for style, curve in enumerate(found.curves)
+    ]
+    if measured:
+        points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
+        lines.append(Line(f"{found.curves[0].variant}: measured", points, style=len(lines)))
+    unit = f"of {counted(measured.first if measured else 1, 'task')}" if relative else "operations a second"
+    return Chart("Throughput", "tasks", unit, tuple(lines))
+
+
+def _spots(curve: PredictedCurve, measured: Measured | None, relative: bool) -> Iterable[DataPoint]:
+    for point in curve.points:
+        shown = point.relative if relative else point.throughput
+        if measured:
+            shown = beside(curve, point, measured)
+        yield DataPoint(point.tasks, shown.value, shown.low, shown.high)
+
+
+def tables(found: Prediction, measured: Measured | None = None) -> list[tuple[str, list[list[str]]]]:
+    """Heading and cells of each variant's table, its columns' names first."""
+    return [
+        (
+            _title(curve, found),
+            [_headings(found, there), *(_row(curve, p, found, there) for p in curve.points)],
+        )
+        for curve in found.curves
+        for there in [_of(curve, found, measured)]
+    ]
+
+
+def notes(found: Prediction, measured: Measured | None = None) -> list[str]:
+    """What must be known of them, in sentences."""
+    of_curves = [
+        f"{curve.variant}: {note}"
+        for curve in found.curves
+        for note in _notes(curve, found, _of(curve, found, measured))
+    ]
+    refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
+    return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
 def markdown(found: Prediction, measured: Measured | None = None) -> str:
     """The same for a wiki."""
     parts = [_heading(found)]
-    for curve in found.curves:
-        headings, rows = (
-            _headings(found, measured),
-            [_row(curve, p, found, measured) for p in curve.points],
-        )
+    for curve, (title, (headings, *rows)) in zip(found.curves, tables(found, measured), strict=True):
         table = listing.markdown(headings, rows, "r" * (len(headings) - 1) + "l")
-        parts += [f"**{_title(curve, found)}**", table.rstrip("\n"), *_notes(curve, found, measured)]
-    parts += [_ratio(ratio) for ratio in found.ratios]
+        parts += [f"**{title}**", table.rstrip("\n"), *_notes(curve, found, _of(curve, found, measured))]
+    parts += [in_words(ratio) for ratio in found.ratios]
     parts += [f"refused: {one.variant}: {one.why}" for one in found.refused]
     return "\n\n".join(parts) + "\n"
+
+
+def _of(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Measured | None:
+    """What was measured of a variant: it was the first's, as the rate of one task is."""
+    return measured if curve is found.curves[0] else None
 
 
 def _heading(found: Prediction) -> str:
@@ -134,7 +173,8 @@ def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) 
         yield "off by: the prediction from what was measured; !: that lies outside of the interval"
 
 
-def _ratio(ratio: PredictedRatio) -> str:
+def in_words(ratio: PredictedRatio) -> str:
+    """From how many tasks on a variant differs from the first, and by how much."""
     last = max(ratio.points)
     if ratio.differs_from is None:
         return (
@@ -200,13 +240,14 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
                 "throughput_per_s": point.throughput.value,
                 "throughput_low": point.throughput.low,
                 "throughput_high": point.throughput.high,
-                "measured": measured.throughput.get(point.tasks) if measured else None,
+                "measured": there.throughput.get(point.tasks) if there else None,
                 "limits": [
                     {"kind": limit.kind, "object": limit.object, "share": round(limit.share, 4)}
                     for limit in point.limits
                 ],
             }
             for curve in found.curves
+            for there in [_of(curve, found, measured)]
             for point in curve.points
         ],
         "knees": [
@@ -245,10 +286,11 @@ def as_csv(found: Prediction, measured: Measured | None = None) -> str:
             point.tasks,
             *_figures("relative", point.relative).values(),
             point.throughput.value,
-            measured.throughput.get(point.tasks) if measured else None,
+            there.throughput.get(point.tasks) if there else None,
             limited_by(point.limited_by),
         )
         for curve in found.curves
+        for there in [_of(curve, found, measured)]
         for point in curve.points
     ]
     return Listing(columns, rows).as_csv()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from bigiron import _sim
+from bigiron.analysis.line_costs import line_costs
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
 from bigiron.lazy import Floats
@@ -48,9 +49,23 @@ class Draws:
     """What came of it: a row a draw, a column a number of tasks."""
 
     throughput: Floats  # operations a second
-    shares: list[
-        list[dict[tuple[str, str], float]]
-    ]  # of the tasks' time, by kind and name of what it went into
+    programs: Sequence[Program]  # what was replayed in each draw
+    spent: Sequence[Sequence[Sequence[float]]]  # shares of the tasks' time, in the order of `Program.objects`
+
+    @property
+    def shares(self) -> list[list[dict[tuple[str, str], float]]]:
+        """Of the tasks' time, by kind and name of what it went into."""
+        return [
+            [_by_object(program, shares) for shares in of_draw]
+            for program, of_draw in zip(self.programs, self.spent, strict=True)
+        ]
+
+    def line_costs(self, column: int) -> list[dict[str, float]]:
+        """The same at one number of tasks, by what lies in each line, with the locks on it."""
+        return [
+            line_costs(program, of_draw[column])
+            for program, of_draw in zip(self.programs, self.spent, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -97,10 +112,8 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             slower = np.array([outcome["slower"] for outcome in outcomes])
         found[variant] = Draws(
             _off(asked, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]),
-            [
-                [_by_object(program, shares) for shares in outcome["shares"]]
-                for program, outcome in zip(programs, outcomes, strict=True)
-            ],
+            programs,
+            [outcome["shares"] for outcome in outcomes],
         )
     return Replayed(tasks, found, unknowns, slower)
 

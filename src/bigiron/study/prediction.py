@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from bigiron import _sim
 from bigiron.analysis import counted_operation, prediction, trace
+from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
 from bigiron.errors import UserError
@@ -18,6 +20,9 @@ from bigiron.study.store import CellRecord, Study
 
 PROBES = ("conflicts", "locks", "work")
 """Without a trace, these are what a prediction is made of."""
+
+DRAWS = 64
+"""Machines drawn from all that is not known."""
 
 _SAMPLED = 32  # operations of a trace in one draw
 
@@ -62,6 +67,7 @@ class Prediction:
     curves: list[PredictedCurve]
     ratios: list[PredictedRatio]
     refused: list[Refused]
+    costs: LineCosts  # at the most tasks
 
 
 def predict(
@@ -69,8 +75,8 @@ def predict(
     machine: str,
     tasks: Sequence[int],
     *,
-    known: tuple[int, float] | None = None,
-    draws: int = 64,
+    one_task: float | None = None,
+    draws: int = DRAWS,
     seed: int = 1,
     lock: str = "qspinlock",
     spread: bool = False,
@@ -79,20 +85,15 @@ def predict(
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
-    `known`: so many tasks of the first variant do so many operations a second there. Without `traces`
+    `one_task`: so many operations a second does one task of the first variant there. Without `traces`
     everything is predicted from counts.
     """
-    model = machine_files.load(machine)
-    if not model.has_processor:
-        raise UserError(
-            f"{machine} does not say what its processors are: add the table [processor] (docs/predict.md)"
-        )
-    tasks = list(tasks) or _doublings(model.cpus)
+    model = _machine(machine)
+    tasks = list(tasks) or doublings(machine)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = record(study, max(tasks), traces)
-    if not recordings:
-        raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
+    recordings, refused = _recorded(study, max(tasks), traces)
+    known = (1, one_task) if one_task else None
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
     return Prediction(
@@ -101,7 +102,7 @@ def predict(
         model.name,
         model.description,
         tasks,
-        known[1] if known and known[0] == 1 else None,
+        one_task,
         lock,
         draws,
         len(found.unknowns),
@@ -109,10 +110,35 @@ def predict(
         _curves(found, tasks),
         _ratios(found),
         refused,
+        _costs(found, asked, refused),
     )
 
 
-def _doublings(most: int) -> list[int]:
+def line_costs(study: Study, machine: str) -> LineCosts:
+    """What share of the tasks' time each shared line takes with a task on every CPU of the machine."""
+    return predict(study, machine, [_machine(machine).cpus]).costs
+
+
+def _machine(name: str) -> _sim.Machine:
+    model = machine_files.load(name)
+    if not model.has_processor:
+        raise UserError(
+            f"{name} does not say what its processors are: add the table [processor] (docs/predict.md)"
+        )
+    return model
+
+
+def _recorded(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
+    """What can be predicted, and what cannot. UserError where nothing can."""
+    recordings, refused = record(study, most_tasks, traces)
+    if not recordings:
+        raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
+    return recordings, refused
+
+
+def doublings(machine: str) -> list[int]:
+    """1, 2, 4 and so on, and as many as the machine has CPUs."""
+    most = machine_files.load(machine).cpus
     return sorted({*(1 << power for power in range(most.bit_length())), most})
 
 
@@ -121,6 +147,15 @@ def _curves(found: Replayed, asked: Sequence[int]) -> list[PredictedCurve]:
         prediction.curve(variant, found.tasks, draws.throughput, draws.shares, found.unknowns, asked)
         for variant, draws in found.variants.items()
     ]
+
+
+def _costs(found: Replayed, asked: Asked, refused: Sequence[Refused]) -> LineCosts:
+    most = max(asked.tasks)
+    column = found.tasks.index(most)
+    by_variant = {
+        variant: prediction.costs(draws.line_costs(column)) for variant, draws in found.variants.items()
+    }
+    return LineCosts(asked.machine.name, most, by_variant, {one.variant: one.why for one in refused})
 
 
 def _ratios(found: Replayed) -> list[PredictedRatio]:
@@ -191,7 +226,7 @@ def _traced(study: Study, record: CellRecord) -> Recording | Refused:
 
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
-        return Program(whole.lines, whole.locks, [whole.operations[number] for number in chosen])
+        return replace(whole, operations=[whole.operations[number] for number in chosen])
 
     instructions = int(table["instructions"].sum()) / operations
     return Recording(record.variant, record.cpus, instructions, source, is_trace=True)

@@ -1,8 +1,9 @@
 """What a rule is: a signature of a shared line, and what a maintainer would say of it."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 
 _PRIMITIVES = (
     *("_raw_*", "native_queued_*", "queued_*", "osq_*", "rwsem_*", "down_*", "__down_*", "up_*", "__up_*"),
@@ -23,13 +24,13 @@ class Evidence:
     paths: dict[str, float]
     sharing: Collection[str] = ()  # what kinds of it, where that is known
 
-    def share(self, functions: Iterable[str], actors: Iterable[str]) -> float:
+    def share(self, functions: tuple[str, ...], actors: tuple[str, ...]) -> float:
         """Which share of the accesses is by such functions, or on behalf of such actors: 0 to 1.
 
         The actor is the nearest function on the path that is no mere primitive.
 
         >>> line = Evidence("", {"d_alloc;_raw_spin_lock": 3.0, "dput": 1.0})
-        >>> line.share(["_raw_spin_*"], []), line.share([], ["d_alloc"]), line.share([], ["d_*", "dput"])
+        >>> line.share(("_raw_spin_*",), ()), line.share((), ("d_alloc",)), line.share((), ("d_*", "dput"))
         (0.75, 0.75, 1.0)
         """
         matching = sum(
@@ -70,7 +71,8 @@ class Rule:
         )
 
 
-def _matches(name: str, globs: Iterable[str]) -> bool:
+@cache  # a study has thousands of lines, and few names
+def _matches(name: str, globs: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
@@ -79,6 +81,7 @@ def _function(path: str) -> str:
     return path.rpartition(";")[2].partition(".")[0]
 
 
+@cache
 def _actor(path: str) -> str:
     functions = [function.partition(".")[0] for function in path.split(";")]
     return next((f for f in reversed(functions) if not _matches(f, _PRIMITIVES)), functions[-1])

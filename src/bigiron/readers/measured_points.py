@@ -1,0 +1,53 @@
+"""Throughput by tasks that somebody measured on a machine for which it is predicted."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigiron.errors import UserError
+
+_OTHER_UNIT = 5  # times the given rate of one task, from which points are in another unit
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Points that were measured there."""
+
+    relative: bool  # to the first of them, and so are the predicted ones beside them
+    first: int  # tasks of the first
+    throughput: dict[int, float]
+
+
+def read(path: Path, one_task: float | None) -> Measured:
+    """The columns `tasks` and `throughput` of a CSV file; UserError for what is none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is no CSV file: it is not text") from None
+    if not rows or not {"tasks", "throughput"} <= set(rows[0]):
+        raise UserError(f"{path}: no columns tasks and throughput: its first line names the columns")
+    points: dict[int, float] = {}
+    for line, row in enumerate(rows, 2):
+        tasks, throughput = row["tasks"], row["throughput"]
+        try:
+            number, value = int(tasks or ""), float(throughput or "")
+        except ValueError:
+            raise UserError(
+                f"{path}, line {line}: {tasks!r} tasks, throughput {throughput!r}: use numbers"
+            ) from None
+        if number < 1 or not 0 < value < float("inf") or number in points:
+            raise UserError(
+                f"{path}, line {line}: {number} tasks, throughput {value}: use each once, above zero"
+            )
+        points[number] = value
+    first = min(points)
+    if one_task is None:
+        return Measured(True, first, {number: value / points[first] for number, value in points.items()})
+    off = points[first] / first / one_task
+    if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
+        raise UserError(
+            f"{path}: {points[first]:g} at {first} tasks beside --one-task {one_task:g}: that is another "
+            "unit; leave out --one-task, and both are shown relative to the first point"
+        )
+    return Measured(False, first, points)

@@ -1,0 +1,108 @@
+"""`--machine`: shared lines ranked by what they are predicted to cost, in compare, explain and the page."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import bigiron, measured
+from playwright.sync_api import expect, sync_playwright
+
+from bigiron.analysis import explain
+from bigiron.analysis.line_costs import LineCosts
+from bigiron.analysis.match_lines import Line, Row
+from bigiron.analysis.prediction import Interval
+from bigiron.analysis.shared_lines import LinesAt
+
+HASWELL = "i7-4770"
+
+
+@pytest.fixture(scope="module")
+def mmap1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In threads, where mmap_lock is what limits, and much else is shared."""
+    study = tmp_path_factory.mktemp("costs") / "s"
+    measured(
+        *("mmap1", "--mode", "thread", "--kernel", "debian/6.12", "--cpus", "4", "--operations", "100"),
+        *("--probe", "conflicts,trace", "-o", study),
+    )
+    return study
+
+
+def test_what_is_seldom_touched_and_costs_most_leads() -> None:
+    often, seldom = (
+        Row({"v": Line(name, {"f": count}, count, count, 8, 8, False)})
+        for name, count in (("struct a.x", 6.0), ("struct b.y.z (file)", 0.2))
+    )
+    costs = LineCosts(HASWELL, 48, {"v": {"struct b.y": Interval(0.6, 0.5, 0.7)}}, {})
+    point = LinesAt(8, 8, ["v"], "v", [often, seldom], {}, {})
+    assert [finding.rows for finding in explain.findings(point)] == [[often]]
+    found = explain.findings(replace(point, costs=costs))
+    assert [finding.rows for finding in found] == [[seldom], [often]]
+
+
+def test_between_variants_the_change_of_cost_decides() -> None:
+    known = {"old": {"a": Interval(0.5, 0.4, 0.6), "b": Interval(0.1, 0, 0.2)}, "new": {}}
+    costs = LineCosts(HASWELL, 48, known | {"new": {"a": Interval(0.5, 0.4, 0.6)}}, {})
+    line = Line("a", {}, 1.0, 1.0, 8, 8, False)
+    of_a, of_b = (Row({"old": replace(line, object=name)}) for name in "ab")
+    assert costs.weight([of_a], "old", ["new"]) == 0 and costs.weight([of_b], "old", ["new"]) == 0.1
+
+
+def test_what_costs_most_comes_first(mmap1: Path) -> None:
+    rows = json.loads(bigiron("compare", mmap1, "--machine", HASWELL, "--format", "json").out)["rows"]
+    assert rows[0]["object"].startswith("struct mm_struct.mmap_lock")
+    (predicted,) = rows[0]["predicted"].values()
+    assert 0.5 < predicted["low"] <= predicted["share"] <= predicted["high"] <= 1
+    assert not any(row["predicted"] for row in rows if "maple" in row["object"])
+    by_count = json.loads(bigiron("compare", mmap1, "--format", "json").out)["rows"]
+    assert not any("predicted" in row for row in by_count)
+    assert sorted(row["object"] for row in rows) == sorted(row["object"] for row in by_count)
+
+
+def test_explain_says_what_it_costs(mmap1: Path) -> None:
+    answer = bigiron("explain", mmap1, "--machine", HASWELL)
+    assert "Ranked by what lines are predicted to take of the time of 8 tasks" in " ".join(answer.out.split())
+    first = answer.out.partition("\n2. ")[0]
+    assert "the mmap_lock of" in first and "cost       predicted to take" in first
+    assert "predicted" not in bigiron("explain", mmap1).out
+
+
+def test_the_page_has_the_curves_and_what_was_measured(mmap1: Path, tmp_path: Path) -> None:
+    points, page = tmp_path / "points.csv", tmp_path / "report.html"
+    points.write_text("tasks,throughput\n1,300000\n8,150000\n")
+    there = ("--machine", HASWELL, "--one-task", "3e5", "--measured", points)
+    assert bigiron("report", mmap1, *there, "-o", page).status == 0
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium on PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=300_000)
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        section = tab.locator("#predicted")
+        expect(section.locator("svg.chart .band")).to_have_count(1)
+        expect(section.locator("svg.chart .marker")).to_have_count(2)
+        expect(section).to_contain_text("lock mm_struct.mmap_lock")
+        expect(tab.locator("#answer .findings > li").first).to_contain_text("mmap_lock")
+        browser.close()
+    for format in ("mail", "markdown"):
+        assert f"Predicted for {HASWELL}" in bigiron("report", mmap1, *there, "--format", format).out
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        (["compare", "--machine", "cray"], "no machine 'cray'"),
+        (
+            ["compare", "--probe", "trace", "--machine", HASWELL],
+            f"--machine {HASWELL} is of the shared lines",
+        ),
+        (["explain", "--machine", "uniform"], "does not say what its processors are"),
+        (["report", "--one-task", "2e6", "-o", "x.html"], "--one-task and --measured are of a machine"),
+        (["report", "--machine", HASWELL, "--one-task", "-1", "-o", "x.html"], "--one-task -1.0"),
+    ],
+)
+def test_bad_input_is_one_clear_line(mmap1: Path, command: list[str], complaint: str) -> None:
+    answer = bigiron(command[0], mmap1, *command[1:])
+    assert answer.status == 2 and complaint in answer.err and answer.err.count("\n") == 1, answer
