@@ -13,7 +13,7 @@ from bigiron.history.database import History
 from bigiron.history.records import Chain, Function, Identity, Lock, Point
 from bigiron.study.store import CellRecord, Study
 
-PROBES = ("conflicts", "locks", "work")
+PROBES = ("conflicts", "locks", "work", "trace")
 LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
 _LEAST_OF_LINE = 0.01  # of a line's accesses: a chain with fewer is left out
 _MOST_CHAINS = 16

@@ -161,7 +161,13 @@ def _of_line(before: Counted, after: Counted, was: Line | None, now: Line | None
         counts = tuple(getattr(line, f"{unit}_per_op") if line else 0.0 for line in (was, now))
         functions = list(dict.fromkeys([*(now or there).functions, *there.functions]))
         change = _change(
-            before, after, "line", (now or there).object, unit, (counts[0], counts[1]), functions
+            before,
+            after,
+            "pair" if there.pair else "line",
+            (now or there).object,
+            unit,
+            (counts[0], counts[1]),
+            functions,
         )
         ends = (was.id if was else 0), (now.id if now else 0)
         return msgspec.structs.replace(change, line_before=ends[0], line_after=ends[1])
@@ -196,7 +202,7 @@ def _change(
 ) -> Change:
     was, now = counts
     how: How = "more" if now > was else "less"
-    if what in ("line", "lock") and min(counts) <= match_lines.TOLERANCE:
+    if what in ("line", "pair", "lock") and min(counts) <= match_lines.TOLERANCE:
         how = "new" if now > was else "gone"
     return Change(
         id=0,

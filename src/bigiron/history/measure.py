@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -17,11 +18,12 @@ import msgspec
 
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import architecture
+from bigiron.counted import counted
 from bigiron.errors import UserError
-from bigiron.history import points
+from bigiron.history import points, predict
 from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, History, create
-from bigiron.history.records import Kernel
+from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
 from bigiron.machines.engine import Programs
 from bigiron.machines.outcome import StoppedError
@@ -180,21 +182,18 @@ class _Adding:
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(specs[0])
         stop = threading.Event()
         pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
-        waiting = iter(self._question.workloads)
-        running: dict[Future[list[CellRecord]], Path] = {}
+        works = filter(None, map(self._work, self._question.workloads))
         with ThreadPoolExecutor(beside) as threads:
             try:
-                while True:
-                    while len(running) < beside and (asked := next(waiting, None)):
-                        if work := self._work(asked):
-                            run = threads.submit(self._run, work, pools, here=not fleet)
-                            running[run] = work.study.folder
-                    if not running:
-                        return self._done
-                    for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
-                        self._ended(running.pop(future), future.result())
+                _each(threads, beside, (partial(self._run, work, pools, here=not fleet) for work in works))
+                unpredicted = predict.missing(self._history)
+                if unpredicted:
+                    machines = " and ".join(predict.MACHINES)
+                    self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
+                _each(threads, beside, (partial(self._predict, point) for point in unpredicted))
             finally:
                 stop.set()
+        return self._done
 
     def _spec(self, asked: Asked, images: Sequence[Image]) -> Spec:
         return Spec(
@@ -250,17 +249,38 @@ class _Adding:
         variants = [variant for spec in resolved for variant in spec.variant]
         return msgspec.structs.replace(resolved[0], variant=variants), refused
 
-    def _run(self, work: _Work, pools: Pools, *, here: bool) -> list[CellRecord]:
+    def _run(self, work: _Work, pools: Pools, *, here: bool) -> Callable[[], None]:
         programs = runner.prepare(work.study.spec, work.asked.workload, here=here)
         progress = self._watcher.within(work.asked.name, work.missing)
-        return runner.run(work.study, programs, pools, progress, work.wanted)
+        tried = runner.run(work.study, programs, pools, progress, work.wanted)
+        return partial(self._write, work.study.folder, tried)
 
-    def _ended(self, study: Path, tried: Sequence[CellRecord]) -> None:
+    def _write(self, study: Path, tried: Sequence[CellRecord]) -> None:
         failures = [record.failure for record in tried if record.failure]
         self._done.measured += len(tried) - len(failures)
         self._done.failed += sum(failure.kind == "machine" for failure in failures)
         self._done.refused += sum(failure.kind == "input" for failure in failures)
         points.update(self._history, self._folder, study)
+
+    def _predict(self, point: Point) -> Callable[[], None]:
+        predicted = predict.predict(self._folder, point)
+        return partial(predict.write, self._history, point, predicted)
+
+
+_Task = Callable[[], Callable[[], None]]
+"""What is done in a thread, and gives what is to be written of it in the main one."""
+
+
+def _each(threads: ThreadPoolExecutor, beside: int, tasks: Iterator[_Task]) -> None:
+    """Do all of them, so many beside each other; each is made when there is room for it."""
+    running: set[Future[Callable[[], None]]] = set()
+    while True:
+        running |= {threads.submit(task) for task in islice(tasks, beside - len(running))}
+        if not running:
+            return
+        done, running = wait(running, _LOOK_S, FIRST_COMPLETED)
+        for future in done:
+            future.result()()
 
 
 def _maker(spec: Spec) -> str:

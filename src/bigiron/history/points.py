@@ -94,16 +94,15 @@ def studies(folder: Path) -> list[Path]:
     return sorted(path.parent for path in (folder / STUDIES).glob("*/*/study.toml"))
 
 
-def update(history: History, folder: Path, study: Path) -> int | None:
-    """Write what a study has and the database has not; the workload's number if anything changed."""
+def update(history: History, folder: Path, study: Path) -> None:
+    """Write what a study has and the database has not, and what follows from it."""
     opened = store.open_study(study)
     with history.writing():
         of = workload(history, opened.spec)
         changed = [_point(history, of, cells) for cells in _cells(opened, str(study.relative_to(folder)))]
-        refused = _refusals(history, of, opened)
+        _refusals(history, of, opened)
         if any(changed):
             derive.derive(history, of.id)
-    return of.id if any(changed) or refused else None
 
 
 def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
@@ -162,9 +161,8 @@ def _identity(history: History, identity: Identity) -> int:
     return known.id if known else history.add(identity)
 
 
-def _refusals(history: History, of: Workload, study: Study) -> bool:
-    """Write which of a study's cells failed, where nothing newer was measured; whether that is new."""
-    before = history.select(Refusal, workload=of.id)
+def _refusals(history: History, of: Workload, study: Study) -> None:
+    """Write which of a study's cells failed, where nothing newer was measured."""
     for record in study.records():
         known = history.find(Kernel, name=record.variant)
         if not known:
@@ -176,4 +174,3 @@ def _refusals(history: History, of: Workload, study: Study) -> bool:
             history.add(Refusal(**place, kind=record.failure.kind, reason=record.failure.reason))
         elif record.measured:
             history.remove(Refusal, **place)
-    return history.select(Refusal, workload=of.id) != before

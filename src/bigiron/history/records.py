@@ -191,8 +191,8 @@ class Function(Record, frozen=True, kw_only=True):
     inclusive_per_op: float
 
 
-What = Literal["line", "lines", "lock", "work"]
-"""A line, all shared lines together, a lock, all instructions."""
+What = Literal["line", "pair", "lines", "lock", "work"]
+"""A line, a pair of lines, all shared lines together (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
 
 
@@ -245,6 +245,8 @@ class Prediction(Record, frozen=True, kw_only=True):
     high: float
     limits: list[Limit]
     """A hundredth of the time and more, largest share first."""
+    knee: int
+    """Tasks past which one more adds less than half of what the first does; 0: none up to the most."""
     refused: str
     """Why nothing is predicted; the figures are 0 then, and so is the number of tasks."""
 
