@@ -7,7 +7,10 @@ import typer
 
 from bigiron.commands.complaints import complain
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.options import Jobs, numbers
+from bigiron.commands.options import Format, Jobs, numbers
+from bigiron.errors import UserError
+from bigiron.history.database import open_history
+from bigiron.report import history as history_report
 from bigiron.report.progress import ProgressBar
 
 app = typer.Typer(no_args_is_help=True, help="Every workload on every kernel: measured once, and kept.")
@@ -49,3 +52,31 @@ def add(
     )
     if done.failed:
         raise typer.Exit(3)
+
+
+@app.command()
+def show(
+    history: _Folder = Path("history"),
+    workload: Annotated[str, typer.Option(help="one workload on all kernels: open1, fxmark/DWAL@ext4")] = "",
+    object: Annotated[
+        str, typer.Option(help='every workload that shares a line of it: "struct aa_label.count"')
+    ] = "",
+    kernel: Annotated[str, typer.Option(help="what a kernel changed")] = "",
+    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+) -> None:
+    """Show a history: all workloads by kernels; or one workload, object or kernel.
+
+    Example: `bigiron history show history --object "struct aa_label.count"`
+    """
+    if sum(map(bool, (workload, object, kernel))) > 1:
+        raise UserError("give one of --workload, --object and --kernel")
+    opened = open_history(history)
+    if workload:
+        view = history_report.workload(opened, workload)
+    elif object:
+        view = history_report.object(opened, object)
+    elif kernel:
+        view = history_report.kernel(opened, kernel)
+    else:
+        view = history_report.overview(opened)
+    print(history_report.FORMATS[format.value](view), end="")
