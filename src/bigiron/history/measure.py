@@ -40,6 +40,7 @@ from bigiron.workloads import Workload
 _SUITES = ("fxmark/",)
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
+_OPERATIONS = 200  # of each task: most counts repeat exactly with fewer, and there are many cells
 _LOOK_S = 0.25
 _STUDIES_ON_A_FLEET = 8  # beside each other: one study has too few cells for it
 
@@ -202,6 +203,7 @@ class _Adding:
             arch=self._question.arch,
             probes=list(PROBES),
             cpus=list(self._question.cpus),
+            operations=_OPERATIONS,
             # By the host's clock ticks come with every operation, and each gives a file another time.
             clock="instructions" if asked.fs else "host",
             variant=[Variant(name=image.name, kernel=image.name) for image in images],
