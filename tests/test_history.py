@@ -311,8 +311,8 @@ def line(row: int, object: str, accesses: float, writes: float = 0.0, spread: fl
 def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> Point:
     return Point(
         id=kernel, workload=1, kernel=kernel, cpus=8, tasks=8, identity=1, current=True, repetitions=1,
-        accesses_per_op=accesses, writes_per_op=0.0, shared_lines=1, instructions_per_op=instructions, lost={},
-        measured="", seconds=0.0, bigiron="", cells=[], command="",
+        accesses_per_op=accesses, writes_per_op=0.0, shared_lines=1, instructions_per_op=instructions,
+        lost={}, measured="", seconds=0.0, bigiron="", cells=[], command="",
     )  # fmt: skip
 
 
@@ -450,7 +450,8 @@ def test_what_cannot_be_added(history: Path, tmp_path: Path) -> None:
     assert "is no history" in refused(*add, OLD, "-o", tmp_path)
     with create(shutil.copytree(history, tmp_path / "other"))._connection as connection:
         connection.execute("UPDATE kernel SET architecture = 'ppc64le'")
-    said = refused(*add, OLD, "--workloads", "getppid1", "--cpus", "2", "-o", tmp_path / "other")
+    here = ("--workloads", "getppid1", "--cpus", "2", "-o", tmp_path / "other")
+    said = refused(*add, OLD, *here)
     assert "kernels for ppc64le, and these are for x86_64" in said
 
 

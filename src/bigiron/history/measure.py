@@ -183,7 +183,7 @@ class _Adding:
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(specs[0])
         stop = threading.Event()
         pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
-        works = filter(None, map(self._work, self._question.workloads))
+        works = filter(None, map(self._work, self._asked(fleet)))
         with ThreadPoolExecutor(beside) as threads:
             try:
                 _each(threads, beside, (partial(self._run, work, pools, here=not fleet) for work in works))
@@ -195,6 +195,16 @@ class _Adding:
             finally:
                 stop.set()
         return self._done
+
+    def _asked(self, fleet: Pools | None) -> list[Asked]:
+        """What is asked of these machines: a fleet's workers are given no file systems."""
+        asked = [one for one in self._question.workloads if not (fleet and one.fs)]
+        if left_out := len(self._question.workloads) - len(asked):
+            self._watcher.note(
+                f"{counted(left_out, 'workload')} on other file systems left out, which no fleet measures: "
+                "run this again without --fleet"
+            )
+        return asked
 
     def _spec(self, asked: Asked, images: Sequence[Image]) -> Spec:
         return Spec(
