@@ -243,4 +243,6 @@ def _command(study: Study, record: CellRecord) -> str:
         words.append(f"--arch {spec.arch}")
     if spec.fs:
         words.append(f"--fs {spec.fs}")
+    if spec.clock != "host":
+        words.append(f"--clock {spec.clock}")
     return " ".join([*words, "-o s"])
