@@ -416,7 +416,7 @@ def refused(*arguments: str | Path) -> str:
 def test_a_history_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is no history" in refused("history", "show", tmp_path)
     (tmp_path / "text").write_text("no database " * 100)
-    assert "cannot be read" in refused("history", "show", tmp_path / "text")
+    assert "cannot be used" in refused("history", "show", tmp_path / "text")
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)")
     assert "no history of bigiron's" in refused("history", "show", tmp_path / "other")
     opened = create(tmp_path)
@@ -432,7 +432,7 @@ def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened._connection as connection:
         connection.execute("INSERT INTO kernel VALUES (1, 'k', '6.1', '', 'x86_64', 'a', 'first')")
-    assert "cannot be read" in refused("history", "show", tmp_path)
+    assert "cannot be used" in refused("history", "show", tmp_path)
 
 
 def test_a_name_that_steers_a_terminal_is_written_out(tmp_path: Path) -> None:

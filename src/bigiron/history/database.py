@@ -187,4 +187,4 @@ def _complaining(file: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from None
+        raise UserError(f"{file} cannot be used: {error}") from None
