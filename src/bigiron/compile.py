@@ -68,6 +68,11 @@ def recorder() -> Path:
     return _compile("recorder.so", "gcc", flags, sources, "the recorder")
 
 
+def recorder_source() -> str:
+    """The hash of what the recorder is compiled from: of another one, counts are not compared."""
+    return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
+
+
 def symbols(program: Path, compiler: str) -> str:
     """A program's symbols, a line each as /proc/kallsyms has them: address, type, name."""
     nm = shutil.which(re.sub("gcc$", "nm", compiler))

@@ -59,6 +59,7 @@ def sum_of(family: Sequence[Line]) -> Line:
         family[0],
         object=_name([line.object for line in family]),
         weights={f: sum(line.weights.get(f, 0.0) for line in family) for f in row.functions},
+        paths={path: sum(line.paths.get(path, 0.0) for line in family) for path in row.paths},
         writes_per_op=sum(line.writes_per_op for line in family),
         accesses_per_op=sum(line.accesses_per_op for line in family),
         all_per_op=sum(line.all_per_op for line in family),

@@ -1,5 +1,6 @@
 """The progress bar of a study: cells done, what is running, how long it may still take."""
 
+from copy import copy
 from types import TracebackType
 
 from rich.console import Console
@@ -26,6 +27,7 @@ class ProgressBar:
         )
         self._task = self._bar.add_task("cells", total=len(cells), running="")
         self._stages: dict[str, str] = {}
+        self._within = ""
 
     def __enter__(self) -> "ProgressBar":
         self._bar.start()
@@ -36,29 +38,36 @@ class ProgressBar:
     ) -> None:
         self._bar.stop()
 
+    def within(self, name: str, cells: int) -> "ProgressBar":
+        """The same bar for the cells of one study of several, so many more than it has."""
+        bar = copy(self)
+        bar._within = f"{name}, "
+        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + cells)
+        return bar
+
     def started(self, cell: Cell) -> None:
         """A machine starts for the cell."""
         self.stage(cell, "booting")
 
     def stage(self, cell: Cell, stage: str) -> None:
         """The cell has come to a stage."""
-        self._stages[str(cell)] = stage
+        self._stages[self._called(cell)] = stage
         self._update()
 
     def ended(self, cell: Cell, record: CellRecord) -> None:
         """The cell is measured, or has failed."""
-        self._stages.pop(str(cell), None)
+        self._stages.pop(self._called(cell), None)
         self._bar.advance(self._task)
         self._update()
         if record.failure is None:
             self._bar.console.print(
-                f"{escape(str(cell))}: measured in {record.seconds:.1f} s", soft_wrap=True
+                f"{escape(self._called(cell))}: measured in {record.seconds:.1f} s", soft_wrap=True
             )
             return
         if record.failure.console:
             self._bar.console.print(escape(record.failure.console), style="dim", soft_wrap=True)
         self._bar.console.print(
-            f"bigiron: {escape(str(cell))}: {escape(record.failure.reason)}", soft_wrap=True
+            f"bigiron: {escape(self._called(cell))}: {escape(record.failure.reason)}", soft_wrap=True
         )
 
     def added(self, cells: list[Cell], why: str) -> None:
@@ -70,6 +79,9 @@ class ProgressBar:
     def note(self, line: str) -> None:
         """Something that concerns no cell alone."""
         self._bar.console.print(f"bigiron: {escape(line)}", soft_wrap=True)
+
+    def _called(self, cell: Cell) -> str:
+        return f"{self._within}{cell}"
 
     def _update(self) -> None:
         running = "; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items()))

@@ -372,6 +372,7 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
             **_of_probes(spec),
             "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
+            **({"recorder": compile.recorder_source()} if job.programs.recorder else {}),
             "arch": spec.arch,
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         }

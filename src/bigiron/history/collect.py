@@ -1,0 +1,248 @@
+"""From a study's cells to a history's points: what an operation does there, as rows of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from bigiron.analysis import conflicts, locks, match_lines, merge_lines, work
+from bigiron.analysis.match_lines import Line
+from bigiron.history import records
+from bigiron.history.database import History
+from bigiron.history.records import Chain, Function, Identity, Lock, Point
+from bigiron.study.store import CellRecord, Study
+
+PROBES = ("conflicts", "locks", "work", "trace")
+LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
+_LEAST_OF_LINE = 0.01  # of a line's accesses: a chain with fewer is left out
+_MOST_CHAINS = 8
+_LEAST_TAKEN, _LEAST_HELD = 0.05, 1.0  # times and instructions an operation that a lock must have
+_LEAST_WORK = 1.0  # instructions an operation that a function must have
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The repetitions of one point, all measured by the same."""
+
+    study: Study
+    folder: str  # the study's, in the history's
+    records: Sequence[CellRecord]
+
+    @property
+    def names(self) -> list[str]:
+        """Their folders in the history's."""
+        return [f"{self.folder}/cells/{record.id}" for record in self.records]
+
+
+def identity(study: Study, record: CellRecord) -> Identity:
+    """What made a cell, besides its kernel."""
+    known = record.environment
+    file_system = study.spec.file_system
+    made_by = known.get("mkfs", "")
+    return Identity(
+        id=0,
+        workload_sha256=str(known["workload_sha256"]),
+        recorder=str(known.get("recorder", "unknown")),
+        qemu=str(known["qemu"]),
+        accelerator=str(known["accelerator"]),
+        architecture=study.spec.arch,
+        mode=study.spec.mode,
+        operations=study.spec.operations,
+        turn=str(known["turn"]),
+        clock=study.spec.clock,
+        memory_mib=int(known["memory_mib"]),
+        sockets=int(known["sockets"]),
+        nodes=int(known["nodes"]),
+        cores=int(known["cores"]),
+        threads=int(known["threads"]),
+        fs=f"{file_system}, {made_by}".strip(", ") if file_system else "",
+    )
+
+
+def add_point(history: History, cells: Cells, workload: records.Workload, kernel: int, identity: int) -> int:
+    """Write a point with all that was counted there; its number."""
+    newest = max(cells.records, key=lambda record: record.started)
+    columns = _lines(cells)
+    instructions = [dict(_functions(cells.study, record)) for record in cells.records]
+    repetitions = [sums for _, sums in columns]
+    point = history.add(
+        Point(
+            id=0,
+            workload=workload.id,
+            kernel=kernel,
+            cpus=newest.cpus,
+            tasks=newest.tasks,
+            identity=identity,
+            current=True,
+            repetitions=len(cells.records),
+            accesses_per_op=fmean(accesses for accesses, _, _ in repetitions),
+            writes_per_op=fmean(writes for _, writes, _ in repetitions),
+            shared_lines=round(fmean(number for _, _, number in repetitions)),
+            instructions_per_op=fmean(sum(own for own, _ in each.values()) for each in instructions),
+            lost=_lost(cells.records),
+            measured=newest.started,
+            seconds=round(sum(record.seconds for record in cells.records), 3),
+            bigiron=str(newest.environment.get("bigiron", "")),
+            cells=cells.names,
+            command=_command(cells.study, newest),
+        )
+    )
+    for pair in False, True:
+        for line in match_lines.mean([lines[pair] for lines, _ in columns]):
+            _add_line(history, point, line, pair)
+    for name, (own, inclusive) in _mean(instructions).items():
+        if own >= _LEAST_WORK:
+            history.add(
+                Function(
+                    point=point, function=name, own_per_op=round(own, 6), inclusive_per_op=round(inclusive, 6)
+                )
+            )
+    for lock in _locks(cells, point):
+        history.add(lock)
+    return point
+
+
+_Sums = tuple[float, float, int]
+
+
+def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
+    """Of each repetition its lines, its pairs, and the accesses, the writes and the number of all lines."""
+    found = []
+    for record in cells.records:
+        table = cells.study.table(record, "conflicts")
+        operations = _operations(record, "conflicts")
+        lines = match_lines.lines_of(conflicts.profile(table, operations))
+        pairs = match_lines.lines_of(conflicts.pairs(table, operations))
+        sums = (
+            sum(line.accesses_per_op for line in lines),
+            sum(line.writes_per_op for line in lines),
+            len(lines),
+        )
+        found.append(((_added_up(lines), _added_up(pairs)), sums))
+    return found
+
+
+def _added_up(lines: Sequence[Line]) -> list[Line]:
+    return [
+        replace(line, repetitions=((line.writes_per_op, line.accesses_per_op),))
+        for line in merge_lines.added_up(lines)
+    ]
+
+
+def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
+    writes, accesses = zip(*line.repetitions, strict=True)
+    if max(accesses) < LEAST:
+        return
+    number = history.add(
+        records.Line(
+            id=0,
+            point=point,
+            row=0,
+            object=line.object,
+            kind=match_lines.kind(line.object),
+            pair=pair,
+            accesses_per_op=round(line.accesses_per_op, 6),
+            writes_per_op=round(line.writes_per_op, 6),
+            least_accesses=round(min(accesses), 6),
+            most_accesses=round(max(accesses), 6),
+            least_writes=round(min(writes), 6),
+            most_writes=round(max(writes), 6),
+            writers=line.writers,
+            readers=line.readers,
+            false_sharing=line.false_sharing,
+            sharing=line.sharing,
+            functions=_largest(line.weights, line.accesses_per_op),
+        )
+    )
+    for path, accesses_per_op in list(_largest(line.paths, line.accesses_per_op).items())[:_MOST_CHAINS]:
+        history.add(Chain(point=point, line=number, path=path, accesses_per_op=accesses_per_op))
+
+
+def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
+    """Those that are worth being told, hottest first."""
+    ordered = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
+    return {name: round(weight, 6) for name, weight in ordered if weight >= _LEAST_OF_LINE * total}
+
+
+def _functions(study: Study, record: CellRecord) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Each function's own and inclusive instructions."""
+    profile = work.profile(study.table(record, "work"), _operations(record, "work"))
+    for function, own, inclusive in profile.iter_rows():
+        yield function, (own, inclusive)
+
+
+def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
+    names = dict.fromkeys(name for each in repetitions for name in each)
+    figures = {name: [each.get(name, (0.0, 0.0)) for each in repetitions] for name in names}
+    means = {
+        name: (fmean(own for own, _ in each), fmean(all for _, all in each)) for name, each in figures.items()
+    }
+    return dict(sorted(means.items(), key=lambda item: (-item[1][0], item[0])))
+
+
+def _locks(cells: Cells, point: int) -> Iterator[Lock]:
+    """Those worth a row, longest held first: means, and of what has no mean the most."""
+    profiles = [
+        locks.profile(cells.study.table(record, "locks"), _operations(record, "locks"))
+        for record in cells.records
+    ]
+    found: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for profile in profiles:
+        for row in profile.iter_rows(named=True):
+            found.setdefault((row["lock"], row["taken_by"]), []).append(row)
+    rows = [_lock(point, each, len(profiles)) for each in found.values()]
+    rows = [
+        lock for lock in rows if lock.acquisitions_per_op >= _LEAST_TAKEN or lock.held_per_op >= _LEAST_HELD
+    ]
+    yield from sorted(rows, key=lambda lock: (lock.cpus == 1, -lock.held_per_op, lock.name, lock.taken_by))
+
+
+def _lock(point: int, rows: Sequence[Mapping[str, object]], repetitions: int) -> Lock:
+    def mean(column: str) -> float:
+        return round(sum(float(str(row[column])) for row in rows) / repetitions, 6)
+
+    def most(column: str) -> int:
+        return max(int(str(row[column])) for row in rows)
+
+    taken_in = dict.fromkeys(function for row in rows for function in row["taken_in"])  # type: ignore[attr-defined]
+    return Lock(
+        point=point,
+        name=str(rows[0]["lock"]),
+        taken_by=str(rows[0]["taken_by"]),
+        acquisitions_per_op=mean("acquisitions_per_op"),
+        held_per_op=mean("held_per_op"),
+        longest=most("longest"),
+        cpus=most("cpus"),
+        locks=most("locks"),
+        taken_in=list(taken_in),
+    )
+
+
+def _operations(record: CellRecord, probe: str) -> int:
+    return sum(record.facts[probe]["operations"])
+
+
+def _lost(repetitions: Sequence[CellRecord]) -> dict[str, int]:
+    lost: dict[str, int] = {}
+    for record in repetitions:
+        for what, count in record.lost.items():
+            lost[what] = lost.get(what, 0) + count
+    return lost
+
+
+def _command(study: Study, record: CellRecord) -> str:
+    """What measures such a point anew, in a study of its own."""
+    spec = study.spec
+    kernel = next(variant.kernel for variant in spec.variant if variant.name == record.variant)
+    words = ["bigiron run", spec.workload, f"--kernel {kernel} --cpus {record.cpus}"]
+    words += [f"--probe {','.join(spec.probes)}"]
+    if spec.operations != 500:
+        words.append(f"--operations {spec.operations}")
+    if spec.arch != "x86_64":
+        words.append(f"--arch {spec.arch}")
+    if spec.fs:
+        words.append(f"--fs {spec.fs}")
+    if spec.clock != "host":
+        words.append(f"--clock {spec.clock}")
+    return " ".join([*words, "-o s"])

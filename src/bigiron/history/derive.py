@@ -1,0 +1,298 @@
+"""What follows from a history's points: which lines are the same, what changed, what grows."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from bigiron.analysis import growth, line_growth, match_lines
+from bigiron.analysis.check import BY_CHANCE, Tolerance, is_of_allocators
+from bigiron.analysis.growth import Series
+from bigiron.history.database import History
+from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
+
+ACCESSES = Tolerance(match_lines.TOLERANCE, match_lines.RELATIVE_TOLERANCE)
+"""As in `compare`: what differs by no more is no change, of acquisitions either."""
+INSTRUCTIONS = Tolerance(20.0, 0.01)
+"""As in `check`."""
+PREDICTED_AT = (64, 256)
+_MOST_FUNCTIONS = 8
+_SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
+
+
+def release_order(release: str) -> tuple[float, ...]:
+    """A key by which kernels' releases are in order: 6.12 after 6.1, and -rc3 before its release.
+
+    >>> sorted(["6.12.1", "7.1.0", "7.1.0-rc3", "5.10.0-40-cloud-amd64", "6.1.0"], key=release_order)
+    ['5.10.0-40-cloud-amd64', '6.1.0', '6.12.1', '7.1.0-rc3', '7.1.0']
+    """
+    version = [float(number) for number in re.findall(r"\d+", release.partition("-")[0])]
+    candidate = re.search(r"-rc(\d+)", release)
+    rest = [float(number) for number in re.findall(r"\d+", release.partition("-")[2])]
+    return (*(version + [0.0] * 3)[:3], float(candidate[1]) if candidate else math.inf, *rest)
+
+
+@dataclass
+class Counted:
+    """A point with its lines and locks."""
+
+    point: Point
+    lines: list[Line]
+    locks: list[Lock]
+
+
+def derive(history: History, workload: int) -> None:
+    """Make anew all that follows from a workload's points; for who is `writing`."""
+    kernels = sorted(history.select(Kernel), key=lambda kernel: kernel.position)
+    identities = {identity.id: identity for identity in history.select(Identity)}
+    for derived in Change, Growth:
+        history.remove(derived, workload=workload)
+    rows = 0
+    alike: dict[tuple[int, int], dict[int, Counted]] = {}
+    for point in _marked(history, workload):
+        counted = Counted(point, history.select(Line, point=point.id), history.select(Lock, point=point.id))
+        alike.setdefault((point.cpus, point.identity), {})[point.kernel] = counted
+    for of_kernels in alike.values():
+        ordered = [of_kernels[kernel.id] for kernel in kernels if kernel.id in of_kernels]
+        rows = _number(history, ordered, rows)
+        current = [one for one in ordered if one.point.current]
+        for before, after in pairwise(current):
+            for change in changes(before, after):
+                history.add(change)
+    for kernel in kernels:
+        current = [
+            each[kernel.id] for each in alike.values() if kernel.id in each and each[kernel.id].point.current
+        ]
+        for growing in _growths(current, identities):
+            history.add(growing)
+
+
+def _marked(history: History, workload: int) -> list[Point]:
+    """The points, those current that were measured last."""
+    newest: dict[tuple[int, int], Point] = {}
+    for point in sorted(history.select(Point, workload=workload), key=lambda point: point.measured):
+        newest[point.kernel, point.cpus] = point
+    for point in history.select(Point, workload=workload):
+        is_newest = newest[point.kernel, point.cpus].id == point.id
+        if point.current is not is_newest:
+            history.update(Point, point.id, current=is_newest)
+    return history.select(Point, workload=workload)
+
+
+def as_line(line: Line) -> match_lines.Line:
+    """A line as `compare` matches it."""
+    return match_lines.Line(
+        line.object,
+        line.functions,
+        line.writes_per_op,
+        line.accesses_per_op,
+        line.writers,
+        line.readers,
+        line.false_sharing,
+        all_per_op=line.accesses_per_op,
+    )
+
+
+def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
+    """The lines of several points that are the same line, by the points' numbers in the sequence."""
+    for pair in False, True:
+        known: dict[int, Line] = {}
+        columns: dict[str, list[match_lines.Line]] = {}
+        for number, lines in enumerate(points):
+            here = [(as_line(line), line) for line in lines if line.pair is pair]
+            columns[str(number)] = [value for value, _ in here]
+            known |= {id(value): line for value, line in here}
+        rows = [
+            {int(column): known[id(value)] for column, value in row.lines.items()}
+            for row in match_lines.match(columns)
+        ]
+        yield from _joined(rows)
+
+
+def _joined(rows: Sequence[dict[int, Line]]) -> list[dict[int, Line]]:
+    """Rows of one name that have no point in common as one, the hottest first.
+
+    Functions are renamed and inlined elsewhere from release to release; the line that they touch stays.
+    """
+    of_object: dict[str, list[dict[int, Line]]] = {}
+    for row in sorted(rows, key=_heat, reverse=True):
+        named = of_object.setdefault(max(row.values(), key=lambda line: line.accesses_per_op).object, [])
+        apart = next((other for other in named if not other.keys() & row.keys()), None)
+        if apart is None:
+            named.append(dict(row))
+        else:
+            apart.update(row)
+    return [row for named in of_object.values() for row in named]
+
+
+def _heat(row: dict[int, Line]) -> float:
+    return max(line.accesses_per_op for line in row.values())
+
+
+def _number(history: History, points: Sequence[Counted], rows: int) -> int:
+    """Give the same line the same number in all of the points; the last number given."""
+    numbers: dict[int, int] = {}
+    for found in matched([counted.lines for counted in points]):
+        rows += 1
+        numbers |= {line.id: rows for line in found.values()}
+    for counted in points:
+        for line in counted.lines:
+            if line.row != numbers[line.id]:
+                history.update(Line, line.id, row=numbers[line.id])
+        counted.lines = [msgspec.structs.replace(line, row=numbers[line.id]) for line in counted.lines]
+    return rows
+
+
+_Pair = tuple[Line | None, Line | None]
+
+
+def changes(before: Counted, after: Counted) -> Iterator[Change]:
+    """What differs between two points of one identity, the largest first: all lines, all work, then each."""
+    yield from _total(before, after, "lines", "accesses", ACCESSES)
+    yield from _total(before, after, "work", "instructions", INSTRUCTIONS)
+    lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
+    for line in after.lines:
+        lines[line.row] = (lines.get(line.row, (None, None))[0], line)
+    found = [
+        *filter(None, (_of_line(before, after, *pair) for pair in lines.values())),
+        *_of_locks(before, after),
+    ]
+    yield from sorted(found, key=lambda change: -abs(change.count_after - change.count_before))
+
+
+def _total(before: Counted, after: Counted, what: What, unit: str, tolerance: Tolerance) -> Iterator[Change]:
+    was, now = (getattr(one.point, f"{unit}_per_op") for one in (before, after))
+    if not tolerance.takes_for_same(was, now):
+        yield _change(before, after, what, "", unit, (was, now), [])
+
+
+def _of_line(before: Counted, after: Counted, was: Line | None, now: Line | None) -> Change | None:
+    there = was or now
+    assert there
+    tolerance = BY_CHANCE if is_of_allocators(there.object) else ACCESSES
+    for unit in "accesses", "writes":
+        spans = [
+            (getattr(line, f"least_{unit}"), getattr(line, f"most_{unit}")) if line else (0.0, 0.0)
+            for line in (was, now)
+        ]
+        if not _apart(spans[0], spans[1], tolerance):
+            continue
+        counts = tuple(getattr(line, f"{unit}_per_op") if line else 0.0 for line in (was, now))
+        functions = list(dict.fromkeys([*(now or there).functions, *there.functions]))
+        change = _change(
+            before,
+            after,
+            "pair" if there.pair else "line",
+            (now or there).object,
+            unit,
+            (counts[0], counts[1]),
+            functions,
+        )
+        ends = (was.id if was else 0), (now.id if now else 0)
+        return msgspec.structs.replace(change, line_before=ends[0], line_after=ends[1])
+    return None
+
+
+def _apart(one: tuple[float, float], other: tuple[float, float], tolerance: Tolerance) -> bool:
+    """Whether no repetition of one has about as many as any of the other's."""
+    low, high = sorted((one, other))
+    return high[0] > tolerance.allows(low[1])
+
+
+def _of_locks(before: Counted, after: Counted) -> Iterator[Change]:
+    """Of locks that several CPUs take in one of them."""
+    was, now = ({(lock.name, lock.taken_by): lock for lock in one.locks} for one in (before, after))
+    for key in dict.fromkeys([*was, *now]):
+        locks = [lock for lock in (now.get(key), was.get(key)) if lock]
+        counts = tuple(one[key].acquisitions_per_op if key in one else 0.0 for one in (was, now))
+        if max(lock.cpus for lock in locks) > 1 and not ACCESSES.takes_for_same(*counts):
+            functions = locks[0].taken_in
+            yield _change(before, after, "lock", key[0], "acquisitions", (counts[0], counts[1]), functions)
+
+
+def _change(
+    before: Counted,
+    after: Counted,
+    what: What,
+    name: str,
+    unit: str,
+    counts: tuple[float, float],
+    functions: Iterable[str],
+) -> Change:
+    was, now = counts
+    how: How = "more" if now > was else "less"
+    if what in ("line", "pair", "lock") and min(counts) <= match_lines.TOLERANCE:
+        how = "new" if now > was else "gone"
+    return Change(
+        id=0,
+        workload=after.point.workload,
+        cpus=after.point.cpus,
+        before=before.point.kernel,
+        after=after.point.kernel,
+        what=what,
+        name=name,
+        how=how,
+        unit=unit,
+        count_before=was,
+        count_after=now,
+        functions=list(functions)[:_MOST_FUNCTIONS],
+        line_before=0,
+        line_after=0,
+    )
+
+
+def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> Iterator[Growth]:
+    """Of a kernel's points at several numbers of CPUs, if the same measured them."""
+    makers = {_maker(identities[counted.point.identity]) for counted in points}
+    points = [counted for counted in points if counted.point.cpus > 1]
+    if len(points) < growth.FEWEST or len(makers) > 1:
+        return
+    totals = {
+        what: Series(
+            "", "", {one.point.cpus: round(getattr(one.point, f"{unit}_per_op"), 6) for one in points}
+        )
+        for what, unit in (("lines", "accesses"), ("work", "instructions"))
+    }
+    lines = {one.point.cpus: [as_line(line) for line in one.lines if not line.pair] for one in points}
+    each = [("line", series) for series in line_growth.series_of(lines)]
+    for what, series in [*totals.items(), *each]:
+        if max(series.points.values()) > match_lines.TOLERANCE:
+            yield _growth(points[0].point, what, series)
+
+
+def _maker(identity: Identity) -> Identity:
+    """The same without the machine's shape, which follows from its CPUs."""
+    return msgspec.structs.replace(identity, **dict.fromkeys(_SHAPE, 0))
+
+
+def _growth(point: Point, what: Any, series: Series) -> Growth:
+    fitted = growth.fit_series(series)
+    at = [cpus for cpus in PREDICTED_AT if cpus > max(series.points)] if fitted.law else []
+    predicted = {str(cpus): fitted.predict(cpus) for cpus in at}
+    return Growth(
+        workload=point.workload,
+        kernel=point.kernel,
+        what=what,
+        name=series.name,
+        functions=series.what,
+        law=fitted.law.value if fitted.law else "",
+        sure=round(fitted.sure, 4),
+        text=_formula(fitted) if fitted.law else fitted.refusal,
+        points={str(cpus): count for cpus, count in sorted(series.points.items())},
+        predicted={
+            cpus: (round(one.value, 3), round(one.low, 3), round(one.high, 3))
+            for cpus, one in predicted.items()
+        },
+    )
+
+
+def _formula(fitted: growth.Growth) -> str:
+    """A law with its coefficients: `2.000 + 1.000 N`."""
+    best = fitted.best
+    if not best.form.term:
+        return f"{best.a:.3f}"
+    return f"{best.a:.3f} {'-' if best.b < 0 else '+'} {abs(best.b):.3f} {best.form.term}"

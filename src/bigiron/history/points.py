@@ -1,0 +1,187 @@
+"""Bringing a history's database up to date with the studies beside it."""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from bigiron import workloads
+from bigiron.errors import UserError
+from bigiron.history import collect, derive
+from bigiron.history.collect import PROBES, Cells
+from bigiron.history.database import History
+from bigiron.history.records import (
+    Chain,
+    Function,
+    Identity,
+    Kernel,
+    Line,
+    Lock,
+    Point,
+    Prediction,
+    Record,
+    Refusal,
+    Workload,
+)
+from bigiron.study import store
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Study
+
+STUDIES = "studies"
+_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Prediction)
+
+
+def name_of(workload: str, fs: str) -> str:
+    """What a workload on a file system is called; none: the machine's own tmpfs.
+
+    >>> name_of("fxmark/DWAL", "ext4")
+    'fxmark/DWAL@ext4'
+    """
+    return f"{workload}@{fs}" if fs else workload
+
+
+def kernel(history: History, name: str, release: str, version: str, architecture: str, sha256: str) -> int:
+    """The number of a kernel, which is added if it is new; the kernels are numbered anew by their age."""
+    known = history.find(Kernel, name=name)
+    if known:
+        if known.sha256 != sha256:
+            raise UserError(
+                f"the history has another image of {name} ({known.release}): "
+                "give this one a name of its own (bigiron kernel add --name)"
+            )
+        return known.id
+    new = Kernel(
+        id=0,
+        name=name,
+        release=release,
+        version=version,
+        architecture=architecture,
+        sha256=sha256,
+        position=0,
+    )
+    number = history.add(new)
+    ordered = sorted(history.select(Kernel), key=lambda one: (derive.release_order(one.release), one.name))
+    for position, one in enumerate(ordered):
+        history.update(Kernel, one.id, position=position)
+    return number
+
+
+def workload(history: History, spec: Spec) -> Workload:
+    """The row of a study's workload, which is added if it is new."""
+    name = name_of(spec.workload, spec.fs)
+    if known := history.find(Workload, name=name):
+        return known
+    described = {one.name: one.description for one in workloads.builtin()}
+    history.add(
+        Workload(
+            id=0,
+            name=name,
+            workload=spec.workload,
+            fs=spec.fs,
+            description=described.get(spec.workload, ""),
+            mode=spec.mode,
+            operations=spec.operations,
+        )
+    )
+    found = history.find(Workload, name=name)
+    assert found
+    return found
+
+
+def studies(folder: Path) -> list[Path]:
+    """The folders of a history's studies."""
+    return sorted(path.parent for path in (folder / STUDIES).glob("*/*/study.toml"))
+
+
+def update(history: History, folder: Path, study: Path) -> None:
+    """Write what a study has and the database has not, and what follows from it."""
+    try:
+        _update(history, store.open_study(study), str(study.relative_to(folder)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{study} is no study of a history ({error}): move it elsewhere") from None
+
+
+def _update(history: History, opened: Study, folder: str) -> None:
+    with history.writing():
+        of = workload(history, opened.spec)
+        changed = [_point(history, of, cells) for cells in _cells(opened, folder)]
+        _refusals(history, of, opened)
+        if any(changed):
+            derive.derive(history, of.id)
+
+
+def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
+    """Write why kernels, by name, do not run a workload with any number of CPUs."""
+    with history.writing():
+        of = workload(history, spec)
+        for known in history.select(Kernel):
+            place = {"workload": of.id, "kernel": known.id, "cpus": 0}
+            if known.name in why:
+                history.remove(Refusal, **place)
+                history.add(Refusal(**place, kind="input", reason=why[known.name]))
+
+
+def _cells(study: Study, folder: str) -> Iterator[Cells]:
+    """The measured cells of each point."""
+
+    def place(record: CellRecord) -> tuple[str, int, int]:
+        return record.variant, record.cpus, record.tasks
+
+    measured = [one for one in study.records() if one.measured and set(PROBES) <= set(one.tables)]
+    for _, records in groupby(sorted(measured, key=place), place):
+        yield Cells(study, folder, list(records))
+
+
+def _point(history: History, of: Workload, cells: Cells) -> bool:
+    """Write a point, unless it is there with the same cells."""
+    record = cells.records[0]
+    number = _kernel_of(history, record)
+    for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
+        if point.cells == cells.names:
+            return False
+        if set(point.cells) < set(cells.names):
+            _remove(history, point)
+    collect.add_point(history, cells, of, number, _identity(history, collect.identity(cells.study, record)))
+    return True
+
+
+def _kernel_of(history: History, record: CellRecord) -> int:
+    known = record.environment
+    return kernel(
+        history,
+        record.variant,
+        str(known["kernel_release"]),
+        str(known["kernel_version"]),
+        str(known["arch"]),
+        str(known["kernel_sha256"]),
+    )
+
+
+def _remove(history: History, point: Point) -> None:
+    for kind in _OF_POINT:
+        history.remove(kind, point=point.id)
+    history.remove(Point, id=point.id)
+
+
+def _identity(history: History, identity: Identity) -> int:
+    """The number of an identity, which is added if it is new."""
+    values = {name: value for name, value in msgspec.structs.asdict(identity).items() if name != "id"}
+    known = history.find(Identity, **values)
+    return known.id if known else history.add(identity)
+
+
+def _refusals(history: History, of: Workload, study: Study) -> None:
+    """Write which of a study's cells failed, where nothing newer was measured."""
+    for record in study.records():
+        known = history.find(Kernel, name=record.variant)
+        if not known and "kernel_release" not in record.environment:
+            continue  # it failed before anything was known of its kernel
+        number = known.id if known else _kernel_of(history, record)
+        place = {"workload": of.id, "kernel": number, "cpus": record.cpus}
+        newest = max((point.measured for point in history.select(Point, **place)), default="")
+        if record.failure and record.started > newest:
+            history.remove(Refusal, **place)
+            history.add(Refusal(**place, kind=record.failure.kind, reason=record.failure.reason))
+        elif record.measured:
+            history.remove(Refusal, **place)

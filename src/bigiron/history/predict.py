@@ -1,0 +1,75 @@
+"""What is predicted for larger machines from a history's points."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bigiron.errors import UserError
+from bigiron.history import records
+from bigiron.history.database import History
+from bigiron.history.records import Limit, Point
+from bigiron.study import prediction, store
+from bigiron.study.store import Study
+
+MACHINES = ("epyc-9654-x2", "x86-8s")
+"""Two sockets of AMD's, and eight of Intel's."""
+TASKS = (8, 64, 256)
+DRAWS = 24  # as the errors in docs/predict.md were measured with
+
+
+def missing(history: History) -> list[Point]:
+    """The point with the most CPUs of each workload on each kernel, where it has no prediction yet."""
+    predicted = {one.point for one in history.select(records.Prediction)}
+    most: dict[tuple[int, int], Point] = {}
+    for point in history.select(Point, current=1):
+        if point.cpus >= most.setdefault((point.workload, point.kernel), point).cpus:
+            most[point.workload, point.kernel] = point
+    return [point for point in most.values() if point.id not in predicted]
+
+
+def predict(folder: Path, point: Point) -> list[records.Prediction]:
+    """A row for each machine and number of tasks, or for the machine the reason why there is none."""
+    cell = folder / point.cells[0]
+    study = store.open_study(cell.parent.parent)
+    names = {plan.id: plan.variant for plan in study.plan()}
+    alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=[names[cell.name]]))
+    return [row for machine in MACHINES for row in _on(alone, point, machine)]
+
+
+def _on(study: Study, point: Point, machine: str) -> list[records.Prediction]:
+    try:
+        (curve,) = prediction.predict(study, machine, TASKS, draws=DRAWS).curves
+    except UserError as error:
+        (variant,) = study.spec.variant
+        return [_row(point, machine, refused=str(error).partition(f": {variant.name}: ")[2] or str(error))]
+    return [
+        _row(
+            point,
+            machine,
+            tasks=at.tasks,
+            relative=round(at.relative.value, 4),
+            low=round(at.relative.low, 4),
+            high=round(at.relative.high, 4),
+            limits=[
+                Limit(kind=limit.kind, object=limit.object, share=round(limit.share, 4))
+                for limit in at.limits
+            ],
+            knee=round(curve.knee.value) if curve.knee else 0,
+        )
+        for at in curve.points
+    ]
+
+
+def _row(point: Point, machine: str, **known: object) -> records.Prediction:
+    nothing = {"tasks": 0, "relative": 0.0, "low": 0.0, "high": 0.0, "limits": [], "knee": 0, "refused": ""}
+    row = {"workload": point.workload, "kernel": point.kernel, "point": point.id, "machine": machine}
+    return msgspec.convert({**row, **nothing, **known}, records.Prediction)
+
+
+def write(history: History, point: Point, predicted: Sequence[records.Prediction]) -> None:
+    """Write what is predicted from a point, instead of what was from another of its workload and kernel."""
+    with history.writing():
+        history.remove(records.Prediction, workload=point.workload, kernel=point.kernel)
+        for row in predicted:
+            history.add(row)
