@@ -43,6 +43,14 @@ def agent(
     return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
 
 
+def pairs_agent(compiler: str) -> Path:
+    """The guest agent that runs the tests of the matrix, pairs of system calls, in place of a workload."""
+    guest = _source_folder("guest")
+    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(guest))
+    sources = [*sorted(guest.glob("*.c")), *sorted(guest.glob("pairs/*.c"))]
+    return _compile("agent", compiler, flags, sources, "the agent with its pairs of calls")
+
+
 def boot(compiler: str) -> Path:
     """PID 1 of a virtual machine until it is given its agent: a static program."""
     guest = _source_folder("guest")
