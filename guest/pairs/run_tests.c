@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include "run_tests.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #define TESTS_OF_A_STAGE 200
 #define SPINS_BY_THE_CLOCK 4096
 #define HIGHEST_FD 1024
+#define MAX_NAMES (2 * MAX_CALLS)
 
 /*
  * Makes the calls of one side, on its own CPU. It spins for the next one in user mode: whoever slept would be woken
@@ -35,9 +38,11 @@
 struct worker {
 	unsigned int wanted; /* how many things it was given to do; a futex while it sleeps */
 	unsigned int done;
-	enum { MAKE, MAKE_RECORDED, UNDO, SLEEP } what;
+	enum { MAKE, MAKE_RECORDED, SEND, UNDO, SLEEP } what;
 	struct call call;
-	char result[CALL_TEXT_BYTES];
+	struct result result;
+	unsigned int nr_names; /* of files to remove, by UNDO */
+	char names[MAX_NAMES][NAME_BYTES];
 } __attribute__((aligned(4096)));
 
 /* Threads of one process, and two processes: only one of the two runs at a time, the other one sleeps. */
@@ -49,13 +54,35 @@ static struct side *sides; /* [0]: threads of one process, [1]: two processes; s
 static int awake = -1;	   /* which of them */
 static uint64_t patience_ns;
 
-static void make(struct worker *worker, int recorded)
+static void receive(struct worker *worker)
 {
-	if (recorded)
+	int fd = receive_fd(OWN_FD + worker->call.process);
+
+	worker->result = (struct result){ .kind = fd < 0 ? RESULT_ERROR : RESULT_NUMBER, .value = fd < 0 ? errno : fd };
+}
+
+static void undo(struct worker *worker)
+{
+	calls_undo();
+	for (unsigned int i = 0; i < worker->nr_names; i++)
+		unlink(worker->names[i]);
+}
+
+static void do_it(struct worker *worker)
+{
+	if (worker->what == UNDO) {
+		undo(worker);
+	} else if (worker->what == SEND) {
+		send_fd(OWN_FD + !worker->call.process, worker->call.fd);
+	} else if (worker->what == MAKE && worker->call.kind == CALL_RECEIVE) {
+		receive(worker);
+	} else if (worker->what == MAKE) {
+		call_make(&worker->call, &worker->result);
+	} else if (worker->what == MAKE_RECORDED) {
 		recorder_mark(MARK_CALL, NULL, 0);
-	call_make(&worker->call, worker->result);
-	if (recorded)
+		call_make(&worker->call, &worker->result);
 		recorder_mark(MARK_CALL_END, NULL, 0);
+	}
 }
 
 static void work(struct worker *worker, int cpu)
@@ -63,7 +90,7 @@ static void work(struct worker *worker, int cpu)
 	unsigned int done = 0;
 	int sleeps = 1;
 
-	call_prepare();
+	calls_prepare();
 	if (pin(0, cpu))
 		_exit(1);
 	for (;;) {
@@ -75,10 +102,7 @@ static void work(struct worker *worker, int cpu)
 		}
 		done++;
 		sleeps = worker->what == SLEEP;
-		if (worker->what == UNDO)
-			calls_undo();
-		else if (worker->what != SLEEP)
-			make(worker, worker->what == MAKE_RECORDED);
+		do_it(worker);
 		__atomic_store_n(&worker->done, done, __ATOMIC_RELEASE);
 	}
 }
@@ -89,14 +113,19 @@ static void *second_thread(void *worker)
 	return NULL;
 }
 
-/* Its first file descriptor is 3. */
-static void close_files(void)
+/* The first that calls use is free, and of those that are not theirs only the sockets are left. */
+static void leave_files(const int *sockets)
 {
-	for (int fd = 3; fd < HIGHEST_FD; fd++)
-		close(fd);
+	for (int i = 0; i < 2; i++)
+		dup2(sockets[i], OWN_FD + 2 + i);
+	for (int i = 0; i < 2; i++)
+		dup2(OWN_FD + 2 + i, OWN_FD + i);
+	for (int fd = FIRST_FD; fd < HIGHEST_FD; fd++)
+		if (fd != OWN_FD && fd != OWN_FD + 1)
+			close(fd);
 }
 
-static int start_process(struct worker *worker, int cpu, struct worker *thread)
+static int start_process(struct worker *worker, int cpu, struct worker *thread, const int *sockets)
 {
 	pid_t runner = getpid(), pid = fork();
 	pthread_t second;
@@ -104,7 +133,7 @@ static int start_process(struct worker *worker, int cpu, struct worker *thread)
 	if (pid)
 		return pid < 0;
 	die_with(runner);
-	close_files();
+	leave_files(sockets);
 	if (thread && pthread_create(&second, NULL, second_thread, thread))
 		_exit(1);
 	work(worker, cpu);
@@ -113,10 +142,14 @@ static int start_process(struct worker *worker, int cpu, struct worker *thread)
 
 static int start_workers(void)
 {
+	int sockets[2];
+
 	sides = mmap(NULL, 2 * sizeof(*sides), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
 		     0);
-	if (sides == MAP_FAILED || start_process(&sides[0].workers[0], 0, &sides[0].workers[1]) ||
-	    start_process(&sides[1].workers[0], 0, NULL) || start_process(&sides[1].workers[1], 1, NULL))
+	if (sides == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
+	    start_process(&sides[0].workers[0], 0, &sides[0].workers[1], sockets) ||
+	    start_process(&sides[1].workers[0], 0, NULL, sockets) ||
+	    start_process(&sides[1].workers[1], 1, NULL, sockets))
 		return report_error("machine", "cannot start the processes that make calls: %m");
 	return 0;
 }
@@ -147,6 +180,7 @@ static int change_sides(int to)
 		struct worker *worker = &sides[to].workers[i];
 
 		worker->what = UNDO;
+		worker->nr_names = 0;
 		__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 		while (__atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted)
@@ -155,49 +189,88 @@ static int change_sides(int to)
 	return 0;
 }
 
-/* What a call ended in, if not as it should. */
+/* What a test ended in, if not as it should. */
 enum { AS_EXPECTED, OTHER, HANGS };
 
-static int make_call(const struct test *test, const struct call *call, int worker_nr, int what)
+static struct worker *worker_of(const struct test *test, const struct call *call)
 {
-	struct worker *worker = &sides[test->two_processes].workers[worker_nr];
+	return &sides[test->two_processes].workers[test->two_processes ? call->process : call->role == ROLE_B];
+}
 
-	worker->call = *call;
-	if (give(worker, what)) {
-		report_test_failed(test->number, call->text, call->expected, "nothing: it hangs");
-		return HANGS;
+static int make_call(const struct test *test, const struct test_call *wanted, int recorded)
+{
+	struct worker *worker = worker_of(test, &wanted->call);
+
+	worker->call = wanted->call;
+	if (wanted->call.kind == CALL_RECEIVE) {
+		struct worker *other = &sides[1].workers[!wanted->call.process];
+
+		other->call = (struct call){ .process = !wanted->call.process, .fd = wanted->call.fd };
+		if (give(other, SEND))
+			return HANGS;
 	}
-	if (!strcmp(worker->result, call->expected))
+	return give(worker, recorded ? MAKE_RECORDED : MAKE) ? HANGS : AS_EXPECTED;
+}
+
+static int check(const struct test *test, const struct test_call *wanted, struct inodes *inodes)
+{
+	char text[CALL_TEXT_BYTES + 4] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+	const char *result = wanted->call.role == ROLE_SET_UP ? text : text + 2;
+
+	if (!out)
+		return OTHER;
+	result_print(&wanted->call, &worker_of(test, &wanted->call)->result, inodes, out);
+	fclose(out);
+	text[strcspn(text, "\n")] = '\0';
+	if (!strcmp(result, wanted->expected))
 		return AS_EXPECTED;
-	report_test_failed(test->number, call->text, call->expected, worker->result);
+	report_test_failed(test->number, wanted->text, wanted->expected, result);
 	return OTHER;
 }
 
-/* The calls A and B are on CPU 0 and 1 where they are threads', on their processes' where they are two. */
+/* The results of A and B are looked at when both were made: nothing is to be between them. */
 static int run_calls(const struct test *test, int recorded)
 {
-	int two = test->two_processes, what = recorded ? MAKE_RECORDED : MAKE, failed = AS_EXPECTED;
+	struct inodes inodes = { 0 };
+	unsigned int nr_setup = test->nr_calls - 2;
+	int failed = AS_EXPECTED;
 
-	for (unsigned int i = 0; i < test->nr_setup && !failed; i++)
-		failed = make_call(test, &test->setup[i], two ? test->setup[i].process : 0, MAKE);
+	for (unsigned int i = 0; i < nr_setup && !failed; i++)
+		failed = make_call(test, &test->calls[i], 0) ?: check(test, &test->calls[i], &inodes);
 	if (failed)
 		return failed;
 	if (recorded)
 		recorder_mark(MARK_TEST, NULL, test->number);
-	failed = make_call(test, &test->a, two ? test->a.process : 0, what);
-	if (failed != HANGS)
-		failed = make_call(test, &test->b, two ? test->b.process : 1, what) ?: failed;
-	if (recorded && failed != HANGS)
+	for (unsigned int i = nr_setup; i < test->nr_calls; i++)
+		if (make_call(test, &test->calls[i], recorded))
+			return HANGS;
+	if (recorded)
 		recorder_mark(MARK_TEST_END, NULL, test->number);
+	for (unsigned int i = nr_setup; i < test->nr_calls; i++)
+		failed = check(test, &test->calls[i], &inodes) ?: failed;
 	return failed;
 }
 
-static int undo(const struct test *test)
+/* Files that several calls name are there several times: to remove one again does no harm. */
+static void note_names(const struct test *test, struct worker *worker)
 {
-	for (int i = 0; i <= test->two_processes; i++)
-		if (give(&sides[test->two_processes].workers[i], UNDO))
-			return HANGS;
-	return AS_EXPECTED;
+	worker->nr_names = 0;
+	for (unsigned int i = 0; i < test->nr_calls; i++)
+		for (int name = 0; name < 2; name++)
+			if (*test->calls[i].call.names[name])
+				strcpy(worker->names[worker->nr_names++], test->calls[i].call.names[name]);
+}
+
+static int undo_all(const struct test *test)
+{
+	struct worker *workers = sides[test->two_processes].workers;
+
+	note_names(test, &workers[0]);
+	workers[1].nr_names = 0;
+	if (test->two_processes && give(&workers[1], UNDO))
+		return HANGS;
+	return give(&workers[0], UNDO) ? HANGS : AS_EXPECTED;
 }
 
 /* Returns 1 if it hangs, and this machine is of no use any more. */
@@ -208,16 +281,16 @@ static int run_test(const struct test *test, unsigned long warmup)
 	if (awake != test->two_processes && change_sides(test->two_processes))
 		return 1;
 	for (unsigned long run = 0; run <= warmup && !failed; run++)
-		failed = run_calls(test, run == warmup) ?: undo(test);
-	if (failed == OTHER && undo(test))
-		failed = HANGS;
+		failed = run_calls(test, run == warmup) ?: undo_all(test);
+	if (failed == OTHER)
+		failed = undo_all(test);
 	return failed == HANGS;
 }
 
 static int run_all(const struct job *job, FILE *file)
 {
 	static struct test test;
-	char error[128], stage[64];
+	char error[TEST_ERROR_BYTES], stage[64];
 	unsigned long nr = 0;
 	int there;
 

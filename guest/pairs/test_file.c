@@ -5,44 +5,44 @@
 
 #define LINE_BYTES 512
 
-static int wrong(char error[128], const char *what, const char *line)
+static int wrong(char error[TEST_ERROR_BYTES], const char *what, const char *line)
 {
-	snprintf(error, 128, "%s: %.80s", what, line);
+	snprintf(error, TEST_ERROR_BYTES, "%s: %.80s", what, line);
 	return -1;
 }
 
-/* "0 open a creat -> 3" */
-static int read_call(struct call *call, const char *text)
+/* "A 0 open a creat -> 3" */
+static int read_call(struct test *test, char *line, char error[TEST_ERROR_BYTES])
 {
-	const char *arrow = strstr(text, " -> ");
-	size_t length = arrow ? (size_t)(arrow - text) : 0;
+	struct test_call *call = &test->calls[test->nr_calls];
+	char *arrow = strstr(line, " -> "), why[CALL_ERROR_BYTES];
 
-	if ((text[0] != '0' && text[0] != '1') || text[1] != ' ' || length < 3 || length - 2 >= sizeof(call->text) ||
-	    strlen(arrow + 4) >= sizeof(call->expected))
-		return -1;
-	call->process = text[0] - '0';
-	snprintf(call->text, sizeof(call->text), "%.*s", (int)length - 2, text + 2);
+	if (!arrow || arrow - line >= CALL_TEXT_BYTES || strlen(arrow + 4) >= CALL_TEXT_BYTES)
+		return wrong(error, "no call with what it returns", line);
+	if (test->nr_calls == MAX_CALLS)
+		return wrong(error, "more calls than a test can have", line);
+	*arrow = '\0';
+	strcpy(call->text, line);
 	strcpy(call->expected, arrow + 4);
+	if (call_read(&call->call, line, why))
+		return wrong(error, why, call->text);
+	test->nr_calls++;
 	return 0;
 }
 
-static int read_line(struct test *test, const char *line)
+static int is_whole(const struct test *test)
 {
-	if (!strncmp(line, "A ", 2))
-		return read_call(&test->a, line + 2);
-	if (!strncmp(line, "B ", 2))
-		return read_call(&test->b, line + 2);
-	if (test->nr_setup == MAX_SETUP)
-		return -1;
-	return read_call(&test->setup[test->nr_setup++], line);
+	const struct test_call *last = &test->calls[test->nr_calls - 1];
+
+	return test->nr_calls >= 2 && last[-1].call.role == ROLE_A && last->call.role == ROLE_B;
 }
 
-int test_read(struct test *test, FILE *file, char error[128])
+int test_read(struct test *test, FILE *file, char error[TEST_ERROR_BYTES])
 {
 	char line[LINE_BYTES], mode[8];
 	int begun = 0;
 
-	memset(test, 0, sizeof(*test));
+	test->nr_calls = 0;
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!*line && begun)
@@ -50,14 +50,16 @@ int test_read(struct test *test, FILE *file, char error[128])
 		if (!*line)
 			continue;
 		if (!begun && sscanf(line, "test %lu %*s %7s", &test->number, mode) != 2)
-			return wrong(error, "no test begins with", line);
+			return wrong(error, "no test begins so", line);
 		if (!begun)
 			test->two_processes = !strcmp(mode, "two");
-		else if (read_line(test, line))
-			return wrong(error, "not a call and what it returns", line);
+		else if (read_call(test, line, error))
+			return -1;
 		begun = 1;
 	}
-	if (begun && (!*test->a.text || !*test->b.text))
-		return wrong(error, "a test without the calls A and B", line);
+	if (begun && !is_whole(test)) {
+		snprintf(error, TEST_ERROR_BYTES, "test %lu does not end with A and B", test->number);
+		return -1;
+	}
 	return begun;
 }

@@ -7,16 +7,24 @@
 
 #include "calls.h"
 
-#define MAX_SETUP 32
+#define MAX_CALLS 40
+#define CALL_TEXT_BYTES 96
+#define TEST_ERROR_BYTES 256
+
+struct test_call {
+	struct call call;
+	char text[CALL_TEXT_BYTES];
+	char expected[CALL_TEXT_BYTES]; /* result_print()'s text, but for its end of line */
+};
 
 struct test {
 	unsigned long number;
 	int two_processes;
-	unsigned int nr_setup;
-	struct call setup[MAX_SETUP], a, b;
+	unsigned int nr_calls; /* of them the last two are A and B */
+	struct test_call calls[MAX_CALLS];
 };
 
 /* Returns 1, or 0 at the end of the file, or -1 with what is wrong in `error`. */
-int test_read(struct test *test, FILE *file, char error[128]);
+int test_read(struct test *test, FILE *file, char error[TEST_ERROR_BYTES]);
 
 #endif
