@@ -52,6 +52,13 @@ def boot(compiler: str) -> Path:
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
 
 
+def pairs(compiler: str) -> Path:
+    """What makes the system calls of the commutativity matrix's tests: a static program."""
+    folder = _source_folder("guest") / "pairs"
+    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(folder))
+    return _compile("pairs", compiler, flags, sorted(folder.glob("*.c")), "what makes pairs of system calls")
+
+
 def bpf(name: str) -> Path:
     """The BPF program in bpf/: one file for every kernel and every little-endian architecture."""
     debian_s_asm = f"/usr/include/{platform.machine()}-linux-gnu"  # clang looks there for its own target only
