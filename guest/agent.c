@@ -19,7 +19,7 @@
 #include "init.h"
 #include "job.h"
 #include "measure.h"
-#include "pairs/run_tests.h"
+#include "matrix/run_tests.h"
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"

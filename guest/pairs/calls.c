@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What follows a call's name: n a name, f a descriptor, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map. */
+/* What follows a call's name: n a name, f a descriptor, t another, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map. */
 static const struct {
 	const char *name, *arguments;
 } calls[] = {
@@ -28,7 +28,7 @@ static const struct {
 	[CALL_PWRITE] = { "pwrite", "fov" },   [CALL_MMAP] = { "mmap", "spm" },
 	[CALL_MUNMAP] = { "munmap", "s" },     [CALL_MPROTECT] = { "mprotect", "sp" },
 	[CALL_MEMREAD] = { "memread", "s" },   [CALL_MEMWRITE] = { "memwrite", "sv" },
-	[CALL_DUP] = { "dup", "f" },	       [CALL_RECEIVE] = { "receive", "f" },
+	[CALL_DUP] = { "dup", "ft" },	       [CALL_RECEIVE] = { "receive", "ft" },
 };
 
 #define NR_CALLS (sizeof(calls) / sizeof(*calls))
@@ -97,13 +97,13 @@ static char *next_word(char **rest)
 	return word;
 }
 
-static int read_fd(struct call *call, const char *word)
+static int read_fd(int *fd, const char *word)
 {
 	long value;
 
 	if (number(word, FIRST_FD, OWN_FD - 1, &value))
 		return 1;
-	call->fd = value;
+	*fd = value;
 	return 0;
 }
 
@@ -120,7 +120,9 @@ static int read_argument(struct call *call, char kind, int nr_names, char *word,
 	case 'p':
 		return read_writable(&call->writable, word);
 	case 'f':
-		return read_fd(call, word);
+		return read_fd(&call->fd, word);
+	case 't':
+		return read_fd(&call->to, word);
 	case 'o':
 		return number(word, -1000000, 1000000, &call->offset);
 	case 'v':
@@ -133,7 +135,7 @@ static int read_argument(struct call *call, char kind, int nr_names, char *word,
 		return failed;
 	case 'm':
 		call->anonymous = word && !strcmp(word, "anon");
-		return !call->anonymous && (read_fd(call, word) || number(next_word(rest), 0, 1000000, &call->offset));
+		return !call->anonymous && (read_fd(&call->fd, word) || number(next_word(rest), 0, 1000000, &call->offset));
 	}
 	return 1;
 }
@@ -331,7 +333,7 @@ static struct result make(const struct call *call)
 	case CALL_MEMWRITE:
 		return touch(call);
 	case CALL_DUP:
-		return number_or_error(dup(call->fd));
+		return number_or_error(dup2(call->fd, call->to));
 	case CALL_RECEIVE:
 		break; /* by two processes: workers.c */
 	}
@@ -364,7 +366,7 @@ int send_fd(int socket, int fd)
 	return sendmsg(socket, &message, 0) == 1 ? 0 : -1;
 }
 
-int receive_fd(int socket)
+int receive_fd(int socket, int to)
 {
 	union rights rights;
 	char byte;
@@ -383,7 +385,9 @@ int receive_fd(int socket)
 		return -1;
 	}
 	memcpy(&fd, CMSG_DATA(header), sizeof(int));
-	return fd;
+	if (fd == to)
+		return 0;
+	return dup2(fd, to) < 0 ? -1 : close(fd);
 }
 
 void calls_undo(void)

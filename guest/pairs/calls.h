@@ -25,7 +25,7 @@ enum call_kind {
 	CALL_OPEN, CALL_LINK, CALL_UNLINK, CALL_RENAME, CALL_STAT, CALL_FSTAT, CALL_LSEEK, CALL_CLOSE, CALL_PIPE,
 	CALL_READ, CALL_WRITE, CALL_PREAD, CALL_PWRITE, CALL_MMAP, CALL_MUNMAP, CALL_MPROTECT, CALL_MEMREAD,
 	CALL_MEMWRITE,
-	/* To set up only. */
+	/* To set up only: dup2(), and the same of the other process's descriptor. */
 	CALL_DUP, CALL_RECEIVE,
 };
 
@@ -37,6 +37,7 @@ struct call {
 	int process;
 	char names[2][NAME_BYTES];
 	int fd;
+	int to;		/* which descriptor is to be the same file; what it was is closed */
 	int flags;	/* of open() */
 	long offset;	/* in pages */
 	int value;	/* of each byte that is written */
@@ -64,9 +65,9 @@ int call_read(struct call *call, char *line, char error[CALL_ERROR_BYTES]);
 /* By each thread that makes calls, before the first. */
 void calls_prepare(void);
 void call_make(const struct call *call, struct result *result);
-/* The two halves of CALL_RECEIVE, by the process that has the file and the one that is to have it too. */
+/* The two halves of CALL_RECEIVE, by the process that has the file and the one that is to have it too. Return 0, or -1 with errno. */
 int send_fd(int socket, int fd);
-int receive_fd(int socket);
+int receive_fd(int socket, int to);
 /* Whatever calls have opened and mapped. */
 void calls_undo(void);
 

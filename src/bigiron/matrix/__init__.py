@@ -1,1 +1,1 @@
-"""Pairs of system calls that commute, and what of them shares cache lines: docs/matrix.md."""
+"""Which pairs of system calls commute, and tests of whether a kernel lets them scale where they do."""

@@ -9,7 +9,7 @@ from bigiron.errors import UserError
 
 _HEAD = re.compile(r"test (\d+) ([a-z]+)/([a-z]+) (same|two)$")
 _MOST_TESTS = 1_000_000
-_MOST_CALLS = 40  # guest/pairs/test_file.h
+_MOST_CALLS = 40  # guest/matrix/test_file.h
 
 
 @dataclass(frozen=True)

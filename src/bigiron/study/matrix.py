@@ -34,7 +34,7 @@ class Progress:
 
 def identity() -> str:
     """Of what counts: the recorder, and the agent that makes the calls."""
-    parts = [compile.recorder(), compile.pairs_agent(architecture(ARCH).compiler)]
+    parts = [compile.recorder(), compile.matrix_agent(architecture(ARCH).compiler)]
     settings = (matrix_machine.CPUS, matrix_machine.RUNS, matrix_machine.WARM_UP)
     contents = b"".join(hashlib.sha256(part.read_bytes()).digest() for part in parts)
     return hashlib.sha256(contents + repr(settings).encode()).hexdigest()

@@ -106,7 +106,7 @@ def _run(
     memory_mib: int,
 ) -> list[Outcome]:
     order = listing.sequence(tests, RUNS, seed)
-    agent = compile.pairs_agent(architecture(place.kernel.arch).compiler)
+    agent = compile.matrix_agent(architecture(place.kernel.arch).compiler)
     with (
         tempfile.TemporaryDirectory(prefix="bigiron-") as temporary,
         GuestRam(memory_mib or virtual.memory_mib(CPUS)) as ram,

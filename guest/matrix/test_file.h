@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "calls.h"
+#include "../pairs/calls.h"
 
 #define MAX_CALLS 40
 #define CALL_TEXT_BYTES 96

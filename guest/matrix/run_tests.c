@@ -21,7 +21,7 @@
 #include "../report.h"
 #include "../tasks.h"
 #include "../turn.h"
-#include "calls.h"
+#include "../pairs/calls.h"
 #include "test_file.h"
 
 #define COORDINATOR_CPU 2 /* 0 and 1 make the calls */
@@ -56,9 +56,10 @@ static uint64_t patience_ns;
 
 static void receive(struct worker *worker)
 {
-	int fd = receive_fd(OWN_FD + worker->call.process);
+	int failed = receive_fd(OWN_FD + worker->call.process, worker->call.to);
 
-	worker->result = (struct result){ .kind = fd < 0 ? RESULT_ERROR : RESULT_NUMBER, .value = fd < 0 ? errno : fd };
+	worker->result = (struct result){ .kind = failed ? RESULT_ERROR : RESULT_NUMBER,
+					  .value = failed ? errno : worker->call.to };
 }
 
 static void undo(struct worker *worker)
