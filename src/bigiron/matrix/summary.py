@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.matrix.listing import Test
+from bigiron.matrix.calls import Test
+from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Outcome
-
-Pair = tuple[str, str]
 
 PUBLISHED = {"Linux, 2013": (9389, 13664), "sv6, 2013": (13528, 13664)}
 """Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6: tests that are conflict-free, of how many."""
 
 MOST_LINES = 10
+_MOST_CANDIDATES = 200
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, Outcome]) 
     total = Count()
     for test in tests:
         if outcome := outcomes.get(test.number):
-            cells[test.pair] = cells.get(test.pair, Count()).with_outcome(outcome)
+            cells[pair_of(test)] = cells.get(pair_of(test), Count()).with_outcome(outcome)
             total = total.with_outcome(outcome)
     ran = [outcomes[test.number] for test in tests if test.number in outcomes]
     good = [outcome for outcome in ran if not outcome.wrong]
@@ -86,9 +86,10 @@ def lines_of(outcome: Outcome) -> frozenset[str]:
 
 
 def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
-    """What causes most failures: each the one without which most more tests would be conflict-free.
+    """What causes most failures.
 
-    Where no single one would do that, the one that most of the failures have.
+    Few tests share one thing only. So what is looked for, again and again, is what one test shares, all of it,
+    without which most more tests would be conflict-free for each thing in it.
     """
     all_lines = [lines_of(outcome) for outcome in outcomes]
     left = Counter(lines for lines in all_lines if lines)
@@ -97,23 +98,31 @@ def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
     for lines, number in left.items():
         of_all.update(dict.fromkeys(lines, number))
     alone = {next(iter(lines)): number for lines, number in left.items() if len(lines) == 1}
-    found = []
+    found: list[Culprit] = []
     while left and len(found) < MOST_LINES:
-        by_name: Counter[str] = Counter()
-        freed: Counter[str] = Counter()
-        for lines, number in left.items():
-            by_name.update(dict.fromkeys(lines, number))
-            if len(lines) == 1:
-                freed[next(iter(lines))] += number
-        name = min(by_name, key=lambda name: (-freed[name], -by_name[name], name))
-        free += freed[name]
-        without: Counter[frozenset[str]] = Counter()
-        for lines, number in left.items():
-            if lines - {name}:
-                without[lines - {name}] += number
-        left = without
-        found.append(Culprit(name, of_all[name], alone.get(name, 0), free / len(all_lines)))
+        for name in sorted(_best(left, MOST_LINES - len(found)), key=lambda name: (-of_all[name], name)):
+            without: Counter[frozenset[str]] = Counter()
+            for lines, number in left.items():
+                if lines - {name}:
+                    without[lines - {name}] += number
+                else:
+                    free += number
+            left = without
+            found.append(Culprit(name, of_all[name], alone.get(name, 0), free / len(all_lines)))
     return found
+
+
+def _best(left: Counter[frozenset[str]], most: int) -> frozenset[str]:
+    """Of what tests share, at most so many things, that without which most are conflict-free by thing."""
+    candidates = [lines for lines, _ in left.most_common() if len(lines) <= most][:_MOST_CANDIDATES]
+    if not candidates:
+        names = Counter(name for lines, number in left.items() for name in lines for _ in range(number))
+        return frozenset([min(names, key=lambda name: (-names[name], name))])
+
+    def freed(lines: frozenset[str]) -> float:
+        return sum(number for others, number in left.items() if others <= lines) / len(lines)
+
+    return min(candidates, key=lambda lines: (-freed(lines), sorted(lines)))
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ def changes(tests: Sequence[Test], before: Mapping[int, Outcome], after: Mapping
     for test in tests:
         one, other = before.get(test.number), after.get(test.number)
         if one and other and not one.wrong and not other.wrong:
-            both.setdefault(test.pair, []).append((one, other))
+            both.setdefault(pair_of(test), []).append((one, other))
     found = []
     for pair, outcomes in both.items():
         counts = [Count(), Count()]
@@ -156,7 +165,7 @@ def _by_number(item: tuple[str, int]) -> tuple[int, str]:
 
 def calls_of(tests: Iterable[Test]) -> list[str]:
     """The calls of some tests, as COMMUTER lists them; others after those."""
-    there = {name for test in tests for name in test.pair}
+    there = {name for test in tests for name in pair_of(test)}
     known = [name for name in _ORDER if name in there]
     return known + sorted(there - set(known))
 

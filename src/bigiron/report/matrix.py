@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.matrix import summary as summaries
-from bigiron.matrix.listing import Test
+from bigiron.matrix.calls import Test
+from bigiron.matrix.listing import pair_of
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.summary import PUBLISHED, Change, Count, Pair, Summary
 from bigiron.report.listing import Listing, as_json, code, markdown, plain
@@ -27,7 +28,7 @@ class Document:
 
 def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     """Of all tests, or of those of one pair of calls."""
-    tests = [test for test in matrix.tests if pair in (None, test.pair)]
+    tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
     found = {column.place.name: column.outcomes for column in columns}
     of_fs: dict[str, list[str]] = {}
@@ -43,16 +44,21 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
 
 
 def percent(share: float | None) -> str:
-    """Whole ones, but that only all is 100 and only none 0.
+    """With one decimal.
 
-    >>> percent(0.9996), percent(0.687), percent(0.0), percent(None)
-    ('>99%', '69%', '0%', '-')
+    >>> percent(0.687134), percent(None)
+    ('68.7%', '-')
     """
-    if share is None:
-        return "-"
-    if 0.995 <= share < 1:
-        return ">99%"
-    return "<1%" if 0 < share < 0.005 else f"{100 * share:.0f}%"
+    return "-" if share is None else f"{100 * share:.1f}%"
+
+
+def _whole(share: float) -> str:
+    """Percent without decimals, but that only all is 100 and only none 0.
+
+    >>> _whole(0.9996), _whole(0.687), _whole(0.0)
+    ('99', '69', '0')
+    """
+    return f"{min(max(100 * share, 1), 99):.0f}" if 0 < share < 1 else f"{100 * share:.0f}"
 
 
 def text(document: Document) -> str:
@@ -105,7 +111,7 @@ def _pair(one: str, other: str) -> Pair:
 
 
 def _number(count: Count | None) -> str:
-    return percent(count.share).removesuffix("%") if count and count.tests else "."
+    return "." if count is None or count.share is None else _whole(count.share)
 
 
 def _culprits(summary: Summary) -> str:
@@ -192,7 +198,7 @@ def _list(document: Document) -> Listing:
                 lines = [one.name for one in outcome.conflicts if not one.pair]
                 pairs = [one.name for one in outcome.conflicts if one.pair]
                 rows.append(
-                    (test.number, *test.pair, "two" if test.two_processes else "same", place,
+                    (test.number, *pair_of(test), "same" if test.same else "two", place,
                      "" if outcome.wrong else outcome.is_free, ";".join(lines), ";".join(pairs), outcome.wrong)
                 )  # fmt: skip
     return Listing(
@@ -272,7 +278,7 @@ def of_pair(document: Document, pair: Pair) -> str:
 
 def of_test(test: Test, outcomes: Mapping[str, Outcome]) -> str:
     """One test, and what came of it in each place."""
-    lines = [test.text.rstrip() + "\n"]
+    lines = [str(test)]
     for place, outcome in outcomes.items():
         if outcome.wrong:
             lines.append(f"\n{place}: wrong: {outcome.wrong}\n")
@@ -290,12 +296,12 @@ def _of_conflict(conflict: Conflict) -> list[str]:
     how = "two lines side by side, " if conflict.pair else "different bytes of a line, " if conflict.false else ""
     return [
         f"  {conflict.name} ({how}in {conflict.runs} runs)\n",
-        f"    A {_innermost(conflict.a)}\n",
-        f"    B {_innermost(conflict.b)}\n",
+        f"    A {innermost(conflict.a)}\n",
+        f"    B {innermost(conflict.b)}\n",
     ]
 
 
-def _innermost(path: str) -> str:
+def innermost(path: str) -> str:
     """A path as far as it is worth reading: without the entry, from the inside out."""
     calls, _, counts = path.rpartition(" (")
     functions = [name for name in calls.split(";") if not name.startswith(("entry_", "asm_", "do_syscall_64"))]

@@ -12,7 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines.file_system import KINDS, FileSystem
 from bigiron.machines.qemu import require_qemu
-from bigiron.matrix.listing import Test
+from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.study import matrix_machine
 from bigiron.study.matrix_folder import Column, Matrix

@@ -24,7 +24,7 @@ from bigiron.cache_dir import locked
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.matrix import listing
-from bigiron.matrix.listing import Test
+from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Outcome
 
 _Record = TypeVar("_Record")

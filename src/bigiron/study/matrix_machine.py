@@ -23,7 +23,7 @@ from bigiron.machines.file_system import FileSystem
 from bigiron.machines.messages import Message
 from bigiron.machines.vm import VirtualMachine
 from bigiron.matrix import listing, outcomes
-from bigiron.matrix.listing import Test
+from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Access, Outcome
 from bigiron.probes.recording import Chains, read_allocations, read_recording
 
@@ -206,6 +206,6 @@ def _accesses(
 
 def _side(test: Test, cpu: int) -> str:
     """Which call was made on a CPU: threads' are in order, those of two processes on the CPU of their number."""
-    if not test.two_processes:
+    if test.same:
         return "AB"[cpu]
-    return "A" if test.calls[-2].split()[1] == str(cpu) else "B"
+    return "A" if test.a[0].process == cpu else "B"
