@@ -20,7 +20,6 @@ from bigiron.report import matrix_page
 from bigiron.study import matrix as runner
 from bigiron.study import matrix_folder, matrix_machine
 from bigiron.study.matrix import Progress
-from bigiron.study.matrix_folder import Matrix
 
 _MOST_BYTES = 64 << 20
 
@@ -37,7 +36,7 @@ class _RunByDefault(TyperGroup):
 app = typer.Typer(
     cls=_RunByDefault,
     no_args_is_help=True,
-    help="Which pairs of system calls that commute share cache lines. `bigiron matrix KERNEL... -o DIR` runs.",
+    help="Which pairs of system calls that commute share cache lines: `bigiron matrix KERNEL... -o DIR`.",
 )
 
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a matrix's folder")]
@@ -47,7 +46,9 @@ _Number = Annotated[int, typer.Argument(metavar="TEST", help="a test's number")]
 @app.command()
 def run(
     kernel: Annotated[list[str], typer.Argument(help="debian/6.12, a name or a path; one or several")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the matrix's folder: new, or to go on with")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the matrix's folder: new, or to go on with")
+    ],
     fs: Annotated[str, typer.Option(help="what files lie on: tmpfs, ext4, btrfs, ...")] = "tmpfs",
     tests: Annotated[
         Path | None, typer.Option(help="a file of tests (docs/matrix.md) instead of all situations")
@@ -85,7 +86,9 @@ def show(
     one, other = sorted(pair.split("/")) if pair.count("/") == 1 else ("", "")
     document = report.document(matrix, (one, other))
     if not document.tests:
-        raise UserError(f"--pair {pair}: {folder} has no test of it; its calls are {', '.join(document.calls)}")
+        raise UserError(
+            f"--pair {pair}: {folder} has no test of it; its calls are {', '.join(document.calls)}"
+        )
     print(
         report.of_pair(document, (one, other)) if format == "text" else report.FORMATS[format](document),
         end="",
@@ -125,7 +128,7 @@ def page(
     folder: _Folder,
     output: Annotated[Path, typer.Option("-o", "--output", help="the HTML file to write")],
 ) -> None:
-    """Write all of it as one page that needs no network: each pair leads to its tests, each test to its lines.
+    """Write it all as one page that needs no network: each pair leads to its tests, each test to its lines.
 
     Example: `bigiron matrix page m -o matrix.html`
     """
@@ -157,6 +160,10 @@ def _all_tests() -> str:
 def _show(progress: Progress) -> None:
     if sys.stderr.isatty():
         end = "\n" if progress.stage == "kept" else "\r"
-        print(f"{progress.place}: {progress.done} of {progress.all} tests; {progress.stage:<40}", end=end, file=sys.stderr)
+        print(
+            f"{progress.place}: {progress.done} of {progress.all} tests; {progress.stage:<40}",
+            end=end,
+            file=sys.stderr,
+        )
     elif progress.stage == "kept":
         print(f"{progress.place}: {progress.done} of {progress.all} tests", file=sys.stderr)

@@ -14,9 +14,9 @@ _MOST_CALLS = 40  # guest/matrix/test_file.h
 
 
 def read(text: str, where: str) -> list[Test]:
-    """All tests of a text; UserError for what is none.
+    r"""All tests of a text; UserError for what is none.
 
-    >>> pair_of(read("test 3 stat/open two\\nA 0 stat a -> -ENOENT\\nB 1 open b creat -> 3\\n", "t")[0])
+    >>> pair_of(read("test 3 stat/open two\nA 0 stat a -> -ENOENT\nB 1 open b creat -> 3\n", "t")[0])
     ('open', 'stat')
     """
     try:
@@ -44,7 +44,7 @@ def pair_of(test: Test) -> Pair:
 
 
 def sequence(tests: Sequence[Test], runs: int, seed: int) -> list[Test]:
-    """Each test so many times, all of them in another order each time: what is left behind by others is chance."""
+    """Each test so many times, each time all in another order: what others leave behind is chance."""
     chance = random.Random(seed)
     order: list[Test] = []
     for _ in range(runs):

@@ -1,5 +1,4 @@
-"""What a matrix says: how many tests are conflict-free, of each pair of calls and in all, and what keeps the others
-from it."""
+"""What a matrix says: how many tests are conflict-free, and what keeps the others from it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +9,7 @@ from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Outcome
 
 PUBLISHED = {"Linux, 2013": (9389, 13664), "sv6, 2013": (13528, 13664)}
-"""Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6: tests that are conflict-free, of how many."""
+"""Conflict-free tests, and all: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6."""
 
 MOST_LINES = 10
 _MOST_CANDIDATES = 200
@@ -88,8 +87,8 @@ def lines_of(outcome: Outcome) -> frozenset[str]:
 def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
     """What causes most failures.
 
-    Few tests share one thing only. So what is looked for, again and again, is what one test shares, all of it,
-    without which most more tests would be conflict-free for each thing in it.
+    Few tests share one thing only. So what is looked for, again and again, is what one test shares, all of
+    it, without which most more tests would be conflict-free for each thing in it.
     """
     all_lines = [lines_of(outcome) for outcome in outcomes]
     left = Counter(lines for lines in all_lines if lines)
@@ -136,7 +135,9 @@ class Change:
     come: Sequence[tuple[str, int]]
 
 
-def changes(tests: Sequence[Test], before: Mapping[int, Outcome], after: Mapping[int, Outcome]) -> list[Change]:
+def changes(
+    tests: Sequence[Test], before: Mapping[int, Outcome], after: Mapping[int, Outcome]
+) -> list[Change]:
     """By pair, the largest first; only of tests that ran and said something in both."""
     both: dict[Pair, list[tuple[Outcome, Outcome]]] = {}
     for test in tests:
@@ -171,6 +172,19 @@ def calls_of(tests: Iterable[Test]) -> list[str]:
 
 
 _ORDER = (
-    *("open", "link", "unlink", "rename", "stat", "fstat", "lseek", "close", "pipe", "read", "write", "pread"),
+    *(
+        "open",
+        "link",
+        "unlink",
+        "rename",
+        "stat",
+        "fstat",
+        "lseek",
+        "close",
+        "pipe",
+        "read",
+        "write",
+        "pread",
+    ),
     *("pwrite", "mmap", "munmap", "mprotect", "memread", "memwrite"),
 )

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bigiron.matrix import summary as summaries
 from bigiron.matrix.calls import Test
-from bigiron.matrix.listing import pair_of
+from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Conflict, Outcome
-from bigiron.matrix.summary import PUBLISHED, Change, Count, Pair, Summary
+from bigiron.matrix.summary import PUBLISHED, Change, Count, Summary
 from bigiron.report.listing import Listing, as_json, code, markdown, plain
 from bigiron.study.matrix_folder import Matrix
 
@@ -37,7 +38,7 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     changed = [
         (before, after, summaries.changes(tests, found[before], found[after]))
         for names in of_fs.values()
-        for before, after in zip(names, names[1:], strict=False)
+        for before, after in pairwise(names)
     ]
     made = [summaries.summary(name, tests, outcomes) for name, outcomes in found.items()]
     return Document(summaries.calls_of(matrix.tests), made, changed, tests, found)
@@ -71,7 +72,7 @@ def text(document: Document) -> str:
 
 
 def _shares(document: Document) -> str:
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             one.place,
             f"{one.all.tests:,}",
@@ -135,7 +136,9 @@ def _culprits(summary: Summary) -> str:
 def _wrong(summary: Summary) -> str:
     if not summary.wrong:
         return ""
-    lines = [f"{summary.place}: {len(summary.wrong)} tests did not do what the model says; they count for nothing\n"]
+    lines = [
+        f"{summary.place}: {len(summary.wrong)} tests did not do what the model says, and do not count\n"
+    ]
     lines += [f"  test {one.test}: {one.wrong}\n" for one in summary.wrong[:_MOST_WRONG]]
     if len(summary.wrong) > _MOST_WRONG:
         lines.append(f"  and {len(summary.wrong) - _MOST_WRONG} more\n")
@@ -174,7 +177,7 @@ def as_markdown(document: Document) -> str:
     parts = [markdown(["", "tests", "conflict-free", "share"], shares, "lrrr")]
     for one in document.summaries:
         rows = [
-            [plain(name), *(plain(_number(one.cells.get(_pair(name, other)))) for other in document.calls[: row + 1]),
+            [name, *(_number(one.cells.get(_pair(name, other))) for other in document.calls[: row + 1]),
              *[""] * (len(document.calls) - row - 1)]
             for row, name in enumerate(document.calls)
         ]  # fmt: skip
@@ -199,10 +202,21 @@ def _list(document: Document) -> Listing:
                 pairs = [one.name for one in outcome.conflicts if one.pair]
                 rows.append(
                     (test.number, *pair_of(test), "same" if test.same else "two", place,
-                     "" if outcome.wrong else outcome.is_free, ";".join(lines), ";".join(pairs), outcome.wrong)
+                     "" if outcome.wrong else outcome.is_free, ";".join(lines), ";".join(pairs),
+                     outcome.wrong)
                 )  # fmt: skip
     return Listing(
-        ("test", "call", "other_call", "processes", "place", "conflict_free", "lines", "pairs_of_lines", "wrong"),
+        (
+            "test",
+            "call",
+            "other_call",
+            "processes",
+            "place",
+            "conflict_free",
+            "lines",
+            "pairs_of_lines",
+            "wrong",
+        ),
         rows,
     )
 
@@ -293,7 +307,13 @@ def of_test(test: Test, outcomes: Mapping[str, Outcome]) -> str:
 
 
 def _of_conflict(conflict: Conflict) -> list[str]:
-    how = "two lines side by side, " if conflict.pair else "different bytes of a line, " if conflict.false else ""
+    how = (
+        "two lines side by side, "
+        if conflict.pair
+        else "different bytes of a line, "
+        if conflict.false
+        else ""
+    )
     return [
         f"  {conflict.name} ({how}in {conflict.runs} runs)\n",
         f"    A {innermost(conflict.a)}\n",
@@ -304,5 +324,7 @@ def _of_conflict(conflict: Conflict) -> list[str]:
 def innermost(path: str) -> str:
     """A path as far as it is worth reading: without the entry, from the inside out."""
     calls, _, counts = path.rpartition(" (")
-    functions = [name for name in calls.split(";") if not name.startswith(("entry_", "asm_", "do_syscall_64"))]
+    functions = [
+        name for name in calls.split(";") if not name.startswith(("entry_", "asm_", "do_syscall_64"))
+    ]
     return f"{' < '.join(reversed(functions))} ({counts}"

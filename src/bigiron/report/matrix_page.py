@@ -1,7 +1,7 @@
 """A matrix as one file that opens offline: the triangle, each pair's tests, each test's calls and lines.
 
-What is in it are names from a guest's memory and a user's files: they are data, put in place as text only, and a
-strict policy lets nothing run or load but what is in the file.
+What is in it are names from a guest's memory and a user's files: they are data, put in place as text only,
+and a strict policy lets nothing run or load but what is in the file.
 """
 
 from collections.abc import Hashable

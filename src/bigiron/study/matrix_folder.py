@@ -182,7 +182,9 @@ def _head(folder: Path) -> Head:
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     if version != FORMAT:
-        raise UserError(f"{folder} is of format {version}, and this bigiron reads {FORMAT}: use another folder")
+        raise UserError(
+            f"{folder} is of format {version}, and this bigiron reads {FORMAT}: use another folder"
+        )
     return _decode(file, Head)
 
 

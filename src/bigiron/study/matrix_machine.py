@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from bigiron import compile
 from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
-from bigiron.introspect.symbolize import Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.kernels import Kernel
 from bigiron.machines import topology
@@ -25,7 +24,7 @@ from bigiron.machines.vm import VirtualMachine
 from bigiron.matrix import listing, outcomes
 from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Access, Outcome
-from bigiron.probes.recording import Chains, read_allocations, read_recording
+from bigiron.probes.recording import Chains, objects_in, read_recording, touched_bytes
 
 CPUS = 4  # one for each call, one for who gives them out, one for the kernel's own threads
 RUNS = 5
@@ -85,7 +84,8 @@ def run(
 
     A test that crashes the machine or hangs is said so of, and the others run in another one.
     """
-    left, found = list(tests), []
+    left = list(tests)
+    found: list[Outcome] = []
     while left:
         try:
             return found + _run(place, left, seed, stop, on_stage, memory_mib)
@@ -178,24 +178,30 @@ def _accesses(
     machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
 ) -> dict[int, list[Access]]:
     """Of each run, by its place: what was done to lines that both sides touched."""
-    from bigiron.probes.conflicts import _touched
-    from bigiron.probes.probe import RawOutput
-    from bigiron.probes.recording import read_objects
-
     symbols = SymbolTable.read(results / "kallsyms")
     chains = Chains(results, symbols)
-    raw = RawOutput(messages, results, machine.architecture, machine.agent, None, ram)
-    objects = read_objects(raw, symbols, read_recording(results), chains)
+    objects = objects_in(
+        ram, machine.architecture, messages, results, symbols, read_recording(results), chains
+    )
     with (results / "test_lines.csv").open() as file:
         rows = [
-            (int(test), int(cpu), int(line, 16), int(pc, 16), int(chain), int(reads), int(writes), int(mask, 16))
+            (
+                int(test),
+                int(cpu),
+                int(line, 16),
+                int(pc, 16),
+                int(chain),
+                int(reads),
+                int(writes),
+                int(mask, 16),
+            )
             for test, cpu, _, line, pc, chain, reads, writes, mask in list(csv.reader(file))[1:]
         ]
-    places = {(line + _touched(mask)[0], _touched(mask)[1]) for _, _, line, *_, mask in rows}
+    places = {(line + touched_bytes(mask)[0], touched_bytes(mask)[1]) for _, _, line, *_, mask in rows}
     names = objects.names(places)
     found: dict[int, list[Access]] = defaultdict(list)
     for test, cpu, line, pc, chain, reads, writes, mask in rows:
-        first, length = _touched(mask)
+        first, length = touched_bytes(mask)
         function, path = symbols.lookup(pc)[0], chains.path(chain)
         path = f"{path};{function}" if path else function
         name = names[line + first, length].name
@@ -205,7 +211,7 @@ def _accesses(
 
 
 def _side(test: Test, cpu: int) -> str:
-    """Which call was made on a CPU: threads' are in order, those of two processes on the CPU of their number."""
+    """Which call was made on a CPU: threads' in order, those of two processes on the CPU of their number."""
     if test.same:
         return "AB"[cpu]
     return "A" if test.a[0].process == cpu else "B"
