@@ -317,7 +317,7 @@ int run_tests(const struct job *job)
 	FILE *file = fopen(job->tests, "re");
 	uint64_t began = clock_ns();
 
-	patience_ns = job->patience_s * 1000000000ull;
+	patience_ns = job->patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
 	if (!file) {
 		report_error("job", "cannot open %s: %m", job->tests);
 		return MEASURE_REPORTED;

@@ -16,7 +16,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.kernels import Kernel
-from bigiron.machines import topology
+from bigiron.machines import dilation, topology
 from bigiron.machines import vm as virtual
 from bigiron.machines.file_system import FileSystem
 from bigiron.machines.messages import Message
@@ -29,6 +29,8 @@ from bigiron.probes.recording import Chains, objects_in, read_recording, touched
 CPUS = 4  # one for each call, one for who gives them out, one for the kernel's own threads
 RUNS = 5
 WARM_UP = 1
+_BUSY = 2  # CPUs: those of the calls
+_SEED = bytes(32)
 _PATIENCE_S = 20  # a call, on a host that is busy
 _DEADLINE_S = 900
 _A_TEST_S = 0.5  # ten times what a run takes
@@ -61,6 +63,8 @@ class Place:
             ram=ram,
             files=(tests, *self.file_system.files(self.kernel)),
             from_template=target.resumes,
+            instructions_a_ns=dilation.factor(_BUSY),
+            seed=_SEED,
         )
 
 
