@@ -5,9 +5,9 @@
     A 0 open b creat,excl -> 4
     B 1 unlink a -> 0
 
-A test's first line is its number, the pair, and whether A and B are made by two threads of the same process or by two
-processes; an empty line ends it. Offsets and lengths are in pages, and a page is known by its first byte: whatever
-writes one fills it with one value.
+A test's first line is its number, the pair, and whether A and B are made by two threads of the same process
+or by two processes; an empty line ends it. Offsets and lengths are in pages, and a page is known by its first
+byte: whatever writes one fills it with one value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
