@@ -1,11 +1,10 @@
 """What the calls mean: the state that they read and change, and what each gives.
 
-Two processes, 0 and 1, work in one folder. Each has descriptors and slots of memory of its own. It is what Linux does,
-said in one page a call can be checked against; `tests/test_matrix_model.py` checks it against a kernel. The values may
-be unknown (situations.py): a comparison then decides. So the code asks for nothing that it does not need, and in the
-order in which the kernel does.
+Two processes, 0 and 1, work in one folder; each has descriptors and slots of memory of its own. It is what
+Linux does, and is checked against it on random traces. A value may be unknown (unknown.py), so that a comparison
+settles it: the code asks for nothing that it does not need, and in the order in which the kernel does.
 
-Left out: time stamps, permissions, directories, links that are symbolic, what runs out (memory, space, descriptors),
+Left out: time stamps, permissions, directories, symbolic links, what runs out (memory, space, descriptors), all
 signals but those of a fault, and whatever blocks: pipes do not.
 """
 
@@ -123,21 +122,21 @@ Given = int | str | Stat | Moved | Ends
 class Initial(Protocol):
     """What is there before the first call."""
 
-    def name(self, state: "State", name: str) -> File | None: ...
-    def fd(self, state: "State", process: int, fd: int) -> Description | None: ...
-    def slot(self, state: "State", process: int, slot: int) -> Mapping | None: ...
+    def name(self, name: str) -> File | None: ...
+    def fd(self, process: int, fd: int) -> Description | None: ...
+    def slot(self, process: int, slot: int) -> Mapping | None: ...
 
 
 class Nothing:
     """An empty folder, and processes that have nothing open and nothing mapped."""
 
-    def name(self, state: "State", name: str) -> File | None:
+    def name(self, name: str) -> File | None:
         return None
 
-    def fd(self, state: "State", process: int, fd: int) -> Description | None:
+    def fd(self, process: int, fd: int) -> Description | None:
         return None
 
-    def slot(self, state: "State", process: int, slot: int) -> Mapping | None:
+    def slot(self, process: int, slot: int) -> Mapping | None:
         return None
 
 
@@ -157,9 +156,9 @@ class State:
     """What calls find and change. Each call is a method of its name, for the process `me`."""
 
     def __init__(self, initial: Initial) -> None:
-        self.names: dict[str, File | None] = _Table(lambda name: initial.name(self, name))
-        self.fds: dict[tuple[int, int], Description | None] = _Table(lambda key: initial.fd(self, *key))
-        self.slots: dict[tuple[int, int], Mapping | None] = _Table(lambda key: initial.slot(self, *key))
+        self.names: dict[str, File | None] = _Table(initial.name)
+        self.fds: dict[tuple[int, int], Description | None] = _Table(lambda key: initial.fd(*key))
+        self.slots: dict[tuple[int, int], Mapping | None] = _Table(lambda key: initial.slot(*key))
 
     def make(self, name: str, process: int, arguments: dict[str, Any]) -> Given:
         given: Given = getattr(self, f"_{name}")(process, **arguments)

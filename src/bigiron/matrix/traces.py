@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bigiron.matrix.calls import CALLS, FIRST_FD, SET_UP_CALLS, Argument, Call, Kind, Result
+from bigiron.matrix.calls import FIRST_FD, SIGNATURES, Argument, Call, Kind, Result
 from bigiron.matrix.model import Nothing, Results, State
 
 T = TypeVar("T")
@@ -62,15 +62,15 @@ class _Guess:
                 self.process,
                 (self._likely(self._open(1 - self.process), _FDS), self.chance.choice(_FDS)),
             )
-        arguments = [self._argument(kind) for kind in (CALLS | SET_UP_CALLS)[name].values()]
+        arguments = [self._argument(kind) for kind in SIGNATURES[name].values()]
         if name == "mmap":
             anonymous = self.chance.random() < 0.3
             arguments[2:] = [None, 0] if anonymous else [arguments[2], self.chance.choice((0, 0, 1, 2))]
         return Call(name, self.process, tuple(arguments))
 
     def _name(self) -> str:
-        names = list(CALLS | SET_UP_CALLS)
-        weights = [_RARER.get(name, 1.0) for name in names]
+        names = list(SIGNATURES)
+        weights: list[float] = [_RARER.get(name, 1.0) for name in names]
         opened = len(self._open(self.process))
         weights[names.index("close")] *= 10 if opened > _MOST_OPEN else 1
         weights[names.index("open")] *= 8 if opened < 2 else 1
