@@ -68,6 +68,7 @@ static void make_calls(struct worker *me)
 static int obey(struct worker *me, int who)
 {
 	const struct call *call = &shared->test.calls[me->first];
+	struct result *result = &shared->test.results[me->first];
 
 	switch (me->order) {
 	case ENTER:
@@ -76,10 +77,12 @@ static int obey(struct worker *me, int who)
 		make_calls(me);
 		return 0;
 	case SEND:
-		return send_fd(sockets[who == TWO_1], call->fd);
+		*result = (struct result){ .kind = RESULT_NUMBER, .value = call->to };
+		if (send_fd(sockets[who == TWO_1], call->fd))
+			*result = (struct result){ .kind = RESULT_ERROR, .value = errno };
+		return 0;
 	case RECEIVE:
-		shared->test.results[me->first] = (struct result){ .kind = RESULT_NUMBER, .value = call->to };
-		return receive_fd(sockets[who == TWO_1], call->to);
+		return result->kind == RESULT_NUMBER ? receive_fd(sockets[who == TWO_1], call->to) : 0;
 	case LEAVE:
 		if (who != SAME_B)
 			calls_undo();
@@ -267,6 +270,11 @@ int workers_play(struct test *test, int b_first, char error[CALL_ERROR_BYTES])
 {
 	if (mkdir(FOLDER, 0700))
 		return snprintf(error, CALL_ERROR_BYTES, "cannot make the folder " FOLDER ": %s", strerror(errno)), 1;
-	return each_enters_or_leaves(test, ENTER, error) || set_up(test, error) || make_pair(test, b_first, error) ||
-	       each_enters_or_leaves(test, LEAVE, error) || remove_folder(error);
+	if (each_enters_or_leaves(test, ENTER, error) || set_up(test, error) || make_pair(test, b_first, error) ||
+	    each_enters_or_leaves(test, LEAVE, error)) {
+		char another[CALL_ERROR_BYTES];
+
+		return remove_folder(another), 1;
+	}
+	return remove_folder(error);
 }

@@ -5,12 +5,12 @@
     A 0 open b creat,excl -> 4
     B 1 unlink a -> 0
 
-A test's first line is its number, the pair, and whether A and B are made by two threads of the same process or by two
-processes; an empty line ends it. Offsets and lengths are in pages, and a page is known by its first byte: whatever
-writes one fills it with one value.
+A test's first line is its number, the pair, and whether A and B are made by two threads of the same process
+or by two processes; an empty line ends it. Offsets and lengths are in pages, and a page is known by its first
+byte: whatever writes one fills it with one value.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 # The calls of COMMUTER (Clements et al., SOSP 2013), and what they take.
-CALLS: Mapping[str, Mapping[str, Kind]] = {
+CALLS: dict[str, dict[str, Kind]] = {
     "open": {"name": Kind.NAME, "creat": Kind.FLAG, "excl": Kind.FLAG, "trunc": Kind.FLAG},
     "link": {"old": Kind.NAME, "new": Kind.NAME},
     "unlink": {"name": Kind.NAME},
@@ -58,11 +58,11 @@ CALLS: Mapping[str, Mapping[str, Kind]] = {
     "memwrite": {"slot": Kind.SLOT, "value": Kind.VALUE},
 }
 # To set up only: dup2(), and the same of the other process's descriptor.
-SET_UP_CALLS: Mapping[str, Mapping[str, Kind]] = {
+SET_UP_CALLS: dict[str, dict[str, Kind]] = {
     "dup": {"fd": Kind.FD, "to": Kind.FD},
     "receive": {"fd": Kind.FD, "to": Kind.FD},
 }
-_SIGNATURES = {**CALLS, **SET_UP_CALLS}
+SIGNATURES = {**CALLS, **SET_UP_CALLS}
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class Call:
     arguments: tuple[Argument, ...]
 
     def named(self) -> dict[str, Argument]:
-        return dict(zip(_SIGNATURES[self.name], self.arguments, strict=True))
+        return dict(zip(SIGNATURES[self.name], self.arguments, strict=True))
 
     def __str__(self) -> str:
         words = [str(self.process), self.name]
         flags = []
-        for (parameter, kind), value in zip(_SIGNATURES[self.name].items(), self.arguments, strict=True):
+        for (parameter, kind), value in zip(SIGNATURES[self.name].items(), self.arguments, strict=True):
             match kind:
                 case Kind.FLAG:
                     flags += [parameter] if value else []
@@ -105,7 +105,7 @@ class Call:
         Call(name='open', process=1, arguments=('b', False, False, True))
         """
         process, name, *words = [*text.split(), "", ""][: max(2, len(text.split()))]
-        if process not in ("0", "1") or name not in _SIGNATURES:
+        if process not in ("0", "1") or name not in SIGNATURES:
             raise UserError(f"no call: {text!r}; a call is its process, 0 or 1, its name and its arguments")
         arguments = _parsed_arguments(name, words)
         if arguments is None:
@@ -185,7 +185,7 @@ def _parsed_arguments(name: str, words: list[str]) -> tuple[Argument, ...] | Non
     rest = iter(words)
     flags: set[str] | None = None
     arguments: list[Argument] = []
-    for parameter, kind in _SIGNATURES[name].items():
+    for parameter, kind in SIGNATURES[name].items():
         if kind is Kind.FLAG:
             flags = set(next(rest, "").split(",")) - {""} if flags is None else flags
             arguments.append(parameter in flags)
@@ -212,4 +212,4 @@ def _fits(kind: Kind, word: str) -> bool:
 
 
 def _form(name: str) -> str:
-    return " ".join([name, *(kind.upper() for kind in _SIGNATURES[name].values())])
+    return " ".join([name, *(kind.upper() for kind in SIGNATURES[name].values())])

@@ -1,0 +1,127 @@
+"""Every situation in which two calls commute, each once by its shape, and a test of each.
+
+A situation is a World: what was settled while the model made the calls in both orders and compared the outcomes.
+What was not settled does not matter, and is absent, or as small as can be, in the test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+from bigiron.matrix.calls import CALLS, FIRST_FD, Kind, Test
+from bigiron.matrix.commute import After, commutes
+from bigiron.matrix.model import State
+from bigiron.matrix.set_up import test_of
+from bigiron.matrix.unknown import ARGUMENT_OFFSETS, OFFSETS, VALUES, Flag, Name, Unknown, World, worlds
+
+# How many descriptors a call takes, the lowest that are free.
+_TAKES = {"open": 1, "pipe": 2}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Two calls that commute in a world."""
+
+    a: str
+    b: str
+    same: bool
+    world: World
+    arguments: tuple[dict[str, Any], dict[str, Any]]
+
+
+def pairs() -> list[tuple[str, str]]:
+    return list(combinations_with_replacement(CALLS, 2))
+
+
+def situations(a: str, b: str, same: bool) -> Iterator[Situation]:
+    def visit(world: World) -> tuple[bool, tuple[dict[str, Any], dict[str, Any]]]:
+        arguments = _Arguments(world, same, a, b).of_both()
+        first, second = (_made(world, (a, b), same, arguments, order) for order in ((0, 1), (1, 0)))
+        commute = commutes(first, second)
+        if commute:
+            _settle_what_is_last(world, first)
+        return commute, arguments
+
+    for world, (commute, arguments) in worlds(visit):
+        if commute:
+            yield Situation(a, b, same, world, arguments)
+
+
+def _made(world: World, names: tuple[str, str], same: bool, arguments: Any, order: tuple[int, int]) -> After:
+    unknown = Unknown(world)
+    state = State(unknown)
+    given: list[Any] = [None, None]
+    for call in order:
+        given[call] = state.make(names[call], 0 if same else call, arguments[call])
+    return After(state, given[0], given[1], unknown.objects)
+
+
+def _settle_what_is_last(world: World, after: After) -> None:
+    """Taking a file's last name away, or the last descriptor of what is open, does more than taking one of several."""
+    for (kind, number), thing in list(after.before.items()):
+        if kind == "file" and thing.links < world.files[number].links:
+            world.settle_last(number)
+        if kind == "description" and thing.fds < world.descriptions[number].fds:
+            bool(world.descriptions[number].fds == 1)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """What the two calls are given: unknown, but for descriptors and slots, of which there are few."""
+
+    world: World
+    same: bool
+    a: str
+    b: str
+
+    def of_both(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._of(self.a, 0, self.b), self._of(self.b, 1, self.a)
+
+    def _of(self, name: str, role: int, other: str) -> dict[str, Any]:
+        return {parameter: self._argument(name, kind, role, other) for parameter, kind in CALLS[name].items()}
+
+    def _argument(self, name: str, kind: Kind, role: int, other: str) -> Any:
+        match kind:
+            case Kind.NAME:
+                return Name(self.world)
+            case Kind.FD:
+                return self._fd(role, other)
+            case Kind.FILE:
+                return None if self.world.choose(2) == 0 else self._fd(role, other)
+            case Kind.OFFSET:
+                return self.world.number(OFFSETS if name == "mmap" else ARGUMENT_OFFSETS)
+            case Kind.VALUE:
+                return self.world.number(VALUES)
+            case Kind.SLOT:
+                return self.world.choose(2) if role == 1 and self.same and _takes(other, Kind.SLOT) else 0
+            case _:
+                return Flag(self.world)
+
+    def _fd(self, role: int, other: str) -> int:
+        """The lowest, the other call's or another one; below, between or above those that the other call takes."""
+        options = 1
+        if self.same:
+            options = 1 + _TAKES.get(other, role == 1 and (_takes(other, Kind.FD) or _takes(other, Kind.FILE)))
+        fd = FIRST_FD + self.world.choose(options)
+        self.world.arguments.add((0 if self.same else role, fd))
+        return fd
+
+
+def _takes(name: str, kind: Kind) -> bool:
+    return kind in CALLS[name].values()
+
+
+def tests() -> Iterator[Test]:
+    """All of them, numbered, in the order of the calls."""
+    number = 0
+    for a, b in pairs():
+        for same in (True, False):
+            seen = set()
+            for situation in situations(a, b, same):
+                test = test_of(number + 1, situation.world, (a, b), same, situation.arguments)
+                text = str(test).partition("\n")[2]
+                if text not in seen:
+                    seen.add(text)
+                    number += 1
+                    yield test
