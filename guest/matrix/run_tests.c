@@ -28,7 +28,6 @@
 #define TESTS_OF_A_STAGE 200
 #define SPINS_BY_THE_CLOCK 4096
 #define HIGHEST_FD 1024
-#define MAX_NAMES (2 * MAX_CALLS)
 
 /*
  * Makes the calls of one side, on its own CPU. It spins for the next one in user mode: whoever slept would be woken
@@ -39,10 +38,7 @@ struct worker {
 	unsigned int wanted; /* how many things it was given to do; a futex while it sleeps */
 	unsigned int done;
 	enum { MAKE, MAKE_RECORDED, SEND, UNDO, SLEEP } what;
-	struct call call;
-	struct result result;
-	unsigned int nr_names; /* of files to remove, by UNDO */
-	char names[MAX_NAMES][NAME_BYTES];
+	unsigned int first, end; /* which of the test's calls to make */
 } __attribute__((aligned(4096)));
 
 /* Threads of one process, and two processes: only one of the two runs at a time, the other one sleeps. */
@@ -50,38 +46,58 @@ struct side {
 	struct worker workers[2];
 };
 
-static struct side *sides; /* [0]: threads of one process, [1]: two processes; shared with them */
+/* Shared with those that make the calls. */
+static struct shared {
+	struct side sides[2]; /* [0]: threads of one process, [1]: two processes */
+	struct test test;     /* that runs now */
+	struct result results[MAX_CALLS];
+} *shared;
+static struct side *sides;
 static int awake = -1;	   /* which of them */
 static uint64_t patience_ns;
 
-static void receive(struct worker *worker)
+static void receive(const struct call *call, struct result *result)
 {
-	int failed = receive_fd(OWN_FD + worker->call.process, worker->call.to);
+	int failed = receive_fd(OWN_FD + call->process, call->to);
 
-	worker->result = (struct result){ .kind = failed ? RESULT_ERROR : RESULT_NUMBER,
-					  .value = failed ? errno : worker->call.to };
+	*result = (struct result){ .kind = failed ? RESULT_ERROR : RESULT_NUMBER, .value = failed ? errno : call->to };
 }
 
-static void undo(struct worker *worker)
+static void make_calls(const struct worker *worker)
+{
+	for (unsigned int i = worker->first; i < worker->end; i++) {
+		const struct call *call = &shared->test.calls[i].call;
+
+		if (call->kind == CALL_RECEIVE)
+			receive(call, &shared->results[i]);
+		else
+			call_make(call, &shared->results[i]);
+	}
+}
+
+/* Files that several calls name are there several times: to remove one again does no harm. */
+static void undo(const struct worker *worker)
 {
 	calls_undo();
-	for (unsigned int i = 0; i < worker->nr_names; i++)
-		unlink(worker->names[i]);
+	for (unsigned int i = worker->first; i < worker->end; i++)
+		for (int name = 0; name < 2; name++)
+			if (*shared->test.calls[i].call.names[name])
+				unlink(shared->test.calls[i].call.names[name]);
 }
 
-static void do_it(struct worker *worker)
+static void do_it(const struct worker *worker)
 {
+	const struct call *first = &shared->test.calls[worker->first].call;
+
 	if (worker->what == UNDO) {
 		undo(worker);
 	} else if (worker->what == SEND) {
-		send_fd(OWN_FD + !worker->call.process, worker->call.fd);
-	} else if (worker->what == MAKE && worker->call.kind == CALL_RECEIVE) {
-		receive(worker);
+		send_fd(OWN_FD + !first->process, first->fd);
 	} else if (worker->what == MAKE) {
-		call_make(&worker->call, &worker->result);
+		make_calls(worker);
 	} else if (worker->what == MAKE_RECORDED) {
 		recorder_mark(MARK_CALL, NULL, 0);
-		call_make(&worker->call, &worker->result);
+		call_make(first, &shared->results[worker->first]);
 		recorder_mark(MARK_CALL_END, NULL, 0);
 	}
 }
@@ -145,9 +161,9 @@ static int start_workers(void)
 {
 	int sockets[2];
 
-	sides = mmap(NULL, 2 * sizeof(*sides), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
-		     0);
-	if (sides == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	sides = shared->sides;
+	if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
 	    start_process(&sides[0].workers[0], 0, &sides[0].workers[1], sockets) ||
 	    start_process(&sides[1].workers[0], 0, NULL, sockets) ||
 	    start_process(&sides[1].workers[1], 1, NULL, sockets))
@@ -155,13 +171,15 @@ static int start_workers(void)
 	return 0;
 }
 
-/* Returns 1 where it takes too long. */
-static int give(struct worker *worker, int what)
+/* Have it do something with the test's calls from `first` to before `end`. Returns 1 where it takes too long. */
+static int give(struct worker *worker, int what, unsigned int first, unsigned int end)
 {
 	uint64_t deadline = clock_ns() + patience_ns;
 	unsigned int wanted = worker->wanted + 1;
 
 	worker->what = what;
+	worker->first = first;
+	worker->end = end;
 	__atomic_store_n(&worker->wanted, wanted, __ATOMIC_RELEASE);
 	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != wanted; spins++) {
 		let_another_run();
@@ -174,14 +192,14 @@ static int give(struct worker *worker, int what)
 static int change_sides(int to)
 {
 	for (int i = 0; i < 2 && awake >= 0; i++)
-		if (give(&sides[awake].workers[i], SLEEP))
+		if (give(&sides[awake].workers[i], SLEEP, 0, 0))
 			return 1;
 	awake = to;
 	for (int i = 0; i < 2; i++) {
 		struct worker *worker = &sides[to].workers[i];
 
 		worker->what = UNDO;
-		worker->nr_names = 0;
+		worker->first = worker->end = 0;
 		__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 		while (__atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted)
@@ -193,115 +211,113 @@ static int change_sides(int to)
 /* What a test ended in, if not as it should. */
 enum { AS_EXPECTED, OTHER, HANGS };
 
-static struct worker *worker_of(const struct test *test, const struct call *call)
+static struct worker *worker_of(const struct call *call)
 {
-	return &sides[test->two_processes].workers[test->two_processes ? call->process : call->role == ROLE_B];
+	int two = shared->test.two_processes;
+
+	return &sides[two].workers[two ? call->process : call->role == ROLE_B];
 }
 
-static int make_call(const struct test *test, const struct test_call *wanted, int recorded)
+/* As many in a row as one of them makes by itself. */
+static int set_up(unsigned int end)
 {
-	struct worker *worker = worker_of(test, &wanted->call);
+	const struct test_call *calls = shared->test.calls;
+	unsigned int next;
 
-	worker->call = wanted->call;
-	if (wanted->call.kind == CALL_RECEIVE) {
-		struct worker *other = &sides[1].workers[!wanted->call.process];
+	for (unsigned int first = 0; first < end; first = next) {
+		struct worker *worker = worker_of(&calls[first].call);
 
-		other->call = (struct call){ .process = !wanted->call.process, .fd = wanted->call.fd };
-		if (give(other, SEND))
+		next = first + 1;
+		if (calls[first].call.kind == CALL_RECEIVE) {
+			if (give(&sides[1].workers[!calls[first].call.process], SEND, first, next))
+				return HANGS;
+		} else {
+			while (next < end && worker_of(&calls[next].call) == worker && calls[next].call.kind != CALL_RECEIVE)
+				next++;
+		}
+		if (give(worker, MAKE, first, next))
 			return HANGS;
 	}
-	return give(worker, recorded ? MAKE_RECORDED : MAKE) ? HANGS : AS_EXPECTED;
+	return AS_EXPECTED;
 }
 
-static int check(const struct test *test, const struct test_call *wanted, struct inodes *inodes)
+static int check(const struct test_call *wanted, const struct result *result, struct inodes *inodes)
 {
 	char text[CALL_TEXT_BYTES + 4] = "";
 	FILE *out = fmemopen(text, sizeof(text), "w");
-	const char *result = wanted->call.role == ROLE_SET_UP ? text : text + 2;
+	const char *said = wanted->call.role == ROLE_SET_UP ? text : text + 2;
 
 	if (!out)
 		return OTHER;
-	result_print(&wanted->call, &worker_of(test, &wanted->call)->result, inodes, out);
+	result_print(&wanted->call, result, inodes, out);
 	fclose(out);
 	text[strcspn(text, "\n")] = '\0';
-	if (!strcmp(result, wanted->expected))
+	if (!strcmp(said, wanted->expected))
 		return AS_EXPECTED;
-	report_test_failed(test->number, wanted->text, wanted->expected, result);
+	report_test_failed(shared->test.number, wanted->text, wanted->expected, said);
 	return OTHER;
 }
 
-/* The results of A and B are looked at when both were made: nothing is to be between them. */
-static int run_calls(const struct test *test, int recorded)
+/* The results are looked at when all calls were made: nothing is to be between A and B. */
+static int run_calls(int recorded)
 {
+	const struct test *test = &shared->test;
+	unsigned int a = test->nr_calls - 2;
 	struct inodes inodes = { 0 };
-	unsigned int nr_setup = test->nr_calls - 2;
-	int failed = AS_EXPECTED;
+	int failed;
 
-	for (unsigned int i = 0; i < nr_setup && !failed; i++)
-		failed = make_call(test, &test->calls[i], 0) ?: check(test, &test->calls[i], &inodes);
-	if (failed)
-		return failed;
+	if (set_up(a))
+		return HANGS;
 	if (recorded)
 		recorder_mark(MARK_TEST, NULL, test->number);
-	for (unsigned int i = nr_setup; i < test->nr_calls; i++)
-		if (make_call(test, &test->calls[i], recorded))
+	for (unsigned int i = a; i < test->nr_calls; i++)
+		if (give(worker_of(&test->calls[i].call), recorded ? MAKE_RECORDED : MAKE, i, i + 1))
 			return HANGS;
 	if (recorded)
 		recorder_mark(MARK_TEST_END, NULL, test->number);
-	for (unsigned int i = nr_setup; i < test->nr_calls; i++)
-		failed = check(test, &test->calls[i], &inodes) ?: failed;
+	failed = AS_EXPECTED;
+	for (unsigned int i = 0; i < test->nr_calls && !failed; i++)
+		failed = check(&test->calls[i], &shared->results[i], &inodes);
 	return failed;
 }
 
-/* Files that several calls name are there several times: to remove one again does no harm. */
-static void note_names(const struct test *test, struct worker *worker)
+static int undo_all(void)
 {
-	worker->nr_names = 0;
-	for (unsigned int i = 0; i < test->nr_calls; i++)
-		for (int name = 0; name < 2; name++)
-			if (*test->calls[i].call.names[name])
-				strcpy(worker->names[worker->nr_names++], test->calls[i].call.names[name]);
-}
+	struct worker *workers = sides[shared->test.two_processes].workers;
 
-static int undo_all(const struct test *test)
-{
-	struct worker *workers = sides[test->two_processes].workers;
-
-	note_names(test, &workers[0]);
-	workers[1].nr_names = 0;
-	if (test->two_processes && give(&workers[1], UNDO))
+	if (shared->test.two_processes && give(&workers[1], UNDO, 0, 0))
 		return HANGS;
-	return give(&workers[0], UNDO) ? HANGS : AS_EXPECTED;
+	return give(&workers[0], UNDO, 0, shared->test.nr_calls) ? HANGS : AS_EXPECTED;
 }
 
 /* Returns 1 if it hangs, and this machine is of no use any more. */
-static int run_test(const struct test *test, unsigned long warmup)
+static int run_test(unsigned long warmup)
 {
-	int failed = AS_EXPECTED;
+	int two = shared->test.two_processes, failed = AS_EXPECTED;
 
-	if (awake != test->two_processes && change_sides(test->two_processes))
+	if (awake != two && change_sides(two))
 		return 1;
 	for (unsigned long run = 0; run <= warmup && !failed; run++)
-		failed = run_calls(test, run == warmup) ?: undo_all(test);
+		failed = run_calls(run == warmup) ?: undo_all();
 	if (failed == OTHER)
-		failed = undo_all(test);
+		failed = undo_all();
 	return failed == HANGS;
 }
 
 static int run_all(const struct job *job, FILE *file)
 {
-	static struct test test;
+	struct test *test = &shared->test;
 	char error[TEST_ERROR_BYTES], stage[64];
 	unsigned long nr = 0;
 	int there;
 
-	while ((there = test_read(&test, file, error)) > 0) {
+	while ((there = test_read(test, file, error)) > 0) {
 		if (nr++ % TESTS_OF_A_STAGE == 0) {
 			snprintf(stage, sizeof(stage), "test %lu of the list", nr);
 			report_stage(stage);
 		}
-		if (run_test(&test, job->warmup))
-			return report_error("machine", "test %lu hangs", test.number);
+		if (run_test(job->warmup))
+			return report_error("machine", "test %lu hangs", test->number);
 	}
 	return there ? report_error("job", "the tests: %s", error) : 0;
 }

@@ -7,7 +7,7 @@
 
 #include "../pairs/calls.h"
 
-#define MAX_CALLS 40
+#define MAX_CALLS 256
 #define CALL_TEXT_BYTES 96
 #define TEST_ERROR_BYTES 256
 

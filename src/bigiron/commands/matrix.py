@@ -14,7 +14,7 @@ from bigiron.commands.complaints import complain
 from bigiron.commands.options import Jobs, choice
 from bigiron.commands.output import say
 from bigiron.errors import UserError
-from bigiron.matrix import listing
+from bigiron.matrix import listing, situations
 from bigiron.report import matrix as report
 from bigiron.report import matrix_page
 from bigiron.study import matrix as runner
@@ -150,11 +150,8 @@ def _tests(file: Path | None, output: Path) -> str:
         return text
     if (output / "matrix.json").exists():
         return matrix_folder.open_matrix(output).text
-    return _all_tests()
-
-
-def _all_tests() -> str:
-    raise UserError("give a file of tests with --tests")
+    print("finding all situations in which two calls commute", file=sys.stderr)
+    return "\n".join(map(str, situations.tests()))
 
 
 def _show(progress: Progress) -> None:
