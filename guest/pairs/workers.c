@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FOLDER "test"
 #define LINE_BYTES 128 /* the longest of any architecture */
 #define LOOK_S 1       /* for one that has died */
 
@@ -37,6 +36,7 @@ struct worker {
 static struct shared {
 	struct worker workers[NR_WORKERS];
 	struct test test;
+	char folder[32]; /* of the test's files */
 } *shared;
 
 static pid_t pids[NR_WORKERS]; /* SAME_B has none of its own */
@@ -72,7 +72,7 @@ static int obey(struct worker *me, int who)
 
 	switch (me->order) {
 	case ENTER:
-		return chdir(FOLDER);
+		return chdir(shared->folder);
 	case MAKE:
 		make_calls(me);
 		return 0;
@@ -149,6 +149,7 @@ struct test *workers_start(const int cpus[2])
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (shared == MAP_FAILED || make_sockets())
 		return NULL;
+	snprintf(shared->folder, sizeof(shared->folder), "pairs.%d", getpid());
 	pin_to = cpus;
 	if (start(SAME_A) || start(TWO_0) || start(TWO_1))
 		return NULL;
@@ -253,7 +254,7 @@ static int each_enters_or_leaves(const struct test *test, enum order order, char
 
 static int remove_folder(char *error)
 {
-	DIR *folder = opendir(FOLDER);
+	DIR *folder = opendir(shared->folder);
 	int failed = !folder;
 
 	for (struct dirent *entry; folder && (entry = readdir(folder));)
@@ -261,15 +262,15 @@ static int remove_folder(char *error)
 			failed |= unlinkat(dirfd(folder), entry->d_name, 0);
 	if (folder)
 		closedir(folder);
-	if (failed || rmdir(FOLDER))
-		return snprintf(error, CALL_ERROR_BYTES, "cannot remove the folder " FOLDER ": %s", strerror(errno)), 1;
+	if (failed || rmdir(shared->folder))
+		return snprintf(error, CALL_ERROR_BYTES, "cannot remove the folder %s: %s", shared->folder, strerror(errno)), 1;
 	return 0;
 }
 
 int workers_play(struct test *test, int b_first, char error[CALL_ERROR_BYTES])
 {
-	if (mkdir(FOLDER, 0700))
-		return snprintf(error, CALL_ERROR_BYTES, "cannot make the folder " FOLDER ": %s", strerror(errno)), 1;
+	if (mkdir(shared->folder, 0700))
+		return snprintf(error, CALL_ERROR_BYTES, "cannot make the folder %s: %s", shared->folder, strerror(errno)), 1;
 	if (each_enters_or_leaves(test, ENTER, error) || set_up(test, error) || make_pair(test, b_first, error) ||
 	    each_enters_or_leaves(test, LEAVE, error)) {
 		char another[CALL_ERROR_BYTES];

@@ -57,6 +57,8 @@ CALLS: dict[str, dict[str, Kind]] = {
     "memread": {"slot": Kind.SLOT},
     "memwrite": {"slot": Kind.SLOT, "value": Kind.VALUE},
 }
+# How many descriptors a call takes: the lowest that are free.
+TAKES = {"open": 1, "pipe": 2}
 # To set up only: dup2(), and the same of the other process's descriptor.
 SET_UP_CALLS: dict[str, dict[str, Kind]] = {
     "dup": {"fd": Kind.FD, "to": Kind.FD},

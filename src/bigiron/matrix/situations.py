@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
-from bigiron.matrix.calls import CALLS, FIRST_FD, Kind, Test
+from bigiron.matrix.calls import CALLS, FIRST_FD, TAKES, Kind, Test
 from bigiron.matrix.commute import After, commutes
-from bigiron.matrix.model import State
+from bigiron.matrix.model import Given, State
 from bigiron.matrix.set_up import test_of
+from bigiron.matrix.shape import shape
 from bigiron.matrix.unknown import ARGUMENT_OFFSETS, OFFSETS, VALUES, Flag, Name, Unknown, World, worlds
-
-# How many descriptors a call takes, the lowest that are free.
-_TAKES = {"open": 1, "pipe": 2}
-
 
 @dataclass(frozen=True)
 class Situation:
@@ -35,25 +32,31 @@ def pairs() -> list[tuple[str, str]]:
 
 
 def situations(a: str, b: str, same: bool) -> Iterator[Situation]:
-    def visit(world: World) -> tuple[bool, tuple[dict[str, Any], dict[str, Any]]]:
-        arguments = _Arguments(world, same, a, b).of_both()
-        first, second = (_made(world, (a, b), same, arguments, order) for order in ((0, 1), (1, 0)))
-        commute = commutes(first, second)
-        if commute:
-            _settle_what_is_last(world, first)
-        return commute, arguments
+    """Of one pair, by two threads of the same process or by two processes."""
 
-    for world, (commute, arguments) in worlds(visit):
-        if commute:
-            yield Situation(a, b, same, world, arguments)
+    def visit(world: World) -> Situation | None:
+        situation = Situation(a, b, same, world, _Arguments(world, same, a, b).of_both())
+        first, second = _made(situation, (0, 1)), _made(situation, (1, 0))
+        if not commutes(first, second):
+            return None
+        _settle_what_is_last(world, first)
+        return situation
+
+    shapes = set()
+    for situation in worlds(visit):
+        its_shape = situation and shape(situation.world, (a, b), same, situation.arguments)
+        if situation and its_shape not in shapes:
+            shapes.add(its_shape)
+            yield situation
 
 
-def _made(world: World, names: tuple[str, str], same: bool, arguments: Any, order: tuple[int, int]) -> After:
-    unknown = Unknown(world)
+def _made(situation: Situation, order: tuple[int, int]) -> After:
+    unknown = Unknown(situation.world)
     state = State(unknown)
-    given: list[Any] = [None, None]
-    for call in order:
-        given[call] = state.make(names[call], 0 if same else call, arguments[call])
+    given: dict[int, Given] = {}
+    for role in order:
+        name, process = (situation.a, situation.b)[role], 0 if situation.same else role
+        given[role] = state.make(name, process, situation.arguments[role])
     return After(state, given[0], given[1], unknown.objects)
 
 
@@ -102,7 +105,7 @@ class _Arguments:
         """The lowest, the other call's or another one; below, between or above those that the other call takes."""
         options = 1
         if self.same:
-            options = 1 + _TAKES.get(other, role == 1 and (_takes(other, Kind.FD) or _takes(other, Kind.FILE)))
+            options = 1 + TAKES.get(other, role == 1 and (_takes(other, Kind.FD) or _takes(other, Kind.FILE)))
         fd = FIRST_FD + self.world.choose(options)
         self.world.arguments.add((0 if self.same else role, fd))
         return fd
@@ -117,11 +120,6 @@ def tests() -> Iterator[Test]:
     number = 0
     for a, b in pairs():
         for same in (True, False):
-            seen = set()
             for situation in situations(a, b, same):
-                test = test_of(number + 1, situation.world, (a, b), same, situation.arguments)
-                text = str(test).partition("\n")[2]
-                if text not in seen:
-                    seen.add(text)
-                    number += 1
-                    yield test
+                number += 1
+                yield test_of(number, situation.world, (a, b), same, situation.arguments)

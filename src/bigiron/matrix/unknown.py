@@ -8,8 +8,9 @@ and what was settled about them is kept as the list of values that are still pos
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from bigiron.matrix.model import PIPE_PAGES, Content, Description, File, Mapping, Pipe
 
@@ -31,6 +32,8 @@ class Impossible(Exception):
 # To the model an unknown number is an int, an unknown flag a bool.
 Int = Any
 Bool = Any
+
+Made = TypeVar("Made")
 
 
 class Number:
@@ -344,21 +347,20 @@ class Unknown:
         self.objects["description", initial.writer] = pipe.writer
 
 
-def worlds(visit: Callable[[World], Any]) -> Iterator[tuple[World, Any]]:
+def worlds(visit: Callable[[World], Made]) -> Iterator[Made]:
     """What `visit` makes of each world, in the order of their choices; impossible ones are left out."""
     ahead: list[int] | None = []
     while ahead is not None:
         world = World(ahead)
-        try:
-            yield world, visit(world)
-        except Impossible:
-            pass
+        with suppress(Impossible):
+            yield visit(world)
         ahead = _next(world.choices)
 
 
-def _next(choices: list[tuple[int, int]]) -> list[int] | None:
-    while choices and choices[-1][0] + 1 == choices[-1][1]:
-        choices.pop()
-    if not choices:
-        return None
-    return [chosen for chosen, _ in choices[:-1]] + [choices[-1][0] + 1]
+def _next(choices: Sequence[tuple[int, int]]) -> list[int] | None:
+    """The last choice that has another option is made again, and what came after it is open."""
+    for last in reversed(range(len(choices))):
+        chosen, options = choices[last]
+        if chosen + 1 < options:
+            return [earlier for earlier, _ in choices[:last]] + [chosen + 1]
+    return None
