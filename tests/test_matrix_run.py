@@ -54,6 +54,9 @@ B 1 pread 5 0 -> page 9
 """
 
 
+PIPES = "0 pipe -> 3 4\n"
+
+
 # What several runs come to
 
 
@@ -137,7 +140,7 @@ def test_wrong_tests_are_in_no_share() -> None:
         ("test 1 a/b same\nA 0 fork -> 3\nB 0 close 3 -> 0\n", "no call"),
         ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
         (TESTS + "\n" + TESTS, "two tests 1"),
-        ("test 1 a/b same\n" + "0 pipe -> 3 4\n" * 256 + "A 0 pipe -> 3 4\nB 0 pipe -> 3 4\n", "more than 256"),
+        ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
     ],
 )
 def test_what_is_no_list_of_tests(text: str, why: str) -> None:

@@ -167,9 +167,9 @@ def _who(line: _Line, side: str) -> str:
 def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
     """What came of a test with these accesses in each of its runs.
 
-    A line counts that is there in more than half of them: what is there by chance, as an object that shares
-    its line with another one, or a counter whose batch is full, is not. Lines are the same in two runs if they
-    they hold the same struct, though not the same object, and are called by the member that most runs have.
+    A line counts that is there in more than half of them, and not what is there by chance: an object that
+    shares its line with another one, a counter whose batch is full. Lines are the same in two runs if they
+    hold the same struct, though not the same object; they are called by the member that most runs have.
     """
     shared = [_shared_lines(accesses) for accesses in runs]
     half = len(runs) / 2
