@@ -208,7 +208,7 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
         assert machine.results
         order = [test.number for test in listing.read(machine.files[0].read_text(), "")]
         ran.append(order)
-        if len(ran) == 1:
+        if len(ran) <= 2:
             (machine.results / "tests.csv").write_text("test,accesses\n0,17\n1,30\n2")
             raise KernelCrashError("the kernel crashed in test 1: Oops")
         raise MachineError("the disk is full")
@@ -217,7 +217,8 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
     place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
     with pytest.raises(MachineError, match="the disk is full"):  # no test had begun: none is to blame
         matrix_machine.run(place, listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
-    assert [len(order) for order in ran] == [6 * matrix_machine.RUNS, 5 * matrix_machine.RUNS]
+    # Once may be chance; the second time it is left out.
+    assert [len(order) // matrix_machine.RUNS for order in ran] == [6, 6, 5]
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,7 @@ static struct shared {
 static struct side *sides;
 static int awake = -1;	   /* which of them */
 static uint64_t patience_ns;
+static unsigned int given; /* the call that was given out last, or the first of several */
 
 static void receive(const struct call *call, struct result *result)
 {
@@ -177,6 +178,7 @@ static int give(struct worker *worker, int what, unsigned int first, unsigned in
 	uint64_t deadline = clock_ns() + patience_ns;
 	unsigned int wanted = worker->wanted + 1;
 
+	given = first;
 	worker->what = what;
 	worker->first = first;
 	worker->end = end;
@@ -317,7 +319,8 @@ static int run_all(const struct job *job, FILE *file)
 			report_stage(stage);
 		}
 		if (run_test(job->warmup))
-			return report_error("machine", "test %lu hangs", test->number);
+			return report_error("machine", "\"%s\" did not return in %lu s", test->calls[given].text,
+					    job->patience_s);
 	}
 	return there ? report_error("job", "the tests: %s", error) : 0;
 }

@@ -86,18 +86,21 @@ def run(
 ) -> list[Outcome]:
     """What came of each test, in several runs of all of them in other orders.
 
-    A test that crashes the machine or hangs is said so of, and the others run in another one.
+    A test that twice crashes the machine or hangs is said so of, and the others run in another one.
     """
     left = list(tests)
     found: list[Outcome] = []
+    suspects: set[int] = set()
     while left:
         try:
             return found + _run(place, left, seed, stop, on_stage, memory_mib)
         except _CulpritError as culprit:
             if len(found) == _MOST_CULPRITS:
                 raise MachineError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
-            found.append(outcomes.wrong(culprit.test.number, 0, culprit.how))
-            left.remove(culprit.test)
+            if culprit.test.number in suspects:
+                found.append(outcomes.wrong(culprit.test.number, 0, culprit.how))
+                left.remove(culprit.test)
+            suspects.add(culprit.test.number)
     return found
 
 
