@@ -74,8 +74,8 @@ def run_missing(
     columns = [(place, matrix.column(place.kernel, place.file_system.name)) for place in wanted]
     missing = [
         _Work(place, column, number, tests)
+        for number, tests in enumerate(batches)  # each everywhere: what there is can be compared at any time
         for place, column in columns
-        for number, tests in enumerate(batches)
         if not column.has(number)
     ]
     done = {
