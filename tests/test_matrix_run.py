@@ -1,6 +1,8 @@
 """`bigiron matrix`: what tests share in a real kernel, what their runs come to, and the folder of it all."""
 
+import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -8,6 +10,7 @@ from threading import Event
 import msgspec
 import pytest
 from conftest import bigiron
+from playwright.sync_api import sync_playwright
 
 from bigiron import kernels
 from bigiron.errors import KernelCrashError, MachineError, UserError
@@ -194,6 +197,55 @@ def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -
     matrix_folder.create(tmp_path / "m", TESTS, "")
     answer = bigiron("matrix", *(word.replace("FOLDER", str(tmp_path)) for word in arguments))
     assert answer.status == 2 and why in answer.complaint, answer
+
+
+# The page
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> Path:
+    """A matrix of two kernels that nobody measured."""
+    matrix = matrix_folder.create(tmp_path / "m", TESTS, "")
+    hostile = Outcome(
+        2, 5, [Conflict("<b>struct</b>", 5, False, False, "f;g (1 reads, 2 writes)", "h (1 reads, 0 writes)")]
+    )
+    ran = {"k/1": [of(1), hostile, of(3), of(4, "y"), of(5, wrong="it </script> returned 7")], "k/2": [of(2)]}
+    for name, all_of in ran.items():
+        kernel = dataclasses.replace(kernels.find("debian/6.12"), name=name)
+        matrix.column(kernel, "tmpfs").keep(0, all_of)
+    return matrix.folder
+
+
+def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(by_hand: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert bigiron("matrix", "page", by_hand, "-o", file).status == 0
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium on PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(file.as_uri())
+        assert page.locator("#all tbody tr").count() == 4
+        page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
+        assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
+        page.locator("#tests").get_by_role("button", name="2", exact=True).click()
+        shown = page.locator("#test").inner_text()
+        assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
+        assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
+        page.get_by_label("compared with").select_option("k/2 tmpfs")
+        assert page.locator("#triangle button").all_inner_texts() == ["-50"]
+        assert not said
+        browser.close()
+
+
+def test_what_changed_between_kernels(by_hand: Path) -> None:
+    shown = bigiron("matrix", "show", by_hand)
+    assert shown.status == 0 and "k/1 tmpfs to k/2 tmpfs: what changed" in shown.out
+    assert "<b>struct</b> (1)" in shown.out
 
 
 # Machines

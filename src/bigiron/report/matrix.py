@@ -38,7 +38,7 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     changed = [
         (before, after, summaries.changes(tests, found[before], found[after]))
         for names in of_fs.values()
-        for before, after in pairwise(names)
+        for before, after in pairwise(name for name in names if found[name])
     ]
     made = [summaries.summary(name, tests, outcomes) for name, outcomes in found.items()]
     return Document(summaries.calls_of(matrix.tests), made, changed, tests, found)
@@ -66,6 +66,8 @@ def text(document: Document) -> str:
     """For people: of each place its triangle, its share and what keeps it from more; then what changed."""
     parts = [_shares(document)]
     for summary in document.summaries:
+        if not summary.cells:
+            continue
         parts += [_triangle(document, summary), _culprits(summary), _wrong(summary)]
     parts += [_changes(*changed) for changed in document.changed]
     return "\n".join(part for part in parts if part)
@@ -103,7 +105,7 @@ def _triangle(document: Document, summary: Summary) -> str:
         cells = [_number(summary.cells.get(_pair(name, other))) for other in calls[: row + 1]]
         rows.append((name, *cells, *[""] * (len(calls) - row - 1)))
     heading = f"{summary.place}: conflict-free tests of each pair of calls, in percent (.: no test)\n"
-    return heading + Listing(["", *(call[:6] for call in calls)], rows).text()
+    return heading + Listing(["", *calls], rows).text()
 
 
 def _pair(one: str, other: str) -> Pair:
