@@ -4,9 +4,9 @@ Objects that were there before are themselves; those that a call made are matche
 the other order. The number of a new inode is free, the descriptor that a call gives is not: it is the lowest free.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from bigiron.matrix.model import (
     Content,
@@ -25,6 +25,13 @@ from bigiron.matrix.unknown import LENGTHS
 _MOST_PAGES = max(LENGTHS) + 3  # what two calls can make of a file
 
 
+class Before(Protocol):
+    """The files, pipes and descriptions that were there, each with its name in both orders."""
+
+    def looked_at(self) -> dict[Hashable, Any]: ...
+    def all(self) -> dict[Hashable, Any]: ...
+
+
 @dataclass
 class After:
     """What calls made of one state, in one order."""
@@ -32,7 +39,7 @@ class After:
     state: State
     a: Given
     b: Given
-    before: dict[Hashable, Any]  # files, pipes, descriptions that were there, by their names in both orders
+    before: Before
 
 
 def commutes(first: After, second: After) -> bool:
@@ -46,10 +53,6 @@ class _Same:
     first: After
     second: After
     _matched: dict[Any, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._name_in_first = {thing: name for name, thing in self.first.before.items()}
-        self._name_in_second = {thing: name for name, thing in self.second.before.items()}
 
     def given(self, x: Given, y: Given) -> bool:
         match x, y:
@@ -68,7 +71,7 @@ class _Same:
         """Whether they are one file, pipe or description, or stand for one."""
         if x is None or y is None:
             return x is y
-        names = self._name_in_first.get(x), self._name_in_second.get(y)
+        names = _name(self.first.before, x), _name(self.second.before, y)
         if names != (None, None):
             return names[0] == names[1]
         if x not in self._matched and y not in self._matched.values():
@@ -81,14 +84,13 @@ class _Same:
             all(self.thing(first.names[name], second.names[name]) for name in _keys(first.names, second.names))
             and all(self.thing(first.fds[fd], second.fds[fd]) for fd in _keys(first.fds, second.fds))
             and all(self._mapping(first.slots[s], second.slots[s]) for s in _keys(first.slots, second.slots))
-            and all(self._contents(x, y) for x, y in self._before())
+            and self._before()
             and self._new()
         )
 
-    def _before(self) -> Iterable[tuple[Any, Any]]:
-        # What only one order has looked at is as it was.
-        names = [name for name in self.first.before if name in self.second.before]
-        return [(self.first.before[name], self.second.before[name]) for name in names]
+    def _before(self) -> bool:
+        x, y = self.first.before.all(), self.second.before.all()
+        return all(self._contents(x[name], y[name]) for name in x)
 
     def _new(self) -> bool:
         """Comparing two may match two more."""
@@ -125,6 +127,10 @@ class _Same:
                 return bool(x.offset == y.offset and x.fds == y.fds)
             case _:
                 return False
+
+
+def _name(before: Before, thing: Any) -> Hashable:
+    return next((name for name, known in before.looked_at().items() if known is thing), None)
 
 
 def _keys(first: dict[Any, Any], second: dict[Any, Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from bigiron.matrix.unknown import Flag, InitialMapping, Name, World
 
 # Where a pipe's ends wait until they are where they belong, and stay if they are to be open elsewhere too.
 _PARKED = 40
-_CONTENT = 1  # of pages that nobody asked for
+_CONTENT = 10  # of pages that nobody asked for: each file and pipe has its own
 
 
 def test_of(
@@ -93,7 +93,7 @@ class _SetUp:
         fd = calls.make("open", 0, first, True, False, False)
         values = {world.value(offset): world.value(value) for offset, value in initial.pages}
         for offset in range(world.value(initial.length)):
-            calls.make("pwrite", 0, fd, offset, values.get(offset, _CONTENT))  # type: ignore[arg-type]
+            calls.make("pwrite", 0, fd, offset, values.get(offset, _CONTENT + file))  # type: ignore[arg-type]
         calls.make("close", 0, fd)  # type: ignore[arg-type]
         for other in others:
             calls.make("link", 0, first, other)
@@ -103,7 +103,7 @@ class _SetUp:
         ends = calls.make("pipe", 0)
         assert isinstance(ends, Ends)
         for number in range(world.value(initial.held)):
-            value = world.value(initial.pages.get(number, _CONTENT))
+            value = world.value(initial.pages.get(number, 2 * _CONTENT + pipe))
             calls.make("write", 0, ends.write, value)
         for end, fd in ((initial.reader, ends.read), (initial.writer, ends.write)):
             parked = _PARKED + end

@@ -57,16 +57,18 @@ def _made(situation: Situation, order: tuple[int, int]) -> After:
     for role in order:
         name, process = (situation.a, situation.b)[role], 0 if situation.same else role
         given[role] = state.make(name, process, situation.arguments[role])
-    return After(state, given[0], given[1], unknown.objects)
+    return After(state, given[0], given[1], unknown)
 
 
 def _settle_what_is_last(world: World, after: After) -> None:
     """Taking a file's last name away, or the last descriptor of what is open, does more than taking one of several."""
-    for (kind, number), thing in list(after.before.items()):
-        if kind == "file" and thing.links < world.files[number].links:
+    things = after.before.all()
+    for number, file in enumerate(world.files):
+        if things["file", number].links < file.links:
             world.settle_last(number)
-        if kind == "description" and thing.fds < world.descriptions[number].fds:
-            bool(world.descriptions[number].fds == 1)
+    for number, description in enumerate(world.descriptions):
+        if things["description", number].fds < description.fds:
+            bool(description.fds == 1)
 
 
 @dataclass(frozen=True)

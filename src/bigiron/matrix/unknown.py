@@ -7,7 +7,7 @@ and what was settled about them is kept as the list of values that are still pos
 """
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -301,7 +301,18 @@ class Unknown:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.objects: dict[tuple[str, int], Any] = {}
+        self._objects: dict[Hashable, Any] = {}
+
+    def looked_at(self) -> dict[Hashable, Any]:
+        return self._objects
+
+    def all(self) -> dict[Hashable, Any]:
+        """What another State has looked at, too."""
+        for file in range(len(self._world.files)):
+            self._file(file)
+        for description in range(len(self._world.descriptions)):
+            self._description(description)
+        return self._objects
 
     def name(self, name: str) -> File | None:
         number = self._world.name(name)
@@ -319,22 +330,22 @@ class Unknown:
         return Mapping(file, initial.offset, initial.writable, initial.value)
 
     def _file(self, number: int) -> File:
-        if ("file", number) not in self.objects:
+        if ("file", number) not in self._objects:
             initial = self._world.files[number]
             content = Content(lambda offset: self._world.page(number, offset))
-            self.objects["file", number] = File(initial.links, initial.length, content)
-        file: File = self.objects["file", number]
+            self._objects["file", number] = File(initial.links, initial.length, content)
+        file: File = self._objects["file", number]
         return file
 
     def _description(self, number: int) -> Description:
-        if ("description", number) not in self.objects:
+        if ("description", number) not in self._objects:
             initial = self._world.descriptions[number]
             if initial.file is None:
                 self._make_pipe(initial.pipe)
             else:
                 opened = Description(self._file(initial.file), True, initial.offset, initial.fds)
-                self.objects["description", number] = opened
-        description: Description = self.objects["description", number]
+                self._objects["description", number] = opened
+        description: Description = self._objects["description", number]
         return description
 
     def _make_pipe(self, number: int) -> None:
@@ -342,9 +353,9 @@ class Unknown:
         pipe = Pipe(initial.held, lambda page: self._world.pipe_page(number, page))
         pipe.reader = Description(pipe, writes=False, fds=self._world.descriptions[initial.reader].fds)
         pipe.writer = Description(pipe, fds=self._world.descriptions[initial.writer].fds)
-        self.objects["pipe", number] = pipe
-        self.objects["description", initial.reader] = pipe.reader
-        self.objects["description", initial.writer] = pipe.writer
+        self._objects["pipe", number] = pipe
+        self._objects["description", initial.reader] = pipe.reader
+        self._objects["description", initial.writer] = pipe.writer
 
 
 def worlds(visit: Callable[[World], Made]) -> Iterator[Made]:
