@@ -52,6 +52,7 @@ class Summary:
     place: str
     all: Count
     as_pairs: int  # conflict-free also where CPUs fetch lines by two
+    false_only: int  # fail though no byte is touched by both and written
     cells: Mapping[Pair, Count]
     culprits: Sequence[Culprit]
     wrong: Sequence[Outcome]
@@ -72,11 +73,17 @@ def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, Outcome]) 
         place,
         total,
         sum(not outcome.conflicts for outcome in good),
+        sum(_is_false_only(outcome) for outcome in good),
         cells,
         culprits(good),
         [outcome for outcome in ran if outcome.wrong],
         len(tests) - len(ran),
     )
+
+
+def _is_false_only(outcome: Outcome) -> bool:
+    lines = [conflict for conflict in outcome.conflicts if not conflict.pair]
+    return bool(lines) and all(conflict.false for conflict in lines)
 
 
 def lines_of(outcome: Outcome) -> frozenset[str]:
