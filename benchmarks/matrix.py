@@ -2,12 +2,12 @@
 
     benchmarks/matrix.py [MATRIX] [--kernel debian/6.12] [--tests 10] [--seed 1] [-o FOLDER]
 
-Of a matrix's tests on a kernel and tmpfs it draws so many that are conflict-free and so many that are not, writes
-of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and records that with the probe conflicts: two
-tasks, 60 operations, in each of which A and then B is called in a situation of its own. A struct counts there if
-both tasks touch lines of it, one writes them, and each does so at least every second operation. A line for each
-test: whether both agree on conflict-free or not, and which structs only one of them has. Without a matrix, one of a
-few tests is made first.
+Of a matrix's tests on a kernel and tmpfs it draws so many that are conflict-free and so many that are not,
+writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and records that with the probe
+conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
+struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
+operation. A line for each test: whether both agree on conflict-free or not, and which structs only one of them has.
+Without a matrix, one of a few tests is made first.
 """
 
 import argparse
@@ -91,7 +91,8 @@ def steps(call: Call, result: Result) -> list[tuple[int, str]]:
             text = f"{fds}[{result}] = must({text})"
         case "pipe":
             reads, writes = result.split()
-            text = f"int ends[2]; must(pipe2(ends, O_NONBLOCK)); {fds}[{reads}] = ends[0]; {fds}[{writes}] = ends[1]"
+            ends = f"{fds}[{reads}] = ends[0]; {fds}[{writes}] = ends[1]"
+            text = f"int ends[2]; must(pipe2(ends, O_NONBLOCK)); {ends}"
         case "dup":
             text = f"{fds}[{given['to']}] = must(dup({fds}[{given['fd']}]))"
         case "receive":
@@ -119,7 +120,8 @@ def workload(test: Test) -> str:
     for number, (process, text) in enumerate(all_steps):
         lines += [
             f"\tif (process == {process}) {{",
-            f"\t\tturn(first + {number});\n\t\t{{ {text}; }}\n\t\tprogress->step = first + {number + 1};\n\t}}",
+            f"\t\tturn(first + {number});\n\t\t{{ {text}; }}",
+            f"\t\tprogress->step = first + {number + 1};\n\t}}",
         ]
     lines += [f"\tturn(first + {len(all_steps)});" if not test.same else "", "}", ""]
     lines += ["void testcase(unsigned long long *iterations, unsigned long nr)", "{"]
@@ -142,8 +144,8 @@ def of_conflicts(test: Test, kernel: str, folder: Path) -> dict[str, tuple[float
     source.write_text(workload(test))
     mode = "thread" if test.same else "process"
     subprocess.run(
-        [BIGIRON, "run", "--workload-file", source, "--kernel", kernel, "--cpus", "4", "--tasks", "2", "--mode",
-         mode, "--operations", str(OPERATIONS), "-o", study],
+        [BIGIRON, "run", "--workload-file", source, "--kernel", kernel, "--cpus", "4", "--tasks", "2",
+         "--mode", mode, "--operations", str(OPERATIONS), "-o", study],
         check=True, capture_output=True,
     )  # fmt: skip
     table = pl.read_parquet(next(study.rglob("conflicts.parquet"))).filter(pl.col("context") == "operation")
