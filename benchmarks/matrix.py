@@ -6,8 +6,8 @@ Of a matrix's tests on a kernel and tmpfs it draws so many that are conflict-fre
 writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and records that with the probe
 conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
 struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
-operation. A line for each test: whether both agree on conflict-free or not, and which structs only one of them
-has. Without a matrix, one of a few tests is made first.
+operation. A line for each test: whether both agree on conflict-free or not, and which structs only one
+of them has. Without a matrix, one of a few tests is made first.
 """
 
 import argparse
