@@ -136,7 +136,7 @@ def test_processes_create_one_file_in_either_order() -> None:
 
 
 def test_reads_that_move_one_offset_commute_where_they_find_the_same() -> None:
-    shared = [text for text in texts("read", "read", False) if "receive" in text]
+    shared = [text for text in texts("read", "read", False) if "receive" in text and "0 pipe" not in text]
     results = {tuple(re.findall(r"^[AB] . read 3 -> (.*)$", text, re.MULTILINE)) for text in shared}
     assert {("0", "0"), ("page 1", "page 1")} <= results
     assert all(a == b for a, b in results)
