@@ -1,10 +1,10 @@
-"""Whether two calls commute: each gives the same in both orders, and no later call can tell which order it was.
+"""Whether two calls commute: each gives the same in both orders, and no later call can tell the order.
 
-Objects that were there before are themselves; those that a call made are matched with those that took their place in
-the other order. The number of a new inode is free, the descriptor that a call gives is not: it is the lowest free.
+Objects that were there before are themselves; those that a call made are matched with those that took their
+place in the other order. A new inode's number is free, a new descriptor's is not: it is the lowest free.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,9 +81,9 @@ class _Same:
     def states(self) -> bool:
         first, second = self.first.state, self.second.state
         return (
-            all(self.thing(first.names[name], second.names[name]) for name in _keys(first.names, second.names))
-            and all(self.thing(first.fds[fd], second.fds[fd]) for fd in _keys(first.fds, second.fds))
-            and all(self._mapping(first.slots[s], second.slots[s]) for s in _keys(first.slots, second.slots))
+            all(self.thing(x, y) for x, y in _of_both(first.names, second.names))
+            and all(self.thing(x, y) for x, y in _of_both(first.fds, second.fds))
+            and all(self._mapping(x, y) for x, y in _of_both(first.slots, second.slots))
             and self._before()
             and self._new()
         )
@@ -133,8 +133,9 @@ def _name(before: Before, thing: Any) -> Hashable:
     return next((name for name, known in before.looked_at().items() if known is thing), None)
 
 
-def _keys(first: dict[Any, Any], second: dict[Any, Any]) -> list[Any]:
-    return sorted({**first, **second})
+def _of_both(first: dict[Any, Any], second: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    for key in sorted({**first, **second}):
+        yield first[key], second[key]
 
 
 def _equal(x: int, y: int) -> bool:

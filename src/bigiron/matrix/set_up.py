@@ -5,24 +5,23 @@ from typing import Any
 
 from bigiron.matrix.calls import FIRST_FD, Argument, Call, Result, Test
 from bigiron.matrix.model import Ends, Given, Nothing, Results, State
-from bigiron.matrix.unknown import Flag, InitialMapping, Name, World
+from bigiron.matrix.unknown import Flag, InitialMapping, Name, Situation, World
 
 # Where a pipe's ends wait until they are where they belong, and stay if they are to be open elsewhere too.
 _PARKED = 40
 _CONTENT = 10  # of pages that nobody asked for: each file and pipe has its own
 
 
-def test_of(
-    number: int, world: World, names: tuple[str, str], same: bool, arguments: tuple[dict[str, Any], ...]
-) -> Test:
+def test_of(number: int, situation: Situation) -> Test:
     calls = _Calls()
-    _SetUp(world, calls).all()
+    _SetUp(situation.world, calls).all()
     unused = iter("yz")  # names that no call looks at
-    for role, name in enumerate(names):
-        settled = [_settled(world, value, unused) for value in arguments[role].values()]
-        calls.make(name, 0 if same else role, *settled)
+    for role, name in enumerate(situation.calls):
+        arguments = situation.arguments[role].values()
+        settled = [_settled(situation.world, argument, unused) for argument in arguments]
+        calls.make(name, situation.process(role), *settled)
     *set_up, a, b = calls.made
-    return Test(number, same, tuple(set_up), a, b)
+    return Test(number, situation.same, tuple(set_up), a, b)
 
 
 def _settled(world: World, argument: Any, unused: Iterator[str]) -> Argument:
@@ -76,9 +75,9 @@ class _SetUp:
         for (process, slot), mapping in sorted(world.slots.items()):
             if mapping is not None:
                 self._mapping(process, slot, mapping)
-        for (process, fd), description in sorted(world.fds.items()):
-            if description is not None:
-                self._descriptor(process, fd, description)
+        for (process, fd), number in sorted(world.fds.items()):
+            if number is not None:
+                self._descriptor(process, fd, number)
         for number, description in enumerate(world.descriptions):
             self._elsewhere(number, world.value(description.fds) > description.known_fds)
 

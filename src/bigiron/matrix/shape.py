@@ -1,41 +1,33 @@
-"""The shape of a situation: what is left of it when names, descriptors, values and the order of its parts are free.
+"""The shape of a situation: what is left of it when names, descriptors, values and its parts' order are free.
 
-Two situations of one shape are one. Where both calls are of one kind, each situation is found a second time, with
-A and B in each other's place.
+Two situations of one shape are one. Where both calls are of one kind, each situation is found a second time,
+with A and B in each other's place.
 """
 
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 from bigiron.matrix.calls import CALLS, TAKES, Kind
-from bigiron.matrix.unknown import Flag, InitialMapping, Name, World
+from bigiron.matrix.unknown import Flag, InitialMapping, Name, Situation
 
 
-def shape(world: World, names: tuple[str, str], same: bool, arguments: tuple[dict[str, Any], ...]) -> Hashable:
-    straight = _Shape(world, names, same, arguments, (0, 1)).all()
-    if names[0] != names[1]:
+def shape(situation: Situation) -> Hashable:
+    straight = _Shape(situation, (0, 1)).all()
+    if situation.calls[0] != situation.calls[1]:
         return straight
-    return min(straight, _Shape(world, names, same, arguments, (1, 0)).all(), key=repr)
+    return min(straight, _Shape(situation, (1, 0)).all(), key=repr)
 
 
 class _Shape:
     """Everything gets a number in the order in which it is met, beginning with what the calls are given."""
 
-    def __init__(
-        self,
-        world: World,
-        names: tuple[str, str],
-        same: bool,
-        arguments: tuple[dict[str, Any], ...],
-        order: tuple[int, int],
-    ) -> None:
-        self._world, self._names, self._same = world, names, same
-        self._arguments, self._order = arguments, order
-        self._numbers: dict[Hashable, int] = {}
+    def __init__(self, situation: Situation, order: tuple[int, int]) -> None:
+        self._situation, self._world, self._order = situation, situation.world, order
+        self._numbers: dict[str, dict[Hashable, int]] = {}
 
     def all(self) -> Hashable:
         world = self._world
-        calls = tuple(tuple(self._argument(role, each) for each in self._arguments[role]) for role in self._order)
+        calls = tuple(self._arguments(role) for role in self._order)
         names = sorted((self._number("name", name), name) for name in world.names)
         fds = sorted((self._owned("fd", *owned), owned) for owned in world.fds)
         slots = sorted((self._owned("slot", *owned), owned) for owned in world.slots)
@@ -47,17 +39,25 @@ class _Shape:
         )
 
     def _number(self, kind: str, thing: Hashable) -> int:
-        return self._numbers.setdefault((kind, thing), sum(1 for known, _ in self._numbers if known == kind))
+        numbers = self._numbers.setdefault(kind, {})
+        return numbers.setdefault(thing, len(numbers))
+
+    def _met(self, kind: str, thing: Hashable) -> bool:
+        return thing in self._numbers.get(kind, {})
 
     def _owned(self, kind: str, process: int, number: int) -> tuple[int, int]:
         """Of which call's process, and which of its descriptors or slots."""
-        owner = 0 if self._same else self._order[process]
-        if any(name in TAKES for name in self._names):
+        owner = 0 if self._situation.same else self._order[process]
+        if any(name in TAKES for name in self._situation.calls):
             return owner, number  # which is lower matters: a call takes the lowest that is free
         return owner, self._number(f"{kind} of {process}", number)
 
-    def _argument(self, role: int, parameter: str) -> Hashable:
-        argument, kind = self._arguments[role][parameter], CALLS[self._names[role]][parameter]
+    def _arguments(self, role: int) -> Hashable:
+        kinds = CALLS[self._situation.calls[role]]
+        arguments = self._situation.arguments[role].items()
+        return tuple(self._argument(role, kinds[parameter], argument) for parameter, argument in arguments)
+
+    def _argument(self, role: int, kind: Kind, argument: Any) -> Hashable:
         match argument:
             case Flag():
                 return argument.settled
@@ -65,7 +65,7 @@ class _Shape:
                 return argument.settled and self._number("name", argument.settled)
             case None:
                 return None
-        process = 0 if self._same else role
+        process = self._situation.process(role)
         match kind:
             case Kind.FD | Kind.FILE:
                 return self._owned("fd", process, argument)
@@ -87,7 +87,7 @@ class _Shape:
     def _file(self, file: int | None) -> Hashable:
         if file is None:
             return None
-        if ("file", file) in self._numbers:
+        if self._met("file", file):
             return self._number("file", file)
         initial, length = self._world.files[file], self._world.value(self._world.files[file].length)
         return self._number("file", file), length, self._pages(initial.pages), file in self._world.other_name
@@ -95,7 +95,7 @@ class _Shape:
     def _description(self, number: int | None) -> Hashable:
         if number is None:
             return None
-        if ("description", number) in self._numbers:
+        if self._met("description", number):
             return self._number("description", number)
         world, initial = self._world, self._world.descriptions[number]
         opened = self._number("description", number), world.value(initial.fds) - initial.known_fds
@@ -110,5 +110,7 @@ class _Shape:
     def _mapping(self, mapping: InitialMapping | None) -> Hashable:
         if mapping is None:
             return None
-        content = self._world.value(mapping.offset) if mapping.file is not None else self._value(mapping.value)
-        return self._file(mapping.file), bool(mapping.writable.settled), content
+        writable = bool(mapping.writable.settled)
+        if mapping.file is None:
+            return writable, self._value(mapping.value)
+        return writable, self._file(mapping.file), self._world.value(mapping.offset)

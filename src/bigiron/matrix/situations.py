@@ -1,7 +1,8 @@
 """Every situation in which two calls commute, each once by its shape, and a test of each.
 
-A situation is a World: what was settled while the model made the calls in both orders and compared the outcomes.
-What was not settled does not matter, and is absent, or as small as can be, in the test.
+Of a situation only that is settled which the model asked while it made the calls in both orders, and while
+the outcomes were compared. What was not settled does not matter; in the test it is absent, or as small as can
+be.
 """
 
 from collections.abc import Iterator
@@ -14,17 +15,17 @@ from bigiron.matrix.commute import After, commutes
 from bigiron.matrix.model import Given, State
 from bigiron.matrix.set_up import test_of
 from bigiron.matrix.shape import shape
-from bigiron.matrix.unknown import ARGUMENT_OFFSETS, OFFSETS, VALUES, Flag, Name, Unknown, World, worlds
-
-@dataclass(frozen=True)
-class Situation:
-    """Two calls that commute in a world."""
-
-    a: str
-    b: str
-    same: bool
-    world: World
-    arguments: tuple[dict[str, Any], dict[str, Any]]
+from bigiron.matrix.unknown import (
+    ARGUMENT_OFFSETS,
+    OFFSETS,
+    VALUES,
+    Flag,
+    Name,
+    Situation,
+    Unknown,
+    World,
+    worlds,
+)
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -35,7 +36,7 @@ def situations(a: str, b: str, same: bool) -> Iterator[Situation]:
     """Of one pair, by two threads of the same process or by two processes."""
 
     def visit(world: World) -> Situation | None:
-        situation = Situation(a, b, same, world, _Arguments(world, same, a, b).of_both())
+        situation = Situation((a, b), same, _Arguments(world, same, a, b).of_both(), world)
         first, second = _made(situation, (0, 1)), _made(situation, (1, 0))
         if not commutes(first, second):
             return None
@@ -44,8 +45,7 @@ def situations(a: str, b: str, same: bool) -> Iterator[Situation]:
 
     shapes = set()
     for situation in worlds(visit):
-        its_shape = situation and shape(situation.world, (a, b), same, situation.arguments)
-        if situation and its_shape not in shapes:
+        if situation and (its_shape := shape(situation)) not in shapes:
             shapes.add(its_shape)
             yield situation
 
@@ -55,13 +55,13 @@ def _made(situation: Situation, order: tuple[int, int]) -> After:
     state = State(unknown)
     given: dict[int, Given] = {}
     for role in order:
-        name, process = (situation.a, situation.b)[role], 0 if situation.same else role
+        name, process = situation.calls[role], situation.process(role)
         given[role] = state.make(name, process, situation.arguments[role])
     return After(state, given[0], given[1], unknown)
 
 
 def _settle_what_is_last(world: World, after: After) -> None:
-    """Taking a file's last name away, or the last descriptor of what is open, does more than taking one of several."""
+    """To take a file's last name, or a description's last descriptor, is more than to take one of several."""
     things = after.before.all()
     for number, file in enumerate(world.files):
         if things["file", number].links < file.links:
@@ -104,7 +104,7 @@ class _Arguments:
                 return Flag(self.world)
 
     def _fd(self, role: int, other: str) -> int:
-        """The lowest, the other call's or another one; below, between or above those that the other call takes."""
+        """The other call's or another one; or below, between or above those that the other call takes."""
         options = 1
         if self.same:
             options = 1 + TAKES.get(other, role == 1 and (_takes(other, Kind.FD) or _takes(other, Kind.FILE)))
@@ -124,4 +124,4 @@ def tests() -> Iterator[Test]:
         for same in (True, False):
             for situation in situations(a, b, same):
                 number += 1
-                yield test_of(number, situation.world, (a, b), same, situation.arguments)
+                yield test_of(number, situation)

@@ -1,9 +1,9 @@
 """A state of which is known only what was asked: each part is settled when the model looks at it.
 
 Lazy initialisation, as in generalised symbolic execution (Khurshid, Pasareanu and Visser, 2003): a name leads
-nowhere, to a file that is known already, or to another one; a comparison of two numbers is true or false. A World
-follows one sequence of such choices; `worlds()` goes through all of them, depth first. Numbers have small domains,
-and what was settled about them is kept as the list of values that are still possible: no solver is needed.
+nowhere, to a file that is known already, or to another one; a comparison of two numbers is true or false. A
+World follows one sequence of such choices; `worlds()` goes through all of them, depth first. Numbers have
+small domains, and what was settled about them is kept as the list of values still possible together.
 """
 
 import operator
@@ -25,7 +25,7 @@ _FDS_OF_OTHER_END = (1, 0, 2)
 _LINKS = (1,)  # no call asks how many there are: results are compared, and differ by what was added
 
 
-class Impossible(Exception):
+class ImpossibleError(Exception):
     """What was settled cannot be."""
 
 
@@ -170,7 +170,7 @@ class World:
     def require(self, compare: Callable[[int, int], bool], left: Any, right: Any) -> None:
         true, _, component = self._split(compare, left, right)
         if not true:
-            raise Impossible
+            raise ImpossibleError
         component.possible = true
 
     def value(self, number: Any) -> int:
@@ -183,7 +183,8 @@ class World:
     def _split(self, compare: Callable[[int, int], bool], left: Any, right: Any) -> "_Split":
         component = self._joined([x.variable for x in (left, right) if isinstance(x, Number)])
         of_left, of_right = component.reader(left), component.reader(right)
-        true, false = [], []
+        true: list[tuple[int, ...]] = []
+        false: list[tuple[int, ...]] = []
         for values in component.possible:
             (true if compare(of_left(values), of_right(values)) else false).append(values)
         return true, false, component
@@ -288,7 +289,7 @@ class _Component:
 
     def reader(self, number: Any) -> Callable[[tuple[int, ...]], int]:
         if not isinstance(number, Number):
-            return lambda _: number  # type: ignore[no-any-return]
+            return lambda _: number
         position, more = self.variables.index(number.variable), number.more
         return lambda values: values[position] + more
 
@@ -358,12 +359,25 @@ class Unknown:
         self._objects["description", initial.writer] = pipe.writer
 
 
+@dataclass(frozen=True)
+class Situation:
+    """Two calls with their arguments, in a world."""
+
+    calls: tuple[str, str]
+    same: bool  # made by two threads of one process, not by two processes
+    arguments: tuple[dict[str, Any], dict[str, Any]]
+    world: World
+
+    def process(self, role: int) -> int:
+        return 0 if self.same else role
+
+
 def worlds(visit: Callable[[World], Made]) -> Iterator[Made]:
     """What `visit` makes of each world, in the order of their choices; impossible ones are left out."""
     ahead: list[int] | None = []
     while ahead is not None:
         world = World(ahead)
-        with suppress(Impossible):
+        with suppress(ImpossibleError):
             yield visit(world)
         ahead = _next(world.choices)
 
