@@ -93,8 +93,7 @@ def _shares(document: Document) -> str:
     ]
     columns = ("", "tests", "conflict-free", "share", "by pairs", "by bytes", "wrong", "not run")
     return (
-        Listing(columns, rows).text()
-        + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
+        Listing(columns, rows).text() + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
         "published: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6; other tests of "
         "the same 18 calls\n"
     )
