@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -146,12 +146,11 @@ def _last_begun(results: Path) -> int | None:
 def _collect(
     machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
 ) -> list[Outcome]:
-    _check_whole(results, len(order))
-    failures = {
-        order[message.content["test"]].number: _failure(message)
-        for message in messages
-        if message.type == "test_failed"
+    failed = {
+        message.content["test"]: _failure(message) for message in messages if message.type == "test_failed"
     }
+    _check_whole(results, len(order), failed)
+    failures = {order[place].number: failure for place, failure in failed.items()}
     runs: dict[int, list[list[Access]]] = defaultdict(list)
     accesses = _accesses(machine, results, ram, messages, order)
     for place, test in enumerate(order):
@@ -164,16 +163,18 @@ def _collect(
     ]
 
 
-def _check_whole(results: Path, runs: int) -> None:
+def _check_whole(results: Path, runs: int, failed: Iterable[int]) -> None:
+    """MachineError if something was lost. What fails is not recorded to its end."""
     recording = read_recording(results)
     for what, number in recording.losses.items():
         # What lacks a name, or its caller, is still counted.
         if number and "accesses" in what:
             raise MachineError(f"the recorder lost {number} {what}")
     with (results / "tests.csv").open() as log:
-        ended = sum(line.count(",") == 1 for line in log) - 1
-    if ended != runs:
-        raise MachineError(f"the recorder has {ended} of {runs} runs of tests: is the disk full?")
+        lines = [line.partition(",") for line in log]
+    ended = {int(place) for place, _, accesses in lines if place.isdecimal() and accesses}
+    if missing := runs - len(ended.union(failed)):
+        raise MachineError(f"the recorder lacks {missing} of {runs} runs of tests: is the disk full?")
 
 
 def _failure(message: Message) -> str:
