@@ -5,7 +5,7 @@ BIGIRON := .venv/bin/bigiron
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # Where it is set, pytest would compile all tests each time.
 unexport PYTHONDONTWRITEBYTECODE
-C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
+C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs bench

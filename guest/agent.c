@@ -19,9 +19,25 @@
 #include "init.h"
 #include "job.h"
 #include "measure.h"
+#include "matrix/run_tests.h"
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"
+
+/* What a job asks for beside a workload, and an agent made for that has. */
+#pragma weak run_tests
+
+static int run(const struct job *job)
+{
+	if (job->nr_words)
+		return run_command(job);
+	if (!job->tests)
+		return measure(job);
+	if (run_tests)
+		return run_tests(job);
+	report_error("job", "the agent was made without the calls of tests");
+	return MEASURE_REPORTED;
+}
 
 static int run_in_child(const struct job *job)
 {
@@ -32,7 +48,7 @@ static int run_in_child(const struct job *job)
 		return report_error("machine", "cannot fork: %m");
 	if (!runner) {
 		die_with(agent);
-		_exit(job->nr_words ? run_command(job) : measure(job));
+		_exit(run(job));
 	}
 
 	for (;;) {

@@ -57,6 +57,7 @@ struct job {
 	unsigned long oncpu_period_us; /* between two samples of a CPU */
 	unsigned long nr_words;
 	char *words[MAX_WORDS + 1]; /* of a command to run instead of the workload */
+	char *tests; /* the file of pairs of calls to run instead of it, NULL: none */
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

@@ -22,6 +22,11 @@ enum recorder_mark {
 	MARK_ARM = 2,	  /* memory: struct recorder_arm */
 	MARK_DISARM = 3,
 	MARK_AGENT = 4,	  /* the next instructions are a system call: the agent's, as are all others on its stack */
+	/* With RECORD_TESTS: */
+	MARK_TEST = 5,	  /* length: its number: from now on calls are this test's */
+	MARK_CALL = 6,	  /* what this CPU does from now on is a call's */
+	MARK_CALL_END = 7,
+	MARK_TEST_END = 8,
 };
 
 /*
@@ -43,6 +48,7 @@ enum recorder_what {
 	RECORD_USER = 8,      /* with conflicts: accesses to user memory too */
 	RECORD_LOCKS = 16,    /* locks that are taken, and how long they are held */
 	RECORD_TRACE = 32,    /* with conflicts and locks: what sampled operations do, in order */
+	RECORD_TESTS = 64,    /* with conflicts: each test's alone, between marks and not by the tasks' counts */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

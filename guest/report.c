@@ -148,6 +148,19 @@ void report_lost(const char *what, unsigned long count)
 		send_frame("lost", text, length);
 }
 
+void report_test_failed(unsigned long test, const char *call, const char *expected, const char *result)
+{
+	WITH_PAYLOAD("test_failed", out) {
+		fprintf(out, "{\"test\":%lu,\"call\":", test);
+		json_string(out, call);
+		fprintf(out, ",\"expected\":");
+		json_string(out, expected);
+		fprintf(out, ",\"result\":");
+		json_string(out, result);
+		fputc('}', out);
+	}
+}
+
 void report_hello(void)
 {
 	struct utsname name;

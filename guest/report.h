@@ -42,6 +42,8 @@ int report_file(const char *path);
 void report_lines(const char *path, FILE *text);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
 int report_files(const struct job *job);
+/* A test of which a call returned something else than it should: the call, and both as text. */
+void report_test_failed(unsigned long test, const char *call, const char *expected, const char *result);
 /* What had to be left out, as the plural of a noun without quotes, and how many of it; 0: nothing was. */
 void report_lost(const char *what, unsigned long count);
 void report_end(int failed);

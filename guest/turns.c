@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "turn.h"
+
 static const unsigned long long never;
 static __thread const volatile unsigned long long *count = &never, *goal = &never;
 static __thread unsigned int *left;
@@ -17,18 +19,6 @@ static unsigned long operations_of_a_turn = 1, turn_seed;
 static __thread unsigned long long chance; /* its state: not 0 where chance has a part in it */
 
 void __sanitizer_cov_trace_pc(void);
-
-/* QEMU runs the next CPU at once; in user mode it does so on POWER for every `or` that sets a thread's priority. */
-static void let_another_run(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__powerpc64__)
-	asm volatile("or 27,27,27"); /* yield, which leaves the priority as it is */
-#elif defined(__aarch64__)
-	asm volatile("yield");
-#endif
-}
 
 void set_turns(unsigned long operations, unsigned long seed)
 {

@@ -22,6 +22,7 @@
 struct site {
 	struct line_count count; /* line 0: nothing yet */
 	struct cpu *cpu;
+	struct site *next; /* of those with a line */
 };
 
 /* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
@@ -30,6 +31,8 @@ static struct sites {
 	unsigned int used;
 	struct sites *next;
 } *sites;
+
+static struct site *counting; /* those with a line: few of all, where a recording is short */
 
 /*
  * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
@@ -65,6 +68,16 @@ static void flush(struct site *site)
 	if (site->count.line)
 		lines_add(&site->cpu->lines, &site->count);
 	site->count = (struct line_count){ .insn = site->count.insn };
+}
+
+static void flush_all(void)
+{
+	while (counting) {
+		struct site *site = counting;
+
+		counting = site->next;
+		flush(site);
+	}
 }
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
@@ -143,6 +156,10 @@ static inline bool is_same_line(const struct site *site, const struct cpu *cpu, 
 
 static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
 {
+	if (!site->count.line) {
+		site->next = counting;
+		counting = site;
+	}
 	flush(site);
 	site->count.line = lines_key(address, cpu->context);
 	site->count.chain = cpu->stack->calls.chain;
@@ -334,9 +351,7 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 
 void accesses_flush(void)
 {
-	for (struct sites *some = sites; some; some = some->next)
-		for (unsigned int i = 0; i < some->used; i++)
-			flush(&some->sites[i]);
+	flush_all();
 	for_each_cpu(cpu)
 		cpu->string[0] = cpu->string[1] = NULL;
 }

@@ -47,6 +47,13 @@ bool hash_grow(struct hash_table *table, const struct hash_type *type)
 	return table->used * 4 < table->capacity * 3;
 }
 
+void hash_clear(struct hash_table *table, const struct hash_type *type)
+{
+	if (table->used)
+		memset(table->entries, 0, table->capacity * type->entry_bytes);
+	table->used = 0;
+}
+
 void hash_free(struct hash_table *table, const struct hash_type *type)
 {
 	if (table->entries)

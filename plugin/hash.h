@@ -32,6 +32,8 @@ struct hash_table {
 bool hash_grow(struct hash_table *table, const struct hash_type *type);
 
 void hash_free(struct hash_table *table, const struct hash_type *type);
+/* Empty, and with its memory kept: what was lost stays counted. */
+void hash_clear(struct hash_table *table, const struct hash_type *type);
 
 /* A word of a key, which may be two fields of half the size. */
 typedef uint64_t __attribute__((may_alias)) hash_word;

@@ -33,6 +33,7 @@ static const struct hash_type asked_type = { sizeof(struct asked_line), 1 };
 /* Of all lines, or of one part of several that hold about as many each. */
 struct line_totals {
 	unsigned int part, nr_parts, line_bytes;
+	bool of_operations; /* alone */
 	struct hash_table table; /* of struct pair_total */
 };
 
@@ -103,6 +104,8 @@ static bool is_in_part(const struct line_totals *totals, const struct line_count
 {
 	uint64_t pair = pair_of(count);
 
+	if (totals->of_operations && count_context(count) != CONTEXT_OPERATION)
+		return false;
 	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
@@ -197,6 +200,48 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 		hash_free(&totals.table, &total_type);
 	}
 	return whole && !ferror(out) ? 0 : -1;
+}
+
+static void write_test(FILE *out, uint64_t test, const struct line_totals *totals, struct line_table *const *tables,
+		       unsigned int nr_tables, bool (*is_stack)(uint64_t address))
+{
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		const struct line_count *count;
+
+		hash_for_each(count, &tables[t]->counts, &count_type) {
+			uint64_t key = pair_of(count);
+			struct pair_total *pair = hash_find(&totals->table, &total_type, &key);
+
+			if (!is_in_part(totals, count) || is_stack(count_line(count)) ||
+			    !is_shared(pair, line_in(totals, pair, count)))
+				continue;
+			fprintf(out, "%lu,", test);
+			write_count(out, t, count);
+		}
+	}
+}
+
+int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
+		     unsigned int line_bytes, bool (*is_stack)(uint64_t address))
+{
+	struct line_totals totals = {
+		.nr_parts = 1,
+		.line_bytes = line_bytes,
+		.of_operations = true,
+		.table = { .max_bytes = TOTALS_BYTES },
+	};
+	bool whole = add_totals(&totals, tables, nr_tables);
+
+	if (whole)
+		write_test(out, test, &totals, tables, nr_tables, is_stack);
+	hash_free(&totals.table, &total_type);
+	return whole && !ferror(out) ? 0 : -1;
+}
+
+void lines_clear(struct line_table *table)
+{
+	hash_clear(&table->counts, &count_type);
+	memset(table->accesses, 0, sizeof(table->accesses));
 }
 
 static uint64_t asked_key(const struct shared_lines *lines, uint64_t address)

@@ -79,6 +79,11 @@ void lines_flush(struct line_table *table); /* after the last was added */
 int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
+/* Of the same, with `test` before each, what operations did to lines that are no stack's; and begin anew. */
+int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
+		     unsigned int line_bytes, bool (*is_stack)(uint64_t address));
+void lines_clear(struct line_table *table);
+
 /* Ask after the line of an address; the answer for all, of what is in the tables; and one line's: is one of them written? */
 void lines_ask(struct shared_lines *lines, uint64_t address);
 void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables);

@@ -8,6 +8,7 @@
 #include "operations.h"
 #include "results.h"
 #include "symbols.h"
+#include "tests.h"
 #include "translation.h"
 
 #define LINES_BYTES (512ull << 20) /* for all CPUs together */
@@ -36,12 +37,14 @@ static void mark_arm(uint64_t address, size_t length)
 		work_init(&cpu->work);
 		locks_init(&cpu->lock_table);
 	}
+	tests_arm();
 	contexts_arm();
 	translation_arm(true);
 }
 
 static void mark_disarm(void)
 {
+	tests_disarm();
 	results_write();
 	translation_arm(false);
 }
@@ -64,4 +67,6 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 		contexts_expect_agent();
 	else if (mark == MARK_DISARM && translation_is_armed())
 		mark_disarm();
+	else if (translation_is_armed() && arm.what & RECORD_TESTS)
+		tests_on_mark(mark, length);
 }

@@ -14,6 +14,7 @@
  *	allocators	    calls of allocators		-> allocations
  *	trace_events	    what sampled operations do, in order	-> traces
  *	symbols		what lies where in the kernel
+ *	tests		many small recordings, one after the other
  *	results		writes it all
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The

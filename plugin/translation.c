@@ -110,7 +110,7 @@ static void translate_user(struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, translation.on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
 		else if (translation.armed && record)
 			accesses_watch_user(insn, guest.arch->classify(bytes, size));
-		else if (translation.armed)
+		else if (translation.armed && !(arm.what & RECORD_TESTS))
 			operations_watch(insn);
 	}
 }

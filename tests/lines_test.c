@@ -7,8 +7,9 @@
  *	add TABLE CONTEXT ADDRESS PC SIZE_SHIFT READS WRITES
  *	fill FIRST COUNT	in each table, of as many lines that no other table has
  *	stack ADDRESS		the line is on a task's stack
+ *	test NUMBER		write what lines_write_test() does, and begin anew
  *
- * Standard output: what lines_write_shared() writes. Standard error: what it and the tables say of the rest.
+ * Standard output: what that and in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,20 @@ static void fill(uint64_t first, uint64_t count)
 			add(t, CONTEXT_OPERATION, first + (t * count + i) * LINE_BYTES, 1, 3, 0, 1);
 }
 
+static void write_test(unsigned long number)
+{
+	struct line_table *all[MAX_TABLES];
+
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		lines_flush(&tables[t]);
+		all[t] = &tables[t];
+	}
+	if (lines_write_test(stdout, number, all, nr_tables, line_bytes, is_stack))
+		exit(1);
+	for (unsigned int t = 0; t < nr_tables; t++)
+		lines_clear(&tables[t]);
+}
+
 static void obey(const char *line)
 {
 	unsigned int table, context, size_shift, reads, writes;
@@ -62,6 +77,8 @@ static void obey(const char *line)
 			lines_init(&tables[t], bytes);
 	} else if (sscanf(line, "fill %lx %lu", &address, &count) == 2) {
 		fill(address, count);
+	} else if (sscanf(line, "test %lu", &count) == 1) {
+		write_test(count);
 	} else if (sscanf(line, "stack %lx", &stack) != 1 && sscanf(line, "line %u", &line_bytes) != 1) {
 		fprintf(stderr, "what is '%s'?\n", line);
 		exit(1);

@@ -459,6 +459,32 @@ def written(lines: Path, *commands: str) -> Written:
     return Written(list(csv.DictReader(io.StringIO(done.stdout))), **json.loads(done.stderr))
 
 
+def test_each_test_is_written_alone(lines: Path) -> None:
+    commands = [
+        "tables 2 1000000",
+        *("add 0 0 10000 1 3 0 1", "add 1 0 10000 2 3 1 0"),  # both, and one writes
+        *("add 0 0 20000 1 3 0 1", "add 1 1 20000 2 3 1 0"),  # the other one in an interrupt
+        *("add 0 0 30000 1 3 0 1", "add 1 0 30040 2 3 1 0"),  # as a pair
+        "test 7",
+        "add 1 0 20000 2 3 1 0",  # of the first one's write nothing is left
+        *("add 0 0 40000 1 3 0 1", "add 1 0 40000 2 3 0 1", "stack 40000"),
+        "test 8",
+        *("add 0 0 50000 1 3 2 0", "add 1 0 50000 2 3 3 0"),  # nobody writes
+        *("add 0 0 60000 1 3 4 1", "add 1 0 60000 2 3 0 1"),
+        "test 9",
+    ]
+    done = subprocess.run([lines], input="\n".join(commands), capture_output=True, text=True, check=True)
+    rows = {line for line in done.stdout.splitlines() if line.count(",") == 8}
+    assert rows == {
+        "7,0,operation,0x10000,0x1,0,0,1,0xff",
+        "7,1,operation,0x10000,0x2,0,1,0,0xff",
+        "7,0,operation,0x30000,0x1,0,0,1,0xff",
+        "7,1,operation,0x30040,0x2,0,1,0,0xff",
+        "9,0,operation,0x60000,0x1,0,4,1,0xff",
+        "9,1,operation,0x60000,0x2,0,0,1,0xff",
+    }
+
+
 PLACE = 0xFFFF888003C5B240
 CONTEXTS = ("operation", "interrupt", "kthread")
 ADDS = st.lists(

@@ -43,6 +43,14 @@ def agent(
     return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
 
 
+def matrix_agent(compiler: str) -> Path:
+    """The guest agent that runs the tests of the matrix, pairs of system calls, in place of a workload."""
+    guest = _source_folder("guest")
+    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(guest))
+    sources = [*sorted(guest.glob("*.c")), *sorted(guest.glob("matrix/*.c")), guest / "pairs" / "calls.c"]
+    return _compile("agent", compiler, flags, sources, "the agent with its pairs of calls")
+
+
 def boot(compiler: str) -> Path:
     """PID 1 of a virtual machine until it is given its agent: a static program."""
     guest = _source_folder("guest")
@@ -50,6 +58,13 @@ def boot(compiler: str) -> Path:
     sources = [*sorted(guest.glob("boot/*.c")), *shared]
     flags = (*_FLAGS, "-static", "-iquote", str(guest))
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
+
+
+def pairs(compiler: str) -> Path:
+    """What makes the system calls of the commutativity matrix's tests: a static program."""
+    folder = _source_folder("guest") / "pairs"
+    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(folder))
+    return _compile("pairs", compiler, flags, sorted(folder.glob("*.c")), "what makes pairs of system calls")
 
 
 def bpf(name: str) -> Path:

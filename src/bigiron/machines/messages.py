@@ -164,6 +164,15 @@ class SampledSummary(Summary, frozen=True):
     period: int
 
 
+class TestFailed(msgspec.Struct, frozen=True):
+    """A call of a test that returned something else than it should."""
+
+    test: int
+    call: str
+    expected: str
+    result: str
+
+
 class Lost(msgspec.Struct, frozen=True):
     """What it had to leave out, and how many of it."""
 
@@ -189,6 +198,7 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "oncpu": OnCpu,
     "oncpu_summary": SampledSummary,
     "functions": Functions,
+    "test_failed": TestFailed,
     "lost": Lost,
 }
 

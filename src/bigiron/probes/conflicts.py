@@ -19,7 +19,15 @@ from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Chains, Recording, hexadecimal, looked_up, read_objects, read_recording
+from bigiron.probes.recording import (
+    Chains,
+    Recording,
+    hexadecimal,
+    looked_up,
+    read_objects,
+    read_recording,
+    touched_bytes,
+)
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -73,7 +81,7 @@ def _collect(raw: RawOutput) -> Table:
     counts = pl.read_csv(raw.results / "lines.csv", schema_overrides=numbers)
     counts = counts.with_columns(hexadecimal(name) for name in numbers)
     counts = counts.with_columns(
-        *looked_up(counts["bytes"], _touched, first=pl.UInt64, length=pl.UInt64),
+        *looked_up(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
         *looked_up(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
         *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
     ).with_columns(
@@ -132,17 +140,6 @@ def _facts(recording: Recording) -> dict[str, object]:
         "accesses": recording.accesses,
         "stack_accesses": recording.stack_accesses,
     }
-
-
-def _touched(mask: int) -> tuple[int, int]:
-    """The first byte touched of a block, and how many in a row.
-
-    >>> _touched(0b1111000)
-    (3, 4)
-    """
-    first = (mask & -mask).bit_length() - 1
-    rest = ~(mask >> first)
-    return first, (rest & -rest).bit_length() - 1
 
 
 PROBE = Probe(

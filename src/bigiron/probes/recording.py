@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
-from bigiron.introspect.memory import KernelMemory
+from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import DType
 from bigiron.lazy import polars as pl
+from bigiron.machines.messages import Message
 from bigiron.probes.probe import RawOutput
 
 
@@ -84,12 +86,36 @@ def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, cha
     """What lies in the memory that the machine left."""
     if raw.ram is None:
         raise MachineError("the machine's memory was not kept")
-    root = symbols.address(raw.architecture.page_tables.root) or 0
-    hello = next(message.content for message in raw.messages if message.type == "hello")
-    architecture = raw.architecture.with_pages_of(hello["page_bytes"])
-    memory = KernelMemory(raw.ram, architecture, root)
-    allocations = read_allocations(raw.results, chains)
+    return objects_in(raw.ram, raw.architecture, raw.messages, raw.results, symbols, recording, chains)
+
+
+def objects_in(
+    ram: GuestRam,
+    architecture: Architecture,
+    messages: Sequence[Message],
+    results: Path,
+    symbols: SymbolTable,
+    recording: Recording,
+    chains: Chains,
+) -> Objects:
+    """The same of a machine that no probe asked for."""
+    root = symbols.address(architecture.page_tables.root) or 0
+    hello = next(message.content for message in messages if message.type == "hello")
+    architecture = architecture.with_pages_of(hello["page_bytes"])
+    memory = KernelMemory(ram, architecture, root)
+    allocations = read_allocations(results, chains)
     return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
+
+
+def touched_bytes(mask: int) -> tuple[int, int]:
+    """The first byte touched of a block, and how many in a row.
+
+    >>> touched_bytes(0b1111000)
+    (3, 4)
+    """
+    first = (mask & -mask).bit_length() - 1
+    rest = ~(mask >> first)
+    return first, (rest & -rest).bit_length() - 1
 
 
 def hexadecimal(column: str) -> pl.Expr:

@@ -29,11 +29,11 @@ _ENVIRONMENT = Environment(
 
 def render(document: Document, live: bool = False) -> str:
     """The page. A live one asks the server that it came from for what is new."""
-    style, script = (Markup(_source(name)) for name in ("page.css", "page.js"))
+    style, script = (Markup(source(name)) for name in ("page.css", "page.js"))
     policy = [
         "default-src 'none'",
-        f"style-src '{_digest(style)}'",
-        f"script-src '{_digest(script)}'",
+        f"style-src '{digest(style)}'",
+        f"script-src '{digest(script)}'",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
@@ -50,16 +50,17 @@ def render(document: Document, live: bool = False) -> str:
         MOST=_MOST_ROWS,
         change=_change,
         growth=growth,
-        as_json=_as_json,
+        as_json=embedded_json,
     )
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """A file of the page's folder."""
     assert _ENVIRONMENT.loader
     return _ENVIRONMENT.loader.get_source(_ENVIRONMENT, name)[0]
 
 
-def _digest(source: str) -> str:
+def digest(source: str) -> str:
     """What the policy calls an element's content."""
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 
@@ -91,7 +92,7 @@ def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:
     return kind, f"{arrow} {text[1:].replace('%', ' %')}"
 
 
-def _as_json(data: Any) -> Markup:
+def embedded_json(data: Any) -> Markup:
     """Data for a script element: no text in it can end the element or begin a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

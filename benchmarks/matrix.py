@@ -1,0 +1,227 @@
+"""Whether `conflicts` says of a test of the matrix what the matrix says, on a workload of the same two calls.
+
+    benchmarks/matrix.py [MATRIX] [--kernel debian/6.12] [--tests 10] [--seed 1] [-o FOLDER]
+
+Of a matrix's tests on a kernel and tmpfs it draws so many that are conflict-free and so many that are not,
+writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and records that with the probe
+conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
+struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
+operation. A line for each test: whether both agree on conflict-free or not, and which structs only one
+of them has. Without a matrix, one of a few tests is made first.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import polars as pl
+
+from bigiron.matrix import situations
+from bigiron.matrix.calls import Call, Result, Test
+from bigiron.matrix.outcomes import Outcome, normal, struct_of
+from bigiron.study import matrix_folder
+
+BIGIRON = Path(sys.executable).with_name("bigiron")
+HEADER = Path(__file__).parent / "workloads" / "of_a_test.h"
+OPERATIONS = 60
+OFTEN = 0.5
+A_FEW = 400  # every so many of all tests
+
+
+def made(call: Call, row: int, of_process: int, name: str) -> str:
+    """A call as C. `name`: how its names are written, with {name} and {place}."""
+    given = call.named()
+    fds = f"fds[{of_process}][copy]"
+
+    def named(parameter: str, place: int = 0) -> str:
+        return name.format(name=given[parameter], place=place, row=row)
+
+    def protection() -> str:
+        return "PROT_READ | PROT_WRITE" if given["writable"] else "PROT_READ"
+
+    def at() -> str:
+        return f"slot(copy, {given['slot']})"
+
+    match call.name:
+        case "open":
+            flags = [f"O_{flag.upper()}" for flag in ("creat", "excl", "trunc") if given[flag]]
+            return f"open({named('name')}, {' | '.join(['O_RDWR', *flags])}, 0600)"
+        case "link" | "rename":
+            return f"{call.name}({named('old')}, {named('new', 1)})"
+        case "unlink":
+            return f"unlink({named('name')})"
+        case "stat":
+            return f"stat({named('name')}, &status[{row}])"
+        case "fstat":
+            return f"fstat({fds}[{given['fd']}], &status[{row}])"
+        case "lseek":
+            return f"lseek({fds}[{given['fd']}], {given['offset']} * (long)PAGE, SEEK_SET)"
+        case "pipe":
+            return "pipe2((int[2]){ 0 }, O_NONBLOCK)"
+        case "read" | "write":
+            return f"{call.name}({fds}[{given['fd']}], page, PAGE)"
+        case "pread" | "pwrite":
+            return f"{call.name}({fds}[{given['fd']}], page, PAGE, {given['offset']} * (long)PAGE)"
+        case "mmap" if given["fd"] is None:
+            return f"mmap({at()}, PAGE, {protection()}, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)"
+        case "mmap":
+            what = f"{fds}[{given['fd']}], {given['offset']} * (long)PAGE"
+            return f"mmap({at()}, PAGE, {protection()}, MAP_FIXED | MAP_SHARED, {what})"
+        case "munmap":
+            return f"munmap({at()}, PAGE)"
+        case "mprotect":
+            return f"mprotect({at()}, PAGE, {protection()})"
+        case "memread":
+            return f"if (!sigsetjmp(after_fault, 0)) *(volatile char *){at()}"
+        case "memwrite":
+            return f"if (!sigsetjmp(after_fault, 0)) *(volatile char *){at()} = {given['value']}"
+    return f"{call.name}({fds}[{given['fd']}])"
+
+
+def steps(call: Call, result: Result) -> list[tuple[int, str]]:
+    """What it takes to set up a call, and by which process."""
+    given, fds = call.named(), f"fds[{call.process}][copy]"
+    text = made(call, 0, call.process, 'name_in((char[32]){{ 0 }}, copy, "{name}")')
+    match call.name:
+        case "open" if result.isdigit():
+            text = f"{fds}[{result}] = must({text})"
+        case "pipe":
+            reads, writes = result.split()
+            ends = f"{fds}[{reads}] = ends[0]; {fds}[{writes}] = ends[1]"
+            text = f"int ends[2]; must(pipe2(ends, O_NONBLOCK)); {ends}"
+        case "dup":
+            text = f"{fds}[{given['to']}] = must(dup({fds}[{given['fd']}]))"
+        case "receive":
+            other = f"give(fds[{1 - call.process}][copy][{given['fd']}])"
+            return [(1 - call.process, other), (call.process, f"{fds}[{given['to']}] = receive()")]
+        case "write" | "pwrite":
+            text = f"memset(page, {given['value']}, PAGE); {text}"
+    return [(call.process, text)]
+
+
+def workload(test: Test) -> str:
+    """A C file with testcase() for a test."""
+    all_steps = [(0, 'must(mkdir(name_in((char[32]){ 0 }, copy, ""), 0700))')]
+    for call, result in test.set_up:
+        all_steps += steps(call, result)
+    # Threads are tasks 0 and 1, as A and B; of two processes each task is its process.
+    tasks = (0, 1) if test.same else (test.a[0].process, test.b[0].process)
+    for task, (call, _) in zip(tasks, (test.a, test.b), strict=True):
+        given = call.named()
+        there = [given[parameter] for parameter in ("name", "old", "new") if parameter in given]
+        for place, name in enumerate(there):
+            all_steps.append((call.process, f'name_in(names[{task}][copy][{place}], copy, "{name}")'))
+    lines = [f'#include "{HEADER}"', "", "static void set_up(int process, unsigned long copy)", "{"]
+    lines.append(f"\tunsigned long first = copy * {len(all_steps)};")
+    for number, (process, text) in enumerate(all_steps):
+        lines += [
+            f"\tif (process == {process}) {{",
+            f"\t\tturn(first + {number});\n\t\t{{ {text}; }}",
+            f"\t\tprogress->step = first + {number + 1};\n\t}}",
+        ]
+    lines += [f"\tturn(first + {len(all_steps)});" if not test.same else "", "}", ""]
+    lines += ["void testcase(unsigned long long *iterations, unsigned long nr)", "{"]
+    values = {
+        task: call.named().get("value", 1) for task, (call, _) in zip(tasks, (test.a, test.b), strict=True)
+    }
+    lines.append(f"\tprepare_task(nr ? {values[1]} : {values[0]});")
+    lines.append("\tif (!nr)\n\t\tstart_maker(0);" if test.same else "\tstart_maker(nr);")
+    ready = "copy + 1" if test.same else "2 * (copy + 1)"
+    waits = (f"progress->ready < {ready}", "progress->a < copy + 1")
+    for side, task, (call, _), wait in zip("ab", tasks, (test.a, test.b), waits, strict=True):
+        text = made(call, task, call.process, "names[{row}][copy][{place}]")
+        lines.append(f"\tif (nr == {task})\n\t\tOPERATIONS({wait}, {side}, {text})")
+    return "\n".join([*lines, "}", ""])
+
+
+def of_conflicts(test: Test, kernel: str, folder: Path) -> dict[str, tuple[float, float]]:
+    """What both tasks touched and one wrote: accesses an operation of each."""
+    source, study = folder / f"{test.number}.c", folder / f"study-{test.number}"
+    source.write_text(workload(test))
+    mode = "thread" if test.same else "process"
+    subprocess.run(
+        [BIGIRON, "run", "--workload-file", source, "--kernel", kernel, "--cpus", "4", "--tasks", "2",
+         "--mode", mode, "--operations", str(OPERATIONS), "-o", study],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    table = pl.read_parquet(next(study.rglob("conflicts.parquet"))).filter(pl.col("context") == "operation")
+    by_line = defaultdict(lambda: defaultdict(list))
+    for row in table.iter_rows(named=True):
+        by_line[row["line"]][row["cpu"]].append(row)
+    found: dict[str, tuple[float, float]] = {}
+    for cpus in by_line.values():
+        writes: Counter[str] = Counter()
+        for row in (row for rows in cpus.values() for row in rows):
+            writes[normal(row["object"])] += row["writes"]
+        if len(cpus) < 2 or not writes.total():
+            continue
+        # One line may have all of an operation's accesses: an operation counts once in it.
+        a, b = (
+            min(OPERATIONS, sum(row["reads"] + row["writes"] for row in rows)) / OPERATIONS
+            for _, rows in sorted(cpus.items())
+        )
+        name = struct_of(min(writes, key=lambda name: (-writes[name], name)))
+        before = found.get(name, (0.0, 0.0))
+        found[name] = (before[0] + a, before[1] + b)
+    return found
+
+
+def compared(test: Test, outcome: Outcome, kernel: str, folder: Path) -> bool:
+    """Print a line; whether both say the same."""
+    counted = of_conflicts(test, kernel, folder)
+    often = {name for name, (a, b) in counted.items() if a >= OFTEN and b >= OFTEN}
+    of_matrix = {struct_of(one.name) for one in outcome.conflicts if not one.pair}
+    agree = outcome.is_free is not bool(often)
+    rest = [f"only conflicts: {name} {counted[name]}" for name in sorted(often - of_matrix)]
+    rest += [f"only matrix: {name} {counted.get(name, '')}" for name in sorted(of_matrix - often)]
+    print(
+        f"test {test.number} {test.pair} {'same' if test.same else 'two'}: "
+        f"{'conflict-free' if outcome.is_free else 'not conflict-free'}, {'agree' if agree else 'DIFFER'}; "
+        f"{len(often & of_matrix)} structs in both; {'; '.join(rest)}",
+        flush=True,
+    )
+    return agree
+
+
+def a_few(kernel: str, folder: Path) -> Path:
+    """A matrix of a few tests."""
+    file, matrix = folder / "tests", folder / "matrix"
+    chosen = [test for test in situations.tests() if test.number % A_FEW == 1]
+    file.write_text("\n".join(map(str, chosen)))
+    subprocess.run(
+        [BIGIRON, "matrix", kernel, "--tests", file, "-o", matrix], check=True, capture_output=True
+    )
+    return matrix
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("matrix", nargs="?", type=Path)
+    parser.add_argument("--kernel", default="debian/6.12")
+    parser.add_argument("--tests", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.output or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        matrix = matrix_folder.open_matrix(options.matrix or a_few(options.kernel, folder))
+        wanted = (options.kernel, "tmpfs")
+        column = next(one for one in matrix.columns if (one.place.kernel, one.place.fs) == wanted)
+        tests = {test.number: test for test in matrix.tests}
+        agreed: Counter[tuple[bool, bool]] = Counter()
+        for free in (False, True):
+            some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
+            for outcome in random.Random(options.seed).sample(some, min(options.tests, len(some))):
+                agreed[free, compared(tests[outcome.test], outcome, options.kernel, folder)] += 1
+        for free in (False, True):
+            kind = "conflict-free" if free else "not conflict-free"
+            print(f"{kind}: {agreed[free, True]} of {agreed[free, True] + agreed[free, False]} agree")
+
+
+if __name__ == "__main__":
+    main()

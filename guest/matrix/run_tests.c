@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "run_tests.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../affinity.h"
+#include "../clock.h"
+#include "../job.h"
+#include "../measure.h"
+#include "../recorder.h"
+#include "../report.h"
+#include "../tasks.h"
+#include "../turn.h"
+#include "../pairs/calls.h"
+#include "test_file.h"
+
+#define COORDINATOR_CPU 2 /* 0 and 1 make the calls */
+#define TESTS_OF_A_STAGE 200
+#define SPINS_BY_THE_CLOCK 4096
+#define HIGHEST_FD 1024
+
+/*
+ * Makes the calls of one side, on its own CPU. It spins for the next one in user mode: whoever slept would be woken
+ * by the scheduler, which writes to other CPUs' lines, and would find its caches and its page tables changed. Each has
+ * a page of its own.
+ */
+struct worker {
+	unsigned int wanted; /* how many things it was given to do; a futex while it sleeps */
+	unsigned int done;
+	enum { MAKE, MAKE_RECORDED, SEND, UNDO, SLEEP } what;
+	unsigned int first, end; /* which of the test's calls to make */
+} __attribute__((aligned(4096)));
+
+/* Threads of one process, and two processes: only one of the two runs at a time, the other one sleeps. */
+struct side {
+	struct worker workers[2];
+};
+
+/* Shared with those that make the calls. */
+static struct shared {
+	struct side sides[2]; /* [0]: threads of one process, [1]: two processes */
+	struct test test;     /* that runs now */
+	struct result results[MAX_CALLS];
+} *shared;
+static struct side *sides;
+static int awake = -1;	   /* which of them */
+static uint64_t patience_ns;
+static unsigned int given; /* the call that was given out last, or the first of several */
+
+static void receive(const struct call *call, struct result *result)
+{
+	int failed = receive_fd(OWN_FD + call->process, call->to);
+
+	*result = (struct result){ .kind = failed ? RESULT_ERROR : RESULT_NUMBER, .value = failed ? errno : call->to };
+}
+
+static void make_calls(const struct worker *worker)
+{
+	for (unsigned int i = worker->first; i < worker->end; i++) {
+		const struct call *call = &shared->test.calls[i].call;
+
+		if (call->kind == CALL_RECEIVE)
+			receive(call, &shared->results[i]);
+		else
+			call_make(call, &shared->results[i]);
+	}
+}
+
+/* Files that several calls name are there several times: to remove one again does no harm. */
+static void undo(const struct worker *worker)
+{
+	calls_undo();
+	for (unsigned int i = worker->first; i < worker->end; i++)
+		for (int name = 0; name < 2; name++)
+			if (*shared->test.calls[i].call.names[name])
+				unlink(shared->test.calls[i].call.names[name]);
+}
+
+static void do_it(const struct worker *worker)
+{
+	const struct call *first = &shared->test.calls[worker->first].call;
+
+	if (worker->what == UNDO) {
+		undo(worker);
+	} else if (worker->what == SEND) {
+		send_fd(OWN_FD + !first->process, first->fd);
+	} else if (worker->what == MAKE) {
+		make_calls(worker);
+	} else if (worker->what == MAKE_RECORDED) {
+		recorder_mark(MARK_CALL, NULL, 0);
+		call_make(first, &shared->results[worker->first]);
+		recorder_mark(MARK_CALL_END, NULL, 0);
+	}
+}
+
+static void work(struct worker *worker, int cpu)
+{
+	unsigned int done = 0;
+	int sleeps = 1;
+
+	calls_prepare();
+	if (pin(0, cpu))
+		_exit(1);
+	for (;;) {
+		while (__atomic_load_n(&worker->wanted, __ATOMIC_ACQUIRE) == done) {
+			if (sleeps)
+				syscall(SYS_futex, &worker->wanted, FUTEX_WAIT, done, NULL, NULL, 0);
+			else
+				let_another_run();
+		}
+		done++;
+		sleeps = worker->what == SLEEP;
+		do_it(worker);
+		__atomic_store_n(&worker->done, done, __ATOMIC_RELEASE);
+	}
+}
+
+static void *second_thread(void *worker)
+{
+	work(worker, 1);
+	return NULL;
+}
+
+/* The first that calls use is free, and of those that are not theirs only the sockets are left. */
+static void leave_files(const int *sockets)
+{
+	for (int i = 0; i < 2; i++)
+		dup2(sockets[i], OWN_FD + 2 + i);
+	for (int i = 0; i < 2; i++)
+		dup2(OWN_FD + 2 + i, OWN_FD + i);
+	for (int fd = FIRST_FD; fd < HIGHEST_FD; fd++)
+		if (fd != OWN_FD && fd != OWN_FD + 1)
+			close(fd);
+}
+
+static int start_process(struct worker *worker, int cpu, struct worker *thread, const int *sockets)
+{
+	pid_t runner = getpid(), pid = fork();
+	pthread_t second;
+
+	if (pid)
+		return pid < 0;
+	die_with(runner);
+	leave_files(sockets);
+	if (thread && pthread_create(&second, NULL, second_thread, thread))
+		_exit(1);
+	work(worker, cpu);
+	_exit(1);
+}
+
+static int start_workers(void)
+{
+	int sockets[2];
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	sides = shared->sides;
+	if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
+	    start_process(&sides[0].workers[0], 0, &sides[0].workers[1], sockets) ||
+	    start_process(&sides[1].workers[0], 0, NULL, sockets) ||
+	    start_process(&sides[1].workers[1], 1, NULL, sockets))
+		return report_error("machine", "cannot start the processes that make calls: %m");
+	return 0;
+}
+
+/* Have it do something with the test's calls from `first` to before `end`. Returns 1 where it takes too long. */
+static int give(struct worker *worker, int what, unsigned int first, unsigned int end)
+{
+	uint64_t deadline = clock_ns() + patience_ns;
+	unsigned int wanted = worker->wanted + 1;
+
+	given = first;
+	worker->what = what;
+	worker->first = first;
+	worker->end = end;
+	__atomic_store_n(&worker->wanted, wanted, __ATOMIC_RELEASE);
+	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != wanted; spins++) {
+		let_another_run();
+		if (spins % SPINS_BY_THE_CLOCK == 0 && clock_ns() > deadline)
+			return 1;
+	}
+	return 0;
+}
+
+static int change_sides(int to)
+{
+	for (int i = 0; i < 2 && awake >= 0; i++)
+		if (give(&sides[awake].workers[i], SLEEP, 0, 0))
+			return 1;
+	awake = to;
+	for (int i = 0; i < 2; i++) {
+		struct worker *worker = &sides[to].workers[i];
+
+		worker->what = UNDO;
+		worker->first = worker->end = 0;
+		__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
+		syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		while (__atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted)
+			let_another_run();
+	}
+	return 0;
+}
+
+/* What a test ended in, if not as it should. */
+enum { AS_EXPECTED, OTHER, HANGS };
+
+static struct worker *worker_of(const struct call *call)
+{
+	int two = shared->test.two_processes;
+
+	return &sides[two].workers[two ? call->process : call->role == ROLE_B];
+}
+
+/* As many in a row as one of them makes by itself. */
+static int set_up(unsigned int end)
+{
+	const struct test_call *calls = shared->test.calls;
+	unsigned int next;
+
+	for (unsigned int first = 0; first < end; first = next) {
+		struct worker *worker = worker_of(&calls[first].call);
+
+		next = first + 1;
+		if (calls[first].call.kind == CALL_RECEIVE) {
+			if (give(&sides[1].workers[!calls[first].call.process], SEND, first, next))
+				return HANGS;
+		} else {
+			while (next < end && worker_of(&calls[next].call) == worker && calls[next].call.kind != CALL_RECEIVE)
+				next++;
+		}
+		if (give(worker, MAKE, first, next))
+			return HANGS;
+	}
+	return AS_EXPECTED;
+}
+
+static int check(const struct test_call *wanted, const struct result *result, struct inodes *inodes)
+{
+	char text[CALL_TEXT_BYTES + 4] = "";
+	FILE *out = fmemopen(text, sizeof(text), "w");
+	const char *said = wanted->call.role == ROLE_SET_UP ? text : text + 2;
+
+	if (!out)
+		return OTHER;
+	result_print(&wanted->call, result, inodes, out);
+	fclose(out);
+	text[strcspn(text, "\n")] = '\0';
+	if (!strcmp(said, wanted->expected))
+		return AS_EXPECTED;
+	report_test_failed(shared->test.number, wanted->text, wanted->expected, said);
+	return OTHER;
+}
+
+/* The results are looked at when all calls were made: nothing is to be between A and B. */
+static int run_calls(int recorded)
+{
+	const struct test *test = &shared->test;
+	unsigned int a = test->nr_calls - 2;
+	struct inodes inodes = { 0 };
+	int failed;
+
+	if (set_up(a))
+		return HANGS;
+	if (recorded)
+		recorder_mark(MARK_TEST, NULL, test->number);
+	for (unsigned int i = a; i < test->nr_calls; i++)
+		if (give(worker_of(&test->calls[i].call), recorded ? MAKE_RECORDED : MAKE, i, i + 1))
+			return HANGS;
+	if (recorded)
+		recorder_mark(MARK_TEST_END, NULL, test->number);
+	failed = AS_EXPECTED;
+	for (unsigned int i = 0; i < test->nr_calls && !failed; i++)
+		failed = check(&test->calls[i], &shared->results[i], &inodes);
+	return failed;
+}
+
+static int undo_all(void)
+{
+	struct worker *workers = sides[shared->test.two_processes].workers;
+
+	if (shared->test.two_processes && give(&workers[1], UNDO, 0, 0))
+		return HANGS;
+	return give(&workers[0], UNDO, 0, shared->test.nr_calls) ? HANGS : AS_EXPECTED;
+}
+
+/* Returns 1 if it hangs, and this machine is of no use any more. */
+static int run_test(unsigned long warmup)
+{
+	int two = shared->test.two_processes, failed = AS_EXPECTED;
+
+	if (awake != two && change_sides(two))
+		return 1;
+	for (unsigned long run = 0; run <= warmup && !failed; run++)
+		failed = run_calls(run == warmup) ?: undo_all();
+	if (failed == OTHER)
+		failed = undo_all();
+	return failed == HANGS;
+}
+
+static int run_all(const struct job *job, FILE *file)
+{
+	struct test *test = &shared->test;
+	char error[TEST_ERROR_BYTES], stage[64];
+	unsigned long nr = 0;
+	int there;
+
+	while ((there = test_read(test, file, error)) > 0) {
+		if (nr++ % TESTS_OF_A_STAGE == 0) {
+			snprintf(stage, sizeof(stage), "test %lu of the list", nr);
+			report_stage(stage);
+		}
+		if (run_test(job->warmup))
+			return report_error("machine", "\"%s\" did not return in %lu s", test->calls[given].text,
+					    job->patience_s);
+	}
+	return there ? report_error("job", "the tests: %s", error) : 0;
+}
+
+int run_tests(const struct job *job)
+{
+	static unsigned long long slot;
+	const struct recorder_arm arm = {
+		.slots = (uint64_t)&slot,
+		.slot_bytes = sizeof(slot),
+		.what = RECORD_CONFLICTS | RECORD_TESTS,
+	};
+	FILE *file = fopen(job->tests, "re");
+	uint64_t began = clock_ns();
+
+	patience_ns = job->patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
+	if (!file) {
+		report_error("job", "cannot open %s: %m", job->tests);
+		return MEASURE_REPORTED;
+	}
+	if (start_workers())
+		return MEASURE_REPORTED;
+	if (pin(0, COORDINATOR_CPU)) {
+		report_error("machine", "it takes a machine of three CPUs: %m");
+		return MEASURE_REPORTED;
+	}
+	recorder_mark(MARK_ARM, &arm, sizeof(arm));
+	if (run_all(job, file))
+		return MEASURE_REPORTED;
+	recorder_mark(MARK_DISARM, NULL, 0);
+	report_recorded(clock_ns() - began);
+	/* Whoever listens reads in this machine's memory what lies where. */
+	report_end(0);
+	for (;;)
+		pause();
+}

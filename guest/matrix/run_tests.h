@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The tests of the matrix, one after the other in this machine: docs/matrix.md. */
+#ifndef RUN_TESTS_H
+#define RUN_TESTS_H
+
+struct job;
+
+/*
+ * By the runner: run the tests of the job's file in its order, each so often as its warm-up says and then once for the
+ * recorder, and report those whose calls returned something else than the file says. Returns the runner's exit status
+ * (measure.h).
+ */
+int run_tests(const struct job *job);
+
+#endif

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What follows a call's name: n a name, f a descriptor, t another, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map. */
+static const struct {
+	const char *name, *arguments;
+} calls[] = {
+	[CALL_OPEN] = { "open", "nF" },	       [CALL_LINK] = { "link", "nn" },
+	[CALL_UNLINK] = { "unlink", "n" },     [CALL_RENAME] = { "rename", "nn" },
+	[CALL_STAT] = { "stat", "n" },	       [CALL_FSTAT] = { "fstat", "f" },
+	[CALL_LSEEK] = { "lseek", "fo" },      [CALL_CLOSE] = { "close", "f" },
+	[CALL_PIPE] = { "pipe", "" },	       [CALL_READ] = { "read", "f" },
+	[CALL_WRITE] = { "write", "fv" },      [CALL_PREAD] = { "pread", "fo" },
+	[CALL_PWRITE] = { "pwrite", "fov" },   [CALL_MMAP] = { "mmap", "spm" },
+	[CALL_MUNMAP] = { "munmap", "s" },     [CALL_MPROTECT] = { "mprotect", "sp" },
+	[CALL_MEMREAD] = { "memread", "s" },   [CALL_MEMWRITE] = { "memwrite", "sv" },
+	[CALL_DUP] = { "dup", "ft" },	       [CALL_RECEIVE] = { "receive", "ft" },
+};
+
+#define NR_CALLS (sizeof(calls) / sizeof(*calls))
+
+/* Own to each thread: what read() and write() move. */
+static __thread char *page;
+static __thread sigjmp_buf after_fault;
+static __thread volatile sig_atomic_t may_fault;
+
+/* Reading. */
+
+static int number(const char *word, long least, long most, long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = word ? strtol(word, &end, 10) : 0;
+	return !word || !isdigit((unsigned char)word[*word == '-']) || *end || errno || *value < least || *value > most;
+}
+
+static int read_name(char name[NAME_BYTES], const char *word)
+{
+	size_t length = word ? strlen(word) : 0;
+
+	if (!length || length >= NAME_BYTES)
+		return 1;
+	for (size_t i = 0; i < length; i++)
+		if (!isalnum((unsigned char)word[i]))
+			return 1;
+	memcpy(name, word, length + 1);
+	return 0;
+}
+
+/* "creat,excl,trunc", or any of them, or nothing. */
+static int read_flags(int *flags, char *word)
+{
+	char *rest = NULL;
+
+	for (char *flag = word ? strtok_r(word, ",", &rest) : NULL; flag; flag = strtok_r(NULL, ",", &rest)) {
+		if (!strcmp(flag, "creat"))
+			*flags |= O_CREAT;
+		else if (!strcmp(flag, "excl"))
+			*flags |= O_EXCL;
+		else if (!strcmp(flag, "trunc"))
+			*flags |= O_TRUNC;
+		else
+			return 1;
+	}
+	return 0;
+}
+
+static int read_writable(int *writable, const char *word)
+{
+	*writable = word && !strcmp(word, "rw");
+	return !word || (!*writable && strcmp(word, "r"));
+}
+
+static char *next_word(char **rest)
+{
+	char *word = strtok_r(NULL, " ", rest);
+
+	if (word && !strcmp(word, "->")) {
+		*rest += strlen(*rest);
+		return NULL;
+	}
+	return word;
+}
+
+static int read_fd(int *fd, const char *word)
+{
+	long value;
+
+	if (number(word, FIRST_FD, OWN_FD - 1, &value))
+		return 1;
+	*fd = value;
+	return 0;
+}
+
+static int read_argument(struct call *call, char kind, int nr_names, char *word, char **rest)
+{
+	long value = 0;
+	int failed = 0;
+
+	switch (kind) {
+	case 'n':
+		return read_name(call->names[nr_names], word);
+	case 'F':
+		return read_flags(&call->flags, word);
+	case 'p':
+		return read_writable(&call->writable, word);
+	case 'f':
+		return read_fd(&call->fd, word);
+	case 't':
+		return read_fd(&call->to, word);
+	case 'o':
+		return number(word, -1000000, 1000000, &call->offset);
+	case 'v':
+		failed = number(word, 0, 255, &value);
+		call->value = value;
+		return failed;
+	case 's':
+		failed = number(word, 0, SLOTS - 1, &value);
+		call->slot = value;
+		return failed;
+	case 'm':
+		call->anonymous = word && !strcmp(word, "anon");
+		return !call->anonymous && (read_fd(&call->fd, word) || number(next_word(rest), 0, 1000000, &call->offset));
+	}
+	return 1;
+}
+
+static int kind_of(const char *word)
+{
+	for (size_t kind = 0; word && kind < NR_CALLS; kind++)
+		if (!strcmp(calls[kind].name, word))
+			return kind;
+	return -1;
+}
+
+int call_read(struct call *call, char *line, char error[CALL_ERROR_BYTES])
+{
+	char *rest = NULL, *word = strtok_r(line, " ", &rest);
+	int kind, nr_names = 0;
+
+	*call = (struct call){ 0 };
+	if (word && (!strcmp(word, "A") || !strcmp(word, "B"))) {
+		call->role = *word == 'A' ? ROLE_A : ROLE_B;
+		word = next_word(&rest);
+	}
+	if (!word || (strcmp(word, "0") && strcmp(word, "1"))) {
+		snprintf(error, CALL_ERROR_BYTES, "a call begins with its process, 0 or 1, not with %s", word ? word : "nothing");
+		return 1;
+	}
+	call->process = *word - '0';
+	word = next_word(&rest);
+	kind = kind_of(word);
+	if (kind < 0) {
+		snprintf(error, CALL_ERROR_BYTES, "%s is no call", word ? word : "nothing");
+		return 1;
+	}
+	call->kind = kind;
+	for (const char *each = calls[kind].arguments; *each; each++) {
+		if (read_argument(call, *each, nr_names, next_word(&rest), &rest)) {
+			snprintf(error, CALL_ERROR_BYTES, "what follows %s is not what it takes", calls[kind].name);
+			return 1;
+		}
+		nr_names += *each == 'n';
+	}
+	if (next_word(&rest)) {
+		snprintf(error, CALL_ERROR_BYTES, "more follows %s than it takes", calls[kind].name);
+		return 1;
+	}
+	return 0;
+}
+
+/* Making. */
+
+static void *address_of(int slot)
+{
+	return (void *)(SLOT_BASE + slot * SLOT_BYTES);
+}
+
+static void faulted(int signal)
+{
+	if (may_fault)
+		siglongjmp(after_fault, signal);
+	sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+	raise(signal);
+}
+
+/* A page of each slot's page table that stays, so that the table does. */
+static void keep_page_tables(void)
+{
+	for (int slot = 0; slot < SLOTS; slot++) {
+		char *kept = mmap((char *)address_of(slot) + SLOT_BYTES / 2, getpagesize(), PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+		if (kept != MAP_FAILED)
+			*kept = 1;
+	}
+}
+
+void calls_prepare(void)
+{
+	const struct sigaction act = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
+
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (page == MAP_FAILED)
+		abort();
+	sigaction(SIGSEGV, &act, NULL);
+	sigaction(SIGBUS, &act, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	keep_page_tables();
+}
+
+static struct result number_or_error(long value)
+{
+	return value < 0 ? (struct result){ .kind = RESULT_ERROR, .value = errno } :
+			   (struct result){ .kind = RESULT_NUMBER, .value = value };
+}
+
+/* A page counts as one, and is known by its first byte. */
+static struct result pages(long bytes)
+{
+	return number_or_error(bytes < 0 || bytes % getpagesize() ? bytes : bytes / getpagesize());
+}
+
+static struct result page_read(long bytes)
+{
+	if (bytes == getpagesize())
+		return (struct result){ .kind = RESULT_PAGE, .value = (unsigned char)*page };
+	return number_or_error(bytes);
+}
+
+static struct result looked_at(int failed, const struct stat *stat)
+{
+	if (failed)
+		return number_or_error(-1);
+	return (struct result){
+		.kind = RESULT_STAT,
+		.stat = { stat->st_dev, stat->st_ino, stat->st_nlink, stat->st_size, stat->st_mode },
+	};
+}
+
+static struct result make_pipe(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_NONBLOCK))
+		return number_or_error(-1);
+	return (struct result){ .kind = RESULT_PIPE, .value = ends[0], .other = ends[1] };
+}
+
+static struct result map(const struct call *call)
+{
+	void *mapped = mmap(address_of(call->slot), getpagesize(), PROT_READ | (call->writable ? PROT_WRITE : 0),
+			    MAP_FIXED | (call->anonymous ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED),
+			    call->anonymous ? -1 : call->fd, call->anonymous ? 0 : call->offset * getpagesize());
+
+	return number_or_error(mapped == MAP_FAILED ? -1 : 0);
+}
+
+static struct result touch(const struct call *call)
+{
+	volatile unsigned char *byte = address_of(call->slot);
+	int signal = sigsetjmp(after_fault, 0);
+	struct result result = { .kind = RESULT_SIGNAL, .value = signal };
+
+	may_fault = !signal;
+	if (signal)
+		return result;
+	if (call->kind == CALL_MEMREAD)
+		result = (struct result){ .kind = RESULT_BYTE, .value = *byte };
+	else
+		*byte = call->value, result = (struct result){ .kind = RESULT_NUMBER };
+	may_fault = 0;
+	return result;
+}
+
+static struct result make(const struct call *call)
+{
+	const char *name = call->names[0];
+	struct stat stat_of;
+
+	switch (call->kind) {
+	case CALL_OPEN:
+		return number_or_error(open(name, O_RDWR | call->flags, 0600));
+	case CALL_LINK:
+		return number_or_error(link(name, call->names[1]));
+	case CALL_UNLINK:
+		return number_or_error(unlink(name));
+	case CALL_RENAME:
+		return number_or_error(rename(name, call->names[1]));
+	case CALL_STAT:
+		return looked_at(stat(name, &stat_of), &stat_of);
+	case CALL_FSTAT:
+		return looked_at(fstat(call->fd, &stat_of), &stat_of);
+	case CALL_LSEEK:
+		return pages(lseek(call->fd, call->offset * getpagesize(), SEEK_SET));
+	case CALL_CLOSE:
+		return number_or_error(close(call->fd));
+	case CALL_PIPE:
+		return make_pipe();
+	case CALL_READ:
+		return page_read(read(call->fd, page, getpagesize()));
+	case CALL_WRITE:
+		memset(page, call->value, getpagesize());
+		return pages(write(call->fd, page, getpagesize()));
+	case CALL_PREAD:
+		return page_read(pread(call->fd, page, getpagesize(), call->offset * getpagesize()));
+	case CALL_PWRITE:
+		memset(page, call->value, getpagesize());
+		return pages(pwrite(call->fd, page, getpagesize(), call->offset * getpagesize()));
+	case CALL_MMAP:
+		return map(call);
+	case CALL_MUNMAP:
+		return number_or_error(munmap(address_of(call->slot), getpagesize()));
+	case CALL_MPROTECT:
+		return number_or_error(mprotect(address_of(call->slot), getpagesize(),
+						PROT_READ | (call->writable ? PROT_WRITE : 0)));
+	case CALL_MEMREAD:
+	case CALL_MEMWRITE:
+		return touch(call);
+	case CALL_DUP:
+		return number_or_error(dup2(call->fd, call->to));
+	case CALL_RECEIVE:
+		break; /* by two processes: workers.c */
+	}
+	return number_or_error(-1);
+}
+
+void call_make(const struct call *call, struct result *result)
+{
+	*result = make(call);
+}
+
+union rights {
+	char bytes[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr header;
+};
+
+int send_fd(int socket, int fd)
+{
+	union rights rights = { 0 };
+	struct iovec nothing = { (char[]){ 0 }, 1 };
+	struct msghdr message = {
+		.msg_iov = &nothing, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof(rights.bytes),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	return sendmsg(socket, &message, 0) == 1 ? 0 : -1;
+}
+
+int receive_fd(int socket, int to)
+{
+	union rights rights;
+	char byte;
+	struct iovec nothing = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &nothing, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof(rights.bytes),
+	};
+	struct cmsghdr *header;
+	int fd;
+
+	if (recvmsg(socket, &message, MSG_DONTWAIT) != 1)
+		return -1;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header || header->cmsg_type != SCM_RIGHTS) {
+		errno = EPROTO;
+		return -1;
+	}
+	memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	if (fd == to)
+		return 0;
+	return dup2(fd, to) < 0 ? -1 : close(fd);
+}
+
+void calls_undo(void)
+{
+	syscall(SYS_close_range, FIRST_FD, OWN_FD - 1, 0);
+	for (int slot = 0; slot < SLOTS; slot++)
+		munmap(address_of(slot), getpagesize());
+}
+
+/* Printing. */
+
+static unsigned int inode_number(struct inodes *inodes, const struct result *result)
+{
+	unsigned int nr = 0;
+
+	while (nr < inodes->known && (inodes->of[nr].device != result->stat.device || inodes->of[nr].inode != result->stat.inode))
+		nr++;
+	if (nr == inodes->known && nr < sizeof(inodes->of) / sizeof(*inodes->of)) {
+		inodes->of[nr].device = result->stat.device;
+		inodes->of[nr].inode = result->stat.inode;
+		inodes->known++;
+	}
+	return nr + 1;
+}
+
+static void print_stat(const struct result *result, struct inodes *inodes, FILE *text)
+{
+	const char *type = S_ISREG(result->stat.mode) ? "file" : S_ISFIFO(result->stat.mode) ? "pipe" : "other";
+
+	fprintf(text, "%s %lu ", type, (unsigned long)result->stat.links);
+	if (result->stat.bytes % getpagesize())
+		fprintf(text, "%lu-bytes", (unsigned long)result->stat.bytes);
+	else
+		fprintf(text, "%lu", (unsigned long)(result->stat.bytes / getpagesize()));
+	fprintf(text, " i%u", inode_number(inodes, result));
+}
+
+static void print_error(int error, FILE *text)
+{
+	const char *name = strerrorname_np(error);
+
+	if (name)
+		fprintf(text, "-%s", name);
+	else
+		fprintf(text, "-%d", error);
+}
+
+void result_print(const struct call *call, const struct result *result, struct inodes *inodes, FILE *text)
+{
+	static const char roles[] = { [ROLE_A] = 'A', [ROLE_B] = 'B' };
+
+	if (call->role != ROLE_SET_UP)
+		fprintf(text, "%c ", roles[call->role]);
+	switch (result->kind) {
+	case RESULT_NUMBER:
+		fprintf(text, "%ld", result->value);
+		break;
+	case RESULT_ERROR:
+		print_error(result->value, text);
+		break;
+	case RESULT_PIPE:
+		fprintf(text, "%ld %ld", result->value, result->other);
+		break;
+	case RESULT_PAGE:
+		fprintf(text, "page %ld", result->value);
+		break;
+	case RESULT_BYTE:
+		fprintf(text, "byte %ld", result->value);
+		break;
+	case RESULT_STAT:
+		print_stat(result, inodes, text);
+		break;
+	case RESULT_SIGNAL:
+		fputs(result->value == SIGBUS ? "SIGBUS" : "SIGSEGV", text);
+		break;
+	}
+	fputc('\n', text);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests.h"
+
+#include <stdio.h>
+
+#include "accesses.h"
+#include "contexts.h"
+#include "cpu.h"
+#include "guest.h"
+#include "operations.h"
+#include "results.h"
+#include "xalloc.h"
+
+static struct {
+	uint64_t number;
+	bool runs;
+	FILE *lines; /* of the tests that have ended */
+	FILE *log;   /* of all that have begun: the last one is there alone, in half a line, if it does not end */
+	struct line_table **tables;
+} tests;
+
+static void close_file(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+	*file = NULL;
+}
+
+void tests_arm(void)
+{
+	tests.runs = false;
+	close_file(&tests.lines);
+	close_file(&tests.log);
+	if (!(arm.what & RECORD_TESTS))
+		return;
+	tests.lines = results_open("test_lines.csv", "w");
+	tests.log = results_open("tests.csv", "w");
+	if (!tests.tables)
+		tests.tables = xcalloc(cpus.nr, sizeof(*tests.tables));
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
+		tests.tables[nr] = &cpus.all[nr].lines;
+	if (tests.lines)
+		fprintf(tests.lines, "test,cpu,context,line,pc,chain,reads,writes,bytes\n");
+	if (tests.log)
+		fprintf(tests.log, "test,accesses\n");
+}
+
+void tests_disarm(void)
+{
+	close_file(&tests.lines);
+	close_file(&tests.log);
+}
+
+static void flush_lines(void)
+{
+	accesses_flush();
+	for_each_cpu(cpu)
+		lines_flush(&cpu->lines);
+}
+
+static void begin(uint64_t number)
+{
+	flush_lines();
+	for_each_cpu(cpu)
+		lines_clear(&cpu->lines);
+	tests.number = number;
+	tests.runs = true;
+	fprintf(tests.log, "%lu", number);
+	fflush(tests.log);
+}
+
+static uint64_t accesses(void)
+{
+	uint64_t sum = 0;
+
+	for_each_cpu(cpu)
+		sum += cpu->lines.accesses[CONTEXT_OPERATION];
+	return sum;
+}
+
+static void end(void)
+{
+	operations_stop();
+	flush_lines();
+	tests.runs = false;
+	/* A file that cannot be written ends here: a test whose line in the log has no end was not recorded. */
+	if (lines_write_test(tests.lines, tests.number, tests.tables, cpus.nr, guest.arch->line_bytes,
+			     contexts_is_stack) ||
+	    fflush(tests.lines))
+		tests_disarm();
+	else
+		fprintf(tests.log, ",%lu\n", accesses());
+}
+
+void tests_on_mark(enum recorder_mark mark, uint64_t number)
+{
+	if (!tests.lines || !tests.log)
+		return;
+	if (mark == MARK_TEST)
+		begin(number);
+	else if (mark == MARK_CALL && tests.runs)
+		this_cpu()->recording = 1;
+	else if (mark == MARK_CALL_END)
+		this_cpu()->recording = 0;
+	else if (mark == MARK_TEST_END && tests.runs)
+		end();
+}

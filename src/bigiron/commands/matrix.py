@@ -1,0 +1,166 @@
+"""`bigiron matrix`: which pairs of system calls that commute share cache lines."""
+
+import os
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from bigiron import kernels
+from bigiron.commands.complaints import complain
+from bigiron.commands.options import Jobs, choice
+from bigiron.commands.output import say
+from bigiron.errors import UserError
+from bigiron.matrix import listing, situations
+from bigiron.report import matrix as report
+from bigiron.report import matrix_page
+from bigiron.study import matrix as runner
+from bigiron.study import matrix_folder, matrix_machine
+from bigiron.study.matrix import Progress
+
+_MOST_BYTES = 64 << 20
+
+
+class _RunByDefault(TyperGroup):
+    """`bigiron matrix KERNEL` is `bigiron matrix run KERNEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    help="Which pairs of system calls that commute share cache lines: `bigiron matrix KERNEL... -o DIR`.",
+)
+
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a matrix's folder")]
+_Number = Annotated[int, typer.Argument(metavar="TEST", help="a test's number")]
+
+
+@app.command()
+def run(
+    kernel: Annotated[list[str], typer.Argument(help="debian/6.12, a name or a path; one or several")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the matrix's folder: new, or to go on with")
+    ],
+    fs: Annotated[str, typer.Option(help="what files lie on: tmpfs, ext4, btrfs, ...")] = "tmpfs",
+    tests: Annotated[
+        Path | None, typer.Option(help="a file of tests (docs/matrix.md) instead of all situations")
+    ] = None,
+    jobs: Jobs = 0,
+) -> None:
+    """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
+
+    Example: `bigiron matrix debian/6.12 -o m`
+    """
+    places = runner.places(kernel, fs, say("kernel"))
+    try:
+        matrix = matrix_folder.create(output, _tests(tests, output), runner.identity())
+        with matrix.writing():
+            runner.run_missing(matrix, places, jobs or len(os.sched_getaffinity(0)), _show)
+    except KeyboardInterrupt:
+        raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+    print(report.text(report.document(matrix)), end="")
+
+
+@app.command()
+def show(
+    folder: _Folder,
+    pair: Annotated[str, typer.Option(help="only of two calls, for instance open/unlink")] = "",
+    format: Annotated[str, choice(report.FORMATS, "how to print it")] = "text",
+) -> None:
+    """Say what came of the tests: the triangle of pairs, the shares, what is shared, what changed.
+
+    Example: `bigiron matrix show m --pair open/unlink`
+    """
+    matrix = matrix_folder.open_matrix(folder)
+    if not pair:
+        print(report.FORMATS[format](report.document(matrix)), end="")
+        return
+    one, other = sorted(pair.split("/")) if pair.count("/") == 1 else ("", "")
+    document = report.document(matrix, (one, other))
+    if not document.tests:
+        raise UserError(
+            f"--pair {pair}: {folder} has no test of it; its calls are {', '.join(document.calls)}"
+        )
+    print(
+        report.of_pair(document, (one, other)) if format == "text" else report.FORMATS[format](document),
+        end="",
+    )
+
+
+@app.command()
+def test(
+    folder: _Folder,
+    number: _Number,
+    kernel: Annotated[
+        str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
+    ] = "",
+    fs: Annotated[str, typer.Option(help="with --kernel: what files lie on")] = "tmpfs",
+) -> None:
+    """Show one test, its calls and the lines that they share; or run it alone.
+
+    Example: `bigiron matrix test m 17 --kernel debian/6.12`
+    """
+    matrix = matrix_folder.open_matrix(folder)
+    found = next((one for one in matrix.tests if one.number == number), None)
+    if not found:
+        raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
+    if kernel:
+        (place,) = runner.places([kernel], fs, say("kernel"))
+        (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)
+        print(report.of_test(found, {f"{kernels.find(kernel).name} {fs}": outcome}), end="")
+        return
+    outcomes = {
+        column.place.name: column.outcomes[number] for column in matrix.columns if number in column.outcomes
+    }
+    print(report.of_test(found, outcomes), end="")
+
+
+@app.command()
+def page(
+    folder: _Folder,
+    output: Annotated[Path, typer.Option("-o", "--output", help="the HTML file to write")],
+) -> None:
+    """Write it all as one page that needs no network: each pair leads to its tests, each test to its lines.
+
+    Example: `bigiron matrix page m -o matrix.html`
+    """
+    matrix = matrix_folder.open_matrix(folder)
+    output.write_text(matrix_page.render(report.document(matrix), str(folder)))
+
+
+def _tests(file: Path | None, output: Path) -> str:
+    """Those of the file; else those that the folder has; else all that there are."""
+    if file:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"{file} cannot be read: {error.strerror}") from None
+        if len(content) > _MOST_BYTES:
+            raise UserError(f"{file} has more than {_MOST_BYTES >> 20} MiB")
+        text = content.decode(errors="replace")
+        listing.read(text, str(file))
+        return text
+    if (output / "matrix.json").exists():
+        return matrix_folder.open_matrix(output).text
+    print("finding all situations in which two calls commute", file=sys.stderr)
+    return "\n".join(map(str, situations.tests()))
+
+
+def _show(progress: Progress) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if progress.stage == "kept" else "\r"
+        print(
+            f"{progress.place}: {progress.done} of {progress.all} tests; {progress.stage:<40}",
+            end=end,
+            file=sys.stderr,
+        )
+    elif progress.stage == "kept":
+        print(f"{progress.place}: {progress.done} of {progress.all} tests", file=sys.stderr)

@@ -1,0 +1,217 @@
+"""System calls as values, and as the text that guest/pairs/ reads.
+
+    test 17 open/unlink two
+    0 open a creat -> 3
+    A 0 open b creat,excl -> 4
+    B 1 unlink a -> 0
+
+A test's first line is its number, the pair, and whether A and B are made by two threads of the same process
+or by two processes; an empty line ends it. Offsets and lengths are in pages, and a page is known by its first
+byte: whatever writes one fills it with one value.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from bigiron.errors import UserError
+
+FIRST_FD = 3
+SLOTS = 8
+Argument = str | int | bool | None
+Result = str  # as guest/pairs/ prints it: "3", "-ENOENT", "4 5", "page 7", "byte 7", "file 1 0 i1", "SIGBUS"
+
+
+class Kind(StrEnum):
+    """What an argument is."""
+
+    NAME = "name"
+    FD = "fd"
+    OFFSET = "offset"
+    VALUE = "value"
+    SLOT = "slot"
+    FLAG = "flag"  # open's: written out together, where they are set
+    ACCESS = "access"  # r, or rw where true
+    FILE = "file"  # what a mapping is of: a descriptor, or None for anonymous memory
+
+
+# The calls of COMMUTER (Clements et al., SOSP 2013), and what they take.
+CALLS: dict[str, dict[str, Kind]] = {
+    "open": {"name": Kind.NAME, "creat": Kind.FLAG, "excl": Kind.FLAG, "trunc": Kind.FLAG},
+    "link": {"old": Kind.NAME, "new": Kind.NAME},
+    "unlink": {"name": Kind.NAME},
+    "rename": {"old": Kind.NAME, "new": Kind.NAME},
+    "stat": {"name": Kind.NAME},
+    "fstat": {"fd": Kind.FD},
+    "lseek": {"fd": Kind.FD, "offset": Kind.OFFSET},
+    "close": {"fd": Kind.FD},
+    "pipe": {},
+    "read": {"fd": Kind.FD},
+    "write": {"fd": Kind.FD, "value": Kind.VALUE},
+    "pread": {"fd": Kind.FD, "offset": Kind.OFFSET},
+    "pwrite": {"fd": Kind.FD, "offset": Kind.OFFSET, "value": Kind.VALUE},
+    "mmap": {"slot": Kind.SLOT, "writable": Kind.ACCESS, "fd": Kind.FILE, "offset": Kind.OFFSET},
+    "munmap": {"slot": Kind.SLOT},
+    "mprotect": {"slot": Kind.SLOT, "writable": Kind.ACCESS},
+    "memread": {"slot": Kind.SLOT},
+    "memwrite": {"slot": Kind.SLOT, "value": Kind.VALUE},
+}
+# How many descriptors a call takes: the lowest that are free.
+TAKES = {"open": 1, "pipe": 2}
+# To set up only: dup2(), and the same of the other process's descriptor.
+SET_UP_CALLS: dict[str, dict[str, Kind]] = {
+    "dup": {"fd": Kind.FD, "to": Kind.FD},
+    "receive": {"fd": Kind.FD, "to": Kind.FD},
+}
+SIGNATURES = {**CALLS, **SET_UP_CALLS}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call with its arguments, in the order of its signature.
+
+    >>> print(Call("open", 0, ("a", True, False, True)))
+    0 open a creat,trunc
+    >>> print(Call("mmap", 1, (0, True, None, 0)), "and", Call("mmap", 1, (0, False, 3, 1)))
+    1 mmap 0 rw anon and 1 mmap 0 r 3 1
+    """
+
+    name: str
+    process: int
+    arguments: tuple[Argument, ...]
+
+    def named(self) -> dict[str, Argument]:
+        return dict(zip(SIGNATURES[self.name], self.arguments, strict=True))
+
+    def __str__(self) -> str:
+        words = [str(self.process), self.name]
+        flags = []
+        for (parameter, kind), value in zip(SIGNATURES[self.name].items(), self.arguments, strict=True):
+            match kind:
+                case Kind.FLAG:
+                    flags += [parameter] if value else []
+                case Kind.ACCESS:
+                    words.append("rw" if value else "r")
+                case Kind.FILE if value is None:
+                    return " ".join([*words, "anon"])
+                case _:
+                    words.append(str(value))
+        return " ".join(words + ([",".join(flags)] if flags else []))
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """UserError if it is no call.
+
+        >>> Call.parsed("1 open b trunc")
+        Call(name='open', process=1, arguments=('b', False, False, True))
+        """
+        process, name, *words = [*text.split(), "", ""][: max(2, len(text.split()))]
+        if process not in ("0", "1") or name not in SIGNATURES:
+            raise UserError(f"no call: {text!r}; a call is its process, 0 or 1, its name and its arguments")
+        arguments = _parsed_arguments(name, words)
+        if arguments is None:
+            raise UserError(f"what follows {name} in {text!r} is not what it takes: {_form(name)}")
+        return cls(name, int(process), arguments)
+
+
+@dataclass(frozen=True)
+class Test:
+    """Calls to set up, then two that commute; each with the result that the model gives."""
+
+    number: int
+    same: bool  # A and B are made by two threads of one process, not by two processes
+    set_up: tuple[tuple[Call, Result], ...]
+    a: tuple[Call, Result]
+    b: tuple[Call, Result]
+
+    @property
+    def pair(self) -> str:
+        return f"{self.a[0].name}/{self.b[0].name}"
+
+    def __str__(self) -> str:
+        lines = [f"test {self.number} {self.pair} {'same' if self.same else 'two'}"]
+        lines += [f"{call} -> {result}" for call, result in self.set_up]
+        lines += [f"{role} {call} -> {result}" for role, (call, result) in (("A", self.a), ("B", self.b))]
+        return "\n".join(lines) + "\n"
+
+    def expected(self) -> list[Result]:
+        """What guest/pairs/ prints of this test, below its first line."""
+        return [*(result for _, result in self.set_up), f"A {self.a[1]}", f"B {self.b[1]}"]
+
+
+def parsed_tests(lines: Iterable[str]) -> Iterator[Test]:
+    """The tests of a text. UserError, with its line, for what is none."""
+    block: list[tuple[int, str]] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line.strip():
+            block.append((number, line.strip()))
+        elif block:
+            yield _parsed_test(block)
+            block = []
+
+
+def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[Result]]]:
+    """What guest/pairs/ printed: each test's number and its calls' results."""
+    header, results = "", list[Result]()
+    for line in lines:
+        if line.strip() and not header:
+            header = line.split()[1]
+        elif line.strip():
+            results.append(line.rstrip("\n"))
+        elif header:
+            yield header, results
+            header, results = "", []
+
+
+def _parsed_test(block: list[tuple[int, str]]) -> Test:
+    (first, header), *rest = block
+    words = header.split()
+    if len(words) != 4 or words[0] != "test" or not words[1].isdigit() or words[3] not in ("same", "two"):
+        raise UserError(f"line {first}: a test begins with: test NUMBER CALL/CALL same|two")
+    calls: dict[str, list[tuple[Call, Result]]] = {"": [], "A": [], "B": []}
+    for number, line in rest:
+        text, _, result = line.partition(" -> ")
+        role = text[0] if text[:2] in ("A ", "B ") else ""
+        try:
+            calls[role].append((Call.parsed(text.removeprefix(role)), result.strip()))
+        except UserError as error:
+            raise UserError(f"line {number}: {error}") from None
+    if len(calls["A"]) != 1 or len(calls["B"]) != 1:
+        raise UserError(f"line {first}: a test has one call A and one call B")
+    return Test(int(words[1]), words[3] == "same", tuple(calls[""]), calls["A"][0], calls["B"][0])
+
+
+def _parsed_arguments(name: str, words: list[str]) -> tuple[Argument, ...] | None:
+    """None if they are not what the call takes."""
+    rest = iter(words)
+    flags: set[str] | None = None
+    arguments: list[Argument] = []
+    for parameter, kind in SIGNATURES[name].items():
+        if kind is Kind.FLAG:
+            flags = set(next(rest, "").split(",")) - {""} if flags is None else flags
+            arguments.append(parameter in flags)
+            flags.discard(parameter)
+            continue
+        word = next(rest, "")
+        if kind is Kind.FILE and word == "anon":
+            arguments += [None, 0]
+            break
+        if not _fits(kind, word):
+            return None
+        arguments.append(word if kind is Kind.NAME else word == "rw" if kind is Kind.ACCESS else int(word))
+    return None if flags or next(rest, "") else tuple(arguments)
+
+
+def _fits(kind: Kind, word: str) -> bool:
+    match kind:
+        case Kind.NAME:
+            return word.isascii() and word.isalnum() and len(word) < 16
+        case Kind.ACCESS:
+            return word in ("r", "rw")
+        case _:
+            return word.removeprefix("-").isdecimal() and (kind is Kind.OFFSET or word[0] != "-")
+
+
+def _form(name: str) -> str:
+    return " ".join([name, *(kind.upper() for kind in SIGNATURES[name].values())])

@@ -1,0 +1,212 @@
+"""What came of each test: which lines its two calls share, from all of its runs."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+LINE_BYTES = 64
+PAIR_BYTES = 128
+
+
+class Access(NamedTuple):
+    """What one instruction of a call did to a line in one run of a test."""
+
+    side: str  # "A" or "B": of which call
+    line: int
+    bytes: int  # a bit for each byte of the line that was touched
+    reads: int
+    writes: int
+    name: str  # of what lies there
+    path: str  # functions that led there, outermost first, its own the last
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """Something that both calls of a test touch and one writes, in more than half of its runs."""
+
+    name: str  # "struct dentry.d_lockref"
+    runs: int  # in which it was there
+    pair: bool  # only as two lines side by side
+    false: bool  # they touch different bytes of it
+    a: str  # by which functions A touched it: outermost first, the accesses to it in parentheses
+    b: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a test."""
+
+    test: int
+    runs: int
+    conflicts: list[Conflict] = []
+    by_chance: list[str] = []  # what was there in half of the runs or fewer
+    wrong: str = (
+        ""  # what it returned that the model does not say, or how it failed: then it says nothing else
+    )
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is conflict-free; no line, that is. Lines side by side are told apart."""
+        return all(conflict.pair for conflict in self.conflicts)
+
+
+_DETAIL = re.compile(r" \((?P<detail>.*)\)$")
+
+
+def normal(name: str) -> str:
+    """A name that is the same in all runs: a struct and its member, or a variable and its.
+
+    >>> normal("struct dentry.d_lockref.lock_count (tmpfs directory)")
+    'struct dentry.d_lockref'
+    >>> normal("struct slab.counters (filp)"), normal("struct files_struct.fd_array[3]")
+    ('struct slab.counters (filp)', 'struct files_struct.fd_array')
+    >>> normal("in_lookup_hashtable+0x11d0"), normal("kmalloc-64+0x8 (64 bytes, allocated in f+0x1)")
+    ('in_lookup_hashtable', 'kmalloc-64 (allocated in f)')
+    >>> normal("runqueues.nr_running of CPU 3")
+    'runqueues.nr_running of a CPU'
+    """
+    name = re.sub(r" of CPU \d+$", " of a CPU", name)
+    found = _DETAIL.search(name)
+    detail = found["detail"] if found else ""
+    whole, dot, member = _DETAIL.sub("", name).partition(".")
+    if not dot:
+        whole = re.sub(r"\+0x[0-9a-f]+", "", whole)
+        site = re.search(r"allocated in (\w+)", detail)
+        return f"{whole} (allocated in {site[1]})" if site else whole
+    member = re.sub(r"(\[|\+0x).*", "", member.partition(".")[0])
+    suffix = re.search(r" of a CPU$", name)
+    kept = f" ({detail})" if whole in ("struct slab", "struct kmem_cache_node", "struct zone") else ""
+    return f"{whole}.{member}{kept}{suffix[0] if suffix and not member.endswith('CPU') else ''}"
+
+
+def struct_of(name: str) -> str:
+    """The struct, or the variable, that a normal name is of.
+
+    >>> struct_of("struct slab.counters (filp)"), struct_of("in_lookup_hashtable")
+    ('struct slab (filp)', 'in_lookup_hashtable')
+    """
+    found = _DETAIL.search(name)
+    return name.partition(".")[0] + (found[0] if found and "." in name else "")
+
+
+@dataclass
+class _Line:
+    """A line in one run."""
+
+    accesses: list[Access] = field(default_factory=list)
+
+    @property
+    def sides(self) -> set[str]:
+        return {access.side for access in self.accesses}
+
+    @property
+    def is_written(self) -> bool:
+        return any(access.writes for access in self.accesses)
+
+    @property
+    def is_shared(self) -> bool:
+        return len(self.sides) == 2 and self.is_written
+
+    def touched_by(self, side: str) -> int:
+        touched = 0
+        for access in self.accesses:
+            touched |= access.bytes if access.side == side else 0
+        return touched
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A line, or a pair of them, that both calls touched in one run."""
+
+    name: str
+    pair: bool
+    false: bool
+    a: str
+    b: str
+
+
+def _shared_lines(accesses: Iterable[Access]) -> list[_Shared]:
+    lines: dict[int, _Line] = defaultdict(_Line)
+    for access in accesses:
+        lines[access.line].accesses.append(access)
+    shared = [_shared(line) for line in lines.values() if line.is_shared]
+    for start in sorted({line & -PAIR_BYTES for line in lines}):
+        both = [lines[at] for at in (start, start + LINE_BYTES) if at in lines]
+        pair = _Line([access for line in both for access in line.accesses])
+        if len(both) == 2 and pair.is_shared and not any(line.is_shared for line in both):
+            shared.append(_shared(pair, pair=True))
+    return shared
+
+
+def _shared(line: _Line, *, pair: bool = False) -> _Shared:
+    """Its name is that of what is written most of what the other side touches too."""
+    other = {"A": line.touched_by("B"), "B": line.touched_by("A")}
+    written = [access for access in line.accesses if access.writes]
+    true = [] if pair else [access for access in written if access.bytes & other[access.side]]
+    weights: Counter[str] = Counter()
+    for access in true or written:
+        weights[normal(access.name)] += access.writes
+    name = min(weights, key=lambda name: (-weights[name], name))
+    return _Shared(name, pair, not true, _who(line, "A"), _who(line, "B"))
+
+
+def _who(line: _Line, side: str) -> str:
+    """Whoever touched it most: its path, and how often."""
+    weights: Counter[str] = Counter()
+    reads: Counter[str] = Counter()
+    for access in line.accesses:
+        if access.side == side:
+            weights[access.path] += 1000 * access.writes + access.reads
+            reads[access.path] += access.reads
+    path = min(weights, key=lambda path: (-weights[path], path))
+    return f"{path} ({reads[path]} reads, {weights[path] // 1000} writes)"
+
+
+def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
+    """What came of a test with these accesses in each of its runs.
+
+    A line counts that is there in more than half of them, and not what is there by chance: an object that
+    shares its line with another one, a counter whose batch is full. Lines are the same in two runs if they
+    hold the same struct, though not the same object; they are called by the member that most runs have.
+    """
+    shared = [_shared_lines(accesses) for accesses in runs]
+    half = len(runs) / 2
+    of_struct: dict[tuple[str, bool], Counter[str]] = defaultdict(Counter)
+    examples: dict[tuple[str, bool], _Shared] = {}
+    present: Counter[tuple[str, bool]] = Counter()
+    for lines in shared:
+        names = {(line.name, line.pair) for line in lines}
+        for name, pair in names:
+            of_struct[struct_of(name), pair][name] += 1
+        for line in lines:
+            examples.setdefault((line.name, line.pair), line)
+        present.update({(struct_of(name), pair) for name, pair in names})
+    conflicts: list[Conflict] = []
+    by_chance: set[str] = set()
+    for (struct, pair), number in sorted(present.items()):
+        names_of = of_struct[struct, pair]
+        if number <= half:
+            by_chance.update(names_of)
+            continue
+        steady = [name for name in sorted(names_of) if names_of[name] > half]
+        chosen = steady or [min(names_of, key=lambda name: (-names_of[name], name))]
+        by_chance.update(set(names_of) - set(chosen))
+        for name in chosen:
+            example = examples[name, pair]
+            runs_of = names_of[name] if steady else number
+            conflicts.append(Conflict(name, runs_of, pair, example.false, example.a, example.b))
+    lines_too = {struct_of(one.name) for one in conflicts if not one.pair}
+    kept = [one for one in conflicts if not one.pair or struct_of(one.name) not in lines_too]
+    return Outcome(test, len(runs), kept, sorted(by_chance))
+
+
+def wrong(test: int, runs: int, why: str) -> Outcome:
+    """A test whose calls returned something else than they should, or that did not end."""
+    return Outcome(test, runs, wrong=why)
+
+
+def counted(outcomes: Mapping[int, Outcome]) -> list[Outcome]:
+    """Those that say something."""
+    return [outcome for outcome in outcomes.values() if not outcome.wrong]

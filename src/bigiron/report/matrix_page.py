@@ -1,0 +1,103 @@
+"""A matrix as one file that opens offline: the triangle, each pair's tests, each test's calls and lines.
+
+What is in it are names from a guest's memory and a user's files: they are data, put in place as text only,
+and a strict policy lets nothing run or load but what is in the file.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import bigiron
+from bigiron.matrix.outcomes import Conflict, Outcome
+from bigiron.matrix.summary import PUBLISHED
+from bigiron.report.html import digest, embedded_json, source
+from bigiron.report.matrix import Document, innermost
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("bigiron.report", "page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(document: Document, name: str) -> str:
+    """The page of a matrix that lies in a folder of that name."""
+    style, script = (Markup(source(part)) for part in ("matrix.css", "matrix.js"))
+    policy = [
+        "default-src 'none'",
+        f"style-src '{digest(style)}'",
+        f"script-src '{digest(script)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return _ENVIRONMENT.get_template("matrix.html").render(
+        name=name,
+        version=bigiron.__version__,
+        policy="; ".join(policy),
+        style=style,
+        script=script,
+        data=embedded_json(_data(document, name)),
+    )
+
+
+class _Interned:
+    """Values by number: most of them come thousands of times."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, value: Hashable) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    @property
+    def all(self) -> list[Any]:
+        return list(self._numbers)
+
+
+def _data(document: Document, name: str) -> dict[str, Any]:
+    texts, conflicts, sets = _Interned(), _Interned(), _Interned()
+
+    def of(conflict: Conflict) -> int:
+        calls = [texts.number(innermost(path)) for path in (conflict.a, conflict.b)]
+        kind = "pair" if conflict.pair else "false" if conflict.false else ""
+        return conflicts.number((texts.number(conflict.name), kind, *calls))
+
+    def outcome(one: Outcome | None) -> Any:
+        """A number of a set of conflicts; a text where it is wrong; null where it did not run."""
+        if one is None:
+            return None
+        return one.wrong or sets.number(tuple(of(conflict) for conflict in one.conflicts))
+
+    outcomes = {
+        place: [outcome(found.get(test.number)) for test in document.tests]
+        for place, found in document.outcomes.items()
+    }
+    tests = [
+        [test.number, document.calls.index(test.a[0].name), document.calls.index(test.b[0].name),
+         texts.number(str(test))]
+        for test in document.tests
+    ]  # fmt: skip
+    return {
+        "folder": name,
+        "calls": document.calls,
+        "published": {name: [free, tests] for name, (free, tests) in PUBLISHED.items()},
+        "places": [
+            {
+                "name": one.place,
+                "missing": one.missing,
+                "shared": [[each.name, each.tests, each.alone, each.share_without] for each in one.culprits],
+            }
+            for one in document.summaries
+        ],
+        "tests": tests,
+        "outcomes": outcomes,
+        "texts": texts.all,
+        "conflicts": conflicts.all,
+        "sets": sets.all,
+    }

@@ -1,0 +1,350 @@
+"""`bigiron matrix`: what tests share in a real kernel, what their runs come to, and the folder of it all."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import msgspec
+import pytest
+from conftest import bigiron
+from playwright.sync_api import sync_playwright
+
+from bigiron import kernels
+from bigiron.errors import KernelCrashError, MachineError, UserError
+from bigiron.machines import vm
+from bigiron.machines.file_system import FileSystem
+from bigiron.matrix import listing, outcomes, summary
+from bigiron.matrix.outcomes import Access, Conflict, Outcome
+from bigiron.study import matrix_folder, matrix_machine
+from bigiron.study.matrix_folder import Matrix
+from bigiron.study.matrix_machine import Place
+
+TESTS = """\
+test 1 mmap/mmap two
+A 0 mmap 0 rw anon -> 0
+B 1 mmap 3 rw anon -> 0
+
+test 2 mmap/mmap same
+A 0 mmap 0 rw anon -> 0
+B 0 mmap 3 rw anon -> 0
+
+test 3 lseek/lseek same
+0 open a creat -> 3
+0 open b creat -> 4
+A 0 lseek 3 1 -> 1
+B 0 lseek 4 2 -> 2
+
+test 4 close/close same
+0 open a creat -> 3
+0 open b creat -> 4
+A 0 close 3 -> 0
+B 0 close 4 -> 0
+
+test 5 unlink/stat two
+0 open a creat -> 3
+A 0 unlink a -> 0
+B 1 stat b -> 7
+
+test 6 fstat/pread two
+0 open a creat -> 3
+0 pwrite 3 0 9 -> 1
+1 receive 3 5 -> 5
+A 0 fstat 3 -> file 1 1 i1
+B 1 pread 5 0 -> page 9
+"""
+
+
+PIPES = "0 pipe -> 3 4\n"
+
+
+# What several runs come to
+
+
+def access(side: str, name: str, *, line: int = 0x1000, first: int = 0, writes: int = 0) -> Access:
+    return Access(side, line, 0xFF << first, 1 - bool(writes), writes, name, f"sys_{side.lower()};f")
+
+
+def shared(name: str, line: int = 0x1000) -> list[Access]:
+    return [access("A", name, line=line, writes=1), access("B", name, line=line)]
+
+
+def test_what_is_there_by_chance_does_not_count() -> None:
+    lock, counter = shared("struct mm_struct.mmap_lock.count"), shared("nr_files+0x0", 0x2000)
+    found = outcomes.outcome(1, [lock, lock + counter, lock, lock + counter, lock])
+    assert [(one.name, one.runs) for one in found.conflicts] == [("struct mm_struct.mmap_lock", 5)]
+    assert found.by_chance == ["nr_files"]
+    assert not found.is_free
+
+
+def test_the_same_struct_is_the_same_line_though_its_members_differ() -> None:
+    """Objects that are not aligned lie across lines in other ways each time."""
+    start, end = shared("struct vm_area_struct.vm_start"), shared("struct vm_area_struct.vm_end")
+    found = outcomes.outcome(1, [start, end, start, end, start])
+    assert [one.name for one in found.conflicts] == ["struct vm_area_struct.vm_start"]
+    assert outcomes.outcome(1, [start, [], [], end, []]).is_free
+
+
+def test_different_bytes_of_a_line() -> None:
+    line = [access("A", "struct a.x", writes=1), access("B", "struct a.y", first=8)]
+    (found,) = outcomes.outcome(1, [line]).conflicts
+    assert (found.name, found.false, found.pair) == ("struct a.x", True, False)
+
+
+def test_lines_side_by_side_are_told_apart() -> None:
+    pair = [access("A", "struct a.x", writes=1), access("B", "struct a.z", line=0x1040)]
+    found = outcomes.outcome(1, [pair])
+    assert found.is_free and [one.pair for one in found.conflicts] == [True]
+    apart = [access("A", "struct a.x", line=0x1040, writes=1), access("B", "struct a.z", line=0x1080)]
+    assert not outcomes.outcome(1, [apart]).conflicts
+
+
+def test_lines_that_nobody_writes_are_no_conflict() -> None:
+    assert not outcomes.outcome(1, [[access("A", "x"), access("B", "x")]]).conflicts
+
+
+# What all tests come to
+
+
+def of(test: int, *names: str, wrong: str = "") -> Outcome:
+    return Outcome(test, 5, [Conflict(name, 5, False, False, "", "") for name in names], wrong=wrong)
+
+
+def test_what_keeps_most_tests_from_being_conflict_free() -> None:
+    """Two things of which each alone frees nothing come before one that frees less by thing."""
+    found = summary.culprits(
+        [of(1), *(of(n, "x", "y") for n in range(2, 7)), of(7, "z"), of(8, "u", "v", "w")]
+    )
+    assert [one.name for one in found] == ["x", "y", "z", "u", "v", "w"]
+    assert [round(one.share_without, 3) for one in found] == [0.125, 0.75, 0.875, 0.875, 0.875, 1.0]
+    assert [one.alone for one in found] == [0, 0, 1, 0, 0, 0]
+
+
+def test_wrong_tests_are_in_no_share() -> None:
+    tests = listing.read(TESTS, "here")
+    ran = {1: of(1), 2: of(2, "x"), 3: of(3, wrong="it returned 7")}
+    found = summary.summary("k tmpfs", tests, ran)
+    assert (found.all, found.missing) == (summary.Count(2, 1, 1), 3)
+    assert found.cells["mmap", "mmap"] == summary.Count(2, 1)
+    (change,) = summary.changes(tests, ran, {1: of(1), 2: of(2), 3: of(3)})
+    assert (change.pair, change.gone, change.come) == (("mmap", "mmap"), [("x", 1)], [])
+
+
+# Lists and folders
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "has no tests"),
+        ("rubbish", "line 1: a test begins with"),
+        ("test 1 a/b same\nA 0 fork -> 3\nB 0 close 3 -> 0\n", "no call"),
+        ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
+        (TESTS + "\n" + TESTS, "two tests 1"),
+        ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
+    ],
+)
+def test_what_is_no_list_of_tests(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        listing.read(text, "here")
+
+
+def test_each_run_is_in_another_order() -> None:
+    tests = listing.read(TESTS, "here")
+    order = listing.sequence(tests, 3, 1)
+    runs = [[test.number for test in order[at : at + 6]] for at in (0, 6, 12)]
+    assert all(sorted(run) == [1, 2, 3, 4, 5, 6] for run in runs) and runs[0] != runs[1]
+    again = listing.read(listing.numbered(order), "there")
+    assert [test.number for test in again] == list(range(18))
+    assert [test.a for test in again] == [test.a for test in order]
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    matrix_folder.create(tmp_path / "m", TESTS, "recorder 1")
+    for tests, recorder, why in (
+        ("test", "recorder 1", "other tests"),
+        (TESTS, "2", "version of the recorder"),
+    ):
+        with pytest.raises(UserError, match=why):
+            matrix_folder.create(tmp_path / "m", tests, recorder)
+    (tmp_path / "m" / "matrix.json").write_text('{"format": 99}')
+    with pytest.raises(UserError, match="is of format 99"):
+        matrix_folder.open_matrix(tmp_path / "m")
+    (tmp_path / "m" / "matrix.json").write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        matrix_folder.open_matrix(tmp_path / "m")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("")
+    with pytest.raises(UserError, match="is no matrix"):
+        matrix_folder.create(tmp_path / "other", TESTS, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["show", "FOLDER/none"], "is no matrix: make one with bigiron matrix KERNEL"),
+        (["test", "FOLDER/m", "77"], "has no test 77"),
+        (["show", "FOLDER/m", "--pair", "open"], "has no test of it; its calls are"),
+        (["show", "FOLDER/m", "--pair", "open/open"], "has no test of it; its calls are"),
+        (["debian/6.12", "-o", "FOLDER/m", "--fs", "ntfs"], "use one of tmpfs, ext4"),
+        (["no-such-kernel", "-o", "FOLDER/m"], "no-such-kernel"),
+        (["debian/6.12", "-o", "FOLDER/n", "--tests", "FOLDER/none"], "cannot be read"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -> None:
+    matrix_folder.create(tmp_path / "m", TESTS, "")
+    answer = bigiron("matrix", *(word.replace("FOLDER", str(tmp_path)) for word in arguments))
+    assert answer.status == 2 and why in answer.complaint, answer
+
+
+# The page
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> Path:
+    """A matrix of two kernels that nobody measured."""
+    matrix = matrix_folder.create(tmp_path / "m", TESTS, "")
+    hostile = Outcome(
+        2, 5, [Conflict("<b>struct</b>", 5, False, False, "f;g (1 reads, 2 writes)", "h (1 reads, 0 writes)")]
+    )
+    ran = {"k/1": [of(1), hostile, of(3), of(4, "y"), of(5, wrong="it </script> returned 7")], "k/2": [of(2)]}
+    for name, all_of in ran.items():
+        kernel = dataclasses.replace(kernels.find("debian/6.12"), name=name)
+        matrix.column(kernel, "tmpfs").keep(0, all_of)
+    return matrix.folder
+
+
+def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(by_hand: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert bigiron("matrix", "page", by_hand, "-o", file).status == 0
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium on PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(file.as_uri())
+        assert page.locator("#all tbody tr").count() == 4
+        page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
+        assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
+        page.locator("#tests").get_by_role("button", name="2", exact=True).click()
+        shown = page.locator("#test").inner_text()
+        assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
+        assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
+        page.get_by_label("compared with").select_option("k/2 tmpfs")
+        assert page.locator("#triangle button").all_inner_texts() == ["-50"]
+        assert not said
+        browser.close()
+
+
+def test_what_changed_between_kernels(by_hand: Path) -> None:
+    shown = bigiron("matrix", "show", by_hand)
+    assert shown.status == 0 and "k/1 tmpfs to k/2 tmpfs: what changed" in shown.out
+    assert "<b>struct</b> (1)" in shown.out
+
+
+# Machines
+
+
+def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[list[int]] = []
+
+    def crashes_at_test_4(machine: vm.VirtualMachine, _stop: Event, _stage: object) -> object:
+        assert machine.results
+        order = [test.number for test in listing.read(machine.files[0].read_text(), "")]
+        ran.append(order)
+        if len(ran) <= 2:
+            (machine.results / "tests.csv").write_text("test,accesses\n0,17\n1,30\n2")
+            raise KernelCrashError("the kernel crashed in test 1: Oops")
+        raise MachineError("the disk is full")
+
+    monkeypatch.setattr(matrix_machine.virtual, "run", crashes_at_test_4)
+    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
+    with pytest.raises(MachineError, match="the disk is full"):  # no test had begun: none is to blame
+        matrix_machine.run(place, listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
+    # Once may be chance; the second time it is left out.
+    assert [len(order) // matrix_machine.RUNS for order in ran] == [6, 6, 5]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A matrix of the tests above on one kernel."""
+    folder = tmp_path_factory.mktemp("matrix")
+    (folder / "tests").write_text(TESTS)
+    answer = bigiron("matrix", "debian/6.12", "--tests", folder / "tests", "-o", folder / "m")
+    assert answer.status == 0, answer
+    yield folder / "m"
+
+
+def lines_of(folder: Path, test: int) -> set[str]:
+    (column,) = Matrix(folder).columns
+    return {one.name for one in column.outcomes[test].conflicts if not one.pair}
+
+
+def test_what_calls_share_in_a_real_kernel(measured: Path) -> None:
+    assert not lines_of(measured, 1), "two processes that map memory share nothing"
+    assert "struct mm_struct.mmap_lock" in lines_of(measured, 2)
+    assert not lines_of(measured, 3), "lseek() of two files"
+    assert "struct files_struct.file_lock" in lines_of(measured, 4)
+    assert "struct file.f_count" not in lines_of(measured, 4)
+
+
+def test_a_call_that_returns_something_else_fails_loudly(measured: Path) -> None:
+    (column,) = Matrix(measured).columns
+    assert column.outcomes[5].wrong == "B 1 stat b returned -ENOENT, and the model says 7"
+    answer = bigiron("matrix", "show", measured)
+    assert "1 tests did not do what the model says" in answer.out
+
+
+def test_a_file_that_another_process_gave(measured: Path) -> None:
+    (column,) = Matrix(measured).columns
+    assert not column.outcomes[6].wrong
+
+
+def test_show_in_all_formats(measured: Path) -> None:
+    document = json.loads(bigiron("matrix", "show", measured, "--format", "json").out)
+    (place,) = document["places"]
+    assert (place["tests"], place["wrong"], place["not_run"]) == (5, 1, 0)
+    assert document["published"]["Linux, 2013"] == {"tests": 13664, "conflict_free": 9389}
+    rows = bigiron("matrix", "show", measured, "--format", "csv").out.splitlines()
+    assert len(rows) == 1 + 6 and rows[1].startswith("1,mmap,mmap,two,debian/6.12 tmpfs,True")
+    assert "| mmap |" in bigiron("matrix", "show", measured, "--format", "markdown").out
+    assert "test" in bigiron("matrix", "show", measured, "--pair", "mmap/mmap").out
+
+
+def test_one_test_alone(measured: Path) -> None:
+    shown = bigiron("matrix", "test", measured, "2")
+    assert "A 0 mmap 0 rw anon -> 0" in shown.out and "struct mm_struct.mmap_lock" in shown.out
+    alone = bigiron("matrix", "test", measured, "1", "--kernel", "debian/6.12")
+    assert "debian/6.12 tmpfs: conflict-free" in alone.out, alone
+
+
+def test_what_has_run_does_not_run_again(measured: Path) -> None:
+    (batch,) = measured.glob("*/[0-9]*.json")
+    before = batch.stat().st_mtime_ns
+    assert bigiron("matrix", "debian/6.12", "-o", measured).status == 0
+    assert batch.stat().st_mtime_ns == before
+    batch.write_text("{")
+    answer = bigiron("matrix", "show", measured)
+    assert answer.status == 2 and "is damaged" in answer.complaint
+    batch.unlink()
+    shown = bigiron("matrix", "show", measured).out
+    assert shown.splitlines()[1].split()[-1] == "6", "none has run"
+    assert bigiron("matrix", "debian/6.12", "-o", measured).status == 0
+    assert len(msgspec.json.decode(batch.read_bytes())["outcomes"]) == 6
+
+
+def test_another_file_system(measured: Path, tmp_path: Path) -> None:
+    answer = bigiron("matrix", "debian/6.12", "-o", measured, "--fs", "ext4")
+    assert answer.status == 0, answer
+    assert {column.place.fs for column in Matrix(measured).columns} == {"tmpfs", "ext4"}
+    page = tmp_path / "page.html"
+    assert bigiron("matrix", "page", measured, "-o", page).status == 0
+    assert "struct mm_struct.mmap_lock" in page.read_text()
