@@ -50,7 +50,7 @@ def render(document: Document, live: bool = False) -> str:
         MOST=_MOST_ROWS,
         change=_change,
         growth=growth,
-        as_json=_as_json,
+        as_json=as_json,
     )
 
 
@@ -91,7 +91,7 @@ def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:
     return kind, f"{arrow} {text[1:].replace('%', ' %')}"
 
 
-def _as_json(data: Any) -> Markup:
+def as_json(data: Any) -> Markup:
     """Data for a script element: no text in it can end the element or begin a comment."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,95 @@
+"""A kernel's page: what it changed, for worse and for better."""
+
+from bigiron.counted import counted
+from bigiron.history.records import Change, Kernel
+from bigiron.report.site import address, home, words
+from bigiron.report.site.page import Answers, Page
+from bigiron.report.site.reading import Reading
+from bigiron.report.site.workload import said
+
+
+def page(reading: Reading, kernel: Kernel) -> Page:
+    """A kernel's page."""
+    changes = reading.changes(kernel)
+    worse, better = (home.moved(reading, changes, more) for more in (True, False))
+    return Page(
+        address=address.release(kernel.name),
+        title=kernel.name,
+        template="release.html",
+        values={
+            "reading": reading,
+            "kernel": kernel,
+            "before": reading.before(kernel),
+            "changes": changes,
+            "worse": worse,
+            "better": better,
+            "gone": home.objects_moved(reading, changes, "gone"),
+            "new": home.objects_moved(reading, changes, "new"),
+            "lines": _largest(changes, "line"),
+            "locks": _largest(changes, "lock"),
+            "work": _largest(changes, "work"),
+            "answers": _answers(reading, kernel, changes, len(worse), len(better)),
+        },
+        columns=(
+            *("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions"),
+        ),
+        rows=[
+            (
+                reading.workload(one.workload).name,
+                one.cpus,
+                one.what,
+                one.name,
+                one.how,
+                one.unit,
+                round(one.count_before, 4),
+                round(one.count_after, 4),
+                " ".join(one.functions),
+            )
+            for one in changes
+        ],
+        about={
+            "kernel": kernel.name,
+            "release": kernel.release,
+            "version": kernel.version,
+            "sha256": kernel.sha256,
+            "against": before.name if (before := reading.before(kernel)) else None,
+        },
+    )
+
+
+def _largest(changes: list[Change], what: str) -> list[Change]:
+    found = [change for change in changes if change.what == what]
+    return sorted(found, key=lambda change: -abs(change.count_after - change.count_before))
+
+
+def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int, better: int) -> Answers:
+    before = reading.before(kernel)
+    measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
+    what = f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with some number of CPUs."
+    if before is None:
+        return Answers(what, ["It is the oldest kernel here: there is nothing to compare it with."], "–", "Nothing changed.")
+    lines = _largest([c for c in changes if c.unit == "accesses"], "line")
+    unlike = home.incomparable(reading, kernel)
+    not_compared = (
+        f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same." if unlike else ""
+    )
+    return Answers(
+        measured=(
+            f"{what} Against {before.name}, of {len(reading.workloads)} workloads {worse} access shared lines more often "
+            f"and {better} less.{not_compared}"
+        ),
+        why=[f"{reading.workload(c.workload).name}: {said(reading, c)}." for c in lines[:4]]
+        or [f"No line changed against {before.name}."],
+        ignore="Yes" if not worse else "No",
+        because=_worst(reading, changes) if worse else "No workload accesses shared lines more often than before.",
+    )
+
+
+def _worst(reading: Reading, changes: list[Change]) -> str:
+    more = [c for c in changes if c.what == "lines" and c.count_after > c.count_before]
+    worst = max(more, key=lambda change: change.count_after - change.count_before)
+    return (
+        f"Of the {len(more)} that access them more often, {reading.workload(worst.workload).name} changed most: "
+        f"{words.figure(worst.count_before)} → {words.figure(worst.count_after)} an operation with {worst.cpus} CPUs. "
+        "Each workload's page says what is predicted for it."
+    )
