@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis.match_lines import plain
 from bigiron.counted import counted, some
 from bigiron.history.derive import ACCESSES
 from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
@@ -53,6 +54,7 @@ class Row:
     grows: str
     hottest: str  # object with the most accesses on the newest kernel
     hottest_href: str  # "" where it has no page
+    accesses: float  # on the newest kernel, with the most CPUs
     changed: bool  # by the newest kernel
 
 
@@ -192,23 +194,30 @@ def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
     point = reading.point(workload, newest, reading.most_cpus(workload))
     lines = reading.lines(point) if point else []
     total = next(iter(reading.growths(workload, newest, "lines")), None)
-    hottest = lines[0].object if lines and lines[0].accesses_per_op >= LEAST else ""
+    hottest = plain(lines[0].object) if lines and lines[0].accesses_per_op >= LEAST else ""
     return Row(
         workload,
         address.workload(workload.name),
         total.law if total else "",
         hottest,
-        address.object(hottest) if hottest in reading.objects else "",
+        _object_href(reading, hottest),
+        point.accesses_per_op if point else 0.0,
         workload.id in changed,
     )
 
 
+def _object_href(reading: Reading, name: str) -> str:
+    """Of an object's page; "" where it has none."""
+    found = reading.object_of(name)
+    return address.object(found) if found else ""
+
+
 def _by_suite(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
+    for row in sorted(rows, key=lambda row: -row.accesses):
         suite, slash, _ = row.workload.name.rpartition("/")
         found[suite if slash else ""].append(row)
-    yield from found.items()
+    yield from sorted(found.items())
 
 
 # What changed
@@ -235,7 +244,7 @@ def _most_of(changes: Sequence[Change], total: Change) -> str:
     of = [c for c in changes if c.workload == total.workload and c.what == "line" and c.unit == "accesses"]
     sign = 1 if total.count_after > total.count_before else -1
     most = max(of, key=lambda c: sign * (c.count_after - c.count_before), default=None)
-    return most.name if most and sign * (most.count_after - most.count_before) > 0 else ""
+    return plain(most.name) if most and sign * (most.count_after - most.count_before) > 0 else ""
 
 
 def objects_moved(reading: Reading, changes: Sequence[Change], how: str) -> list[Moved]:
@@ -243,13 +252,12 @@ def objects_moved(reading: Reading, changes: Sequence[Change], how: str) -> list
     found: dict[str, list[Change]] = defaultdict(list)
     for one in changes:
         if one.what == "line" and one.how == how and one.unit == "accesses":
-            found[one.name].append(one)
+            found[plain(one.name)].append(one)
     result = []
     for name, of in found.items():
         most = max(of, key=lambda change: max(change.count_before, change.count_after))
         names = list(dict.fromkeys(reading.workload(change.workload).name for change in of))
-        href = address.object(name) if name in reading.objects else ""
-        result.append(Moved(name, href, most.count_before, most.count_after, f"in {some(names, 3)}"))
+        result.append(Moved(name, _object_href(reading, name), most.count_before, most.count_after, f"in {some(names, 3)}"))
     return sorted(result, key=lambda one: -abs(one.after - one.before))
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis.match_lines import plain
 from bigiron.counted import counted, some
 from bigiron.history.records import Change, Kernel, Workload
 from bigiron.report.site import address, words
@@ -121,7 +122,7 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
 
 
 def _why(reading: Reading, name: str, kernel: Kernel) -> str:
-    changes = [c for c in reading.changes(kernel) if c.what == "line" and c.name == name and c.unit == "accesses"]
+    changes = [c for c in reading.changes(kernel) if c.what == "line" and plain(c.name) == name and c.unit == "accesses"]
     if not changes:
         return ""
     changes.sort(key=lambda change: -abs(change.count_after - change.count_before))
@@ -147,7 +148,7 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
         for row in now
         for prediction in reading.predictions(row.workload, reading.newest)
         for limit in prediction.limits
-        if limit.object == name and not prediction.refused
+        if plain(limit.object) == name and not prediction.refused
     ]
     if not found:
         made = any(not p.refused for row in now for p in reading.predictions(row.workload, reading.newest))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from bigiron.analysis.match_lines import plain
 from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.records import (
@@ -187,11 +188,15 @@ class Reading:
         for point in self._current.values():
             named: dict[str, list[Line]] = defaultdict(list)
             for line in self.lines(point):
-                named[line.object].append(line)
+                named[plain(line.object)].append(line)
             for name, lines in named.items():
                 found[name].append(Use(point, tuple(lines)))
         hot = {name: uses for name, uses in found.items() if max(use.accesses for use in uses) >= LEAST}
         return dict(sorted(hot.items(), key=lambda item: (-self.weight(item[1]), item[0])))
+
+    def object_of(self, name: str) -> str:
+        """What has a page of those that are called so; "": nothing."""
+        return plain(name) if plain(name) in self.objects else ""
 
     def weight(self, uses: Iterable[Use]) -> float:
         """How much an object is in the way of the newest kernel: its accesses, over all workloads."""

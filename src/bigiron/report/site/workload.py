@@ -285,9 +285,9 @@ def _most(lines: Sequence[Line | None]) -> float:
 
 def _row(reading: Reading, lines: list[Line | None]) -> Row:
     newest = next(line for line in reversed(lines) if line)
-    href = address.object(newest.object) if newest.object in reading.objects else ""
+    page = reading.object_of(newest.object)
     chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
-    return Row(newest.object, href, lines, [line.accesses_per_op if line else 0.0 for line in lines], chains)
+    return Row(newest.object, address.object(page) if page else "", lines, [line.accesses_per_op if line else 0.0 for line in lines], chains)
 
 
 def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flame | None:
