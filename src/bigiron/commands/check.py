@@ -19,26 +19,35 @@ class CheckFormat(StrEnum):
     junit = "junit"
     csv = "csv"
     json = "json"
+    comment = "comment"
 
 
 def check(
     study: Annotated[Path, typer.Argument(help="a study")],
     baseline: Annotated[Path | None, typer.Option(help="hold the study against this file")] = None,
     record: Annotated[Path | None, typer.Option(help="write this file from the study, or renew it")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="hold it against the kernel before its own in this history")
+    ] = None,
     format: Annotated[CheckFormat, typer.Option(help="how to print what was found")] = CheckFormat.text,
 ) -> None:
-    """Fail, with exit status 1, if an operation has more conflicts than a baseline has.
+    """Fail, with exit status 1, if an operation has more conflicts than a baseline or a history has.
 
     Example: `bigiron check s --record open1.toml`, and later `bigiron check t --baseline open1.toml`
     """
-    if (baseline is None) == (record is None):
-        raise UserError("give either --baseline FILE, to check, or --record FILE, to make one")
+    if sum(one is not None for one in (baseline, record, history)) != 1:
+        raise UserError(
+            "give one of --baseline FILE or --history FOLDER, to check, or --record FILE, to make one"
+        )
     opened = store.open_study(study)
     if record:
         print(gate.record(opened, record))
         return
-    assert baseline
-    checked = gate.check_study(opened, baseline)
+    if history:
+        checked = gate.check_against_history(opened, history)
+    else:
+        assert baseline
+        checked = gate.check_study(opened, baseline)
     print(gate.FORMATS[format.value](opened.spec.workload, checked), end="")
     if any(point.worse for point in checked):
         raise typer.Exit(1)

@@ -7,12 +7,14 @@ from pathlib import Path
 import msgspec
 
 from bigiron.analysis import check, check_work, conflicts, match_lines, work
-from bigiron.analysis.check import Checked, Finding, Point
+from bigiron.analysis.check import Checked, Finding, Point, Tolerance
 from bigiron.analysis.match_lines import Line
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
+from bigiron.history import allowed
+from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.report import junit, ktap
+from bigiron.report import comment, junit, ktap
 from bigiron.report.listing import Listing, as_json
 from bigiron.study import baseline as baselines
 from bigiron.study.baseline import Baseline
@@ -59,6 +61,24 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
         now = _functions(study, records)
         found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
     return found
+
+
+def check_against_history(study: Study, path: Path) -> list[Checked]:
+    """Hold each point of a study against what a history has of the kernel before its own."""
+    history = open_history(path)
+    probes = [probe for probe in _PROBES if probe in study.spec.probes]
+    checked = []
+    for (variant, cpus, tasks), records in _measured(study, probes).items():
+        point = allowed.baseline(history, study, records[0])
+        findings = []
+        if "conflicts" in probes:
+            findings += check.check(point, _lines(study, records), Tolerance())
+        if "work" in probes and point.work:
+            now = _functions(study, records)
+            findings.append(check_work.check(point.work, point.functions, now, baselines.WORK_TOLERANCE))
+        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
+        checked.append(Checked(place, point.place, findings))
+    return checked
 
 
 def record(study: Study, path: Path) -> str:
@@ -287,4 +307,5 @@ FORMATS: dict[str, Callable[[str, list[Checked]], str]] = {
     "junit": junit.text,
     "csv": as_csv,
     "json": as_document,
+    "comment": comment.text,
 }

@@ -1,0 +1,49 @@
+"""A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
+
+from bigiron.analysis.check import Checked, Finding
+from bigiron.counted import counted, some
+from bigiron.report.listing import code, markdown, plain
+
+_MOST = 20  # findings: GitHub takes 65,536 characters
+_MOST_NAMES = 8
+_HEADINGS = ("what", "per operation", "now", "before", "passes")
+
+
+def text(workload: str, checked: list[Checked]) -> str:
+    """A verdict in one line, a table of what is worse, and who does it behind a fold."""
+    worse = [(point, finding) for point in checked for finding in point.worse]
+    parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]
+    for point in checked:
+        against = f", against {point.against}" if point.against != point.place else ""
+        state = point.skipped or f"{counted(len(point.worse), 'count')} of {len(point.findings)} worse"
+        parts.append(f"- {plain(point.place)}{plain(against)}: {plain(state)}\n")
+    if worse:
+        shown = worse[:_MOST]
+        parts.append("\n" + markdown(_HEADINGS, [row for _, one in shown for row in _rows(one)], "llrrr"))
+        more = len(worse) - len(shown)
+        parts.append(f"\n{more} more are left out.\n" if more else "")
+        by = "".join(f"- {code(one.name)}: {plain(_cut(one.by))}\n" for _, one in shown if one.by)
+        parts.append(f"\n<details><summary>by whom</summary>\n\n{by}\n</details>\n")
+    return "".join(parts)
+
+
+def _verdict(workload: str, checked: list[Checked], worse: int) -> str:
+    if worse:
+        return f"{plain(workload)} has {counted(worse, 'count')} above what is allowed"
+    if all(point.skipped for point in checked):
+        return f"nothing of {plain(workload)} was checked"
+    return f"{plain(workload)} has no more conflicts, and no more work, than is allowed"
+
+
+def _rows(finding: Finding) -> list[list[str]]:
+    before = finding.before or (None,) * len(finding.units)
+    figures = zip(finding.units, finding.after, before, finding.allowed, strict=True)
+    return [
+        [code(finding.name), unit, f"{now:.3f}", "none" if was is None else f"{was:.3f}", f"{passes:.3f}"]
+        for unit, now, was, passes in figures
+        if now > passes
+    ]
+
+
+def _cut(by: str) -> str:
+    return some(by.split(", "), _MOST_NAMES)
