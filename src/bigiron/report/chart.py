@@ -99,7 +99,7 @@ class _Picture:
         spots = [spot for line in chart.lines for spot in (*line.measured, *line.law)]
         xs = [spot.x for spot in spots]
         ends = (0, len(chart.names) - 1) if chart.names else (min(xs), max(xs))
-        self.x = _Axis(*ends, _LEFT + 8, _WIDTH - _RIGHT - 8, min(ends) > 0)
+        self.x = _Axis(ends[0], ends[1], _LEFT + 8, _WIDTH - _RIGHT - 8, min(ends) > 0)
         self.y = _value_axis(spots)
         self.last = max((spot.x for line in chart.lines for spot in line.measured), default=max(xs))
 

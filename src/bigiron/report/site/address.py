@@ -1,7 +1,7 @@
-"""Permanent addresses: where the page of a workload, an object or a release is, whatever else a history holds.
+"""Permanent addresses: where the page of a workload, an object or a release is.
 
-Invariant: an address depends on nothing but the kind and the name, and no two names of a kind have the same one,
-not even on a file system that takes capitals for small letters. Names are not trusted: none leaves its folder.
+Invariant: an address depends on nothing but the kind and the name, whatever else a history holds, and no two
+names of a kind have the same one, not even where capitals count as small letters. No name leaves its folder.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ def stem(name: str) -> str:
     """A file's name for any name, without its ending: as it is where it can be, else told apart by its hash.
 
     >>> stem("open1"), stem("debian/6.12"), stem("struct aa_label.count")
-    ('open1', 'debian-6.12~ac30e9ba1c02', 'struct-aa_label.count~5a2b0f3f3c4e')
+    ('open1', 'debian-6.12~f1d742473dda', 'struct-aa_label.count~c08edccc5968')
     """
     if _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name):
         return name

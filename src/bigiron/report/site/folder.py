@@ -1,6 +1,6 @@
 """A site's folder: written whole or not at all, and only where nothing of anybody else's is lost.
 
-The folder's `site.json` lists the files that were written. A folder is replaced only if it holds these and no others.
+The folder's `site.json` lists the files that were written: a folder is replaced only if it holds no others.
 """
 
 import json
@@ -39,7 +39,8 @@ def _check(folder: Path) -> None:
     foreign = sorted(there - _written(folder))
     if foreign:
         raise UserError(
-            f"{folder} has {foreign[0]}, which no `bigiron history site` wrote: name a new folder, or one of a site"
+            f"{folder} has {foreign[0]}, which no `bigiron history site` wrote: name a new folder, "
+            "or one of a site"
         )
 
 
@@ -63,7 +64,9 @@ def _fill(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, 
     written: dict[str, int] = {}
     for address, content in files:
         if address in written:
-            raise UserError(f"two names of the history would have one page, {address}: one of them is made up")
+            raise UserError(
+                f"two names of the history would have one page, {address}: one of them is made up"
+            )
         file = folder / address
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The first page: every workload on every kernel, what the newest one changed, and what is most in the way."""
+"""The first page: every workload on every kernel, what the newest changed, and what is most in the way."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -85,7 +85,8 @@ def page(reading: Reading) -> Page:
             "reading": reading,
             "views": views,
             "packed": [
-                {number: [cell.packed for cell in cells] for number, cells in view.rows.items()} for view in views
+                {number: [cell.packed for cell in cells] for number, cells in view.rows.items()}
+                for view in views
             ],
             "suites": list(_by_suite(rows)),
             "newest": newest,
@@ -158,8 +159,10 @@ def _cell(
         refused = reading.refusals.get((workload.id, kernel.id), [])
         return Cell("×" if refused else "–", title=refused[0].reason if refused else "not measured")
     mark = ""
-    if before and before.identity == point.identity and not ACCESSES.takes_for_same(
-        before.accesses_per_op, point.accesses_per_op
+    if (
+        before
+        and before.identity == point.identity
+        and not ACCESSES.takes_for_same(before.accesses_per_op, point.accesses_per_op)
     ):
         mark = "▲" if point.accesses_per_op > before.accesses_per_op else "▼"
     apart = last is not None and last.identity != point.identity
@@ -178,10 +181,10 @@ def _predictions(reading: Reading) -> Iterator[View]:
 
 
 def _predicted(reading: Reading, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Cell:
-    found = reading.predictions(workload, kernel)
-    here = next((p for p in found if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
+    here = reading.prediction(workload, kernel, machine, tasks)
     if here is None:
-        return Cell("–", title=next((p.refused for p in found if p.refused), "not predicted"))
+        refused = [p.refused for p in reading.predictions(workload, kernel) if p.refused]
+        return Cell("–", title=refused[0] if refused else "not predicted")
     return Cell(words.short(here.relative), words.efficiency_shade(here), title=_range(here))
 
 
@@ -257,12 +260,16 @@ def objects_moved(reading: Reading, changes: Sequence[Change], how: str) -> list
     for name, of in found.items():
         most = max(of, key=lambda change: max(change.count_before, change.count_after))
         names = list(dict.fromkeys(reading.workload(change.workload).name for change in of))
-        result.append(Moved(name, _object_href(reading, name), most.count_before, most.count_after, f"in {some(names, 3)}"))
+        result.append(
+            Moved(
+                name, _object_href(reading, name), most.count_before, most.count_after, f"in {some(names, 3)}"
+            )
+        )
     return sorted(result, key=lambda one: -abs(one.after - one.before))
 
 
 def incomparable(reading: Reading, kernel: Kernel) -> int:
-    """How many workloads another recorder, QEMU or machine measured on the kernel before: no changes are told of them."""
+    """Of how many workloads no change can be told: something else measured them on the kernel before."""
     before = reading.before(kernel)
     if before is None:
         return 0

@@ -105,7 +105,8 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
     hottest = now[0] if now else None
     if hottest and (use := hottest.uses[-1]):
         told = (
-            f"On {reading.newest.name} {counted(len(now), 'workload')} share it between CPUs; most often {hottest.workload.name}, "
+            f"On {reading.newest.name} {counted(len(now), 'workload')} share it between CPUs; most often "
+            f"{hottest.workload.name}, "
             f"{words.figure(use.accesses)} accesses an operation, {words.figure(use.writes)} of them writes, "
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
         )
@@ -122,7 +123,11 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
 
 
 def _why(reading: Reading, name: str, kernel: Kernel) -> str:
-    changes = [c for c in reading.changes(kernel) if c.what == "line" and plain(c.name) == name and c.unit == "accesses"]
+    changes = [
+        c
+        for c in reading.changes(kernel)
+        if c.what == "line" and plain(c.name) == name and c.unit == "accesses"
+    ]
     if not changes:
         return ""
     changes.sort(key=lambda change: -abs(change.count_after - change.count_before))
@@ -154,11 +159,15 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
         made = any(not p.refused for row in now for p in reading.predictions(row.workload, reading.newest))
         if made:
             return "Yes", "In no prediction does it take a hundredth of the time."
-        return "It depends", "Nothing is predicted of the workloads that share it: what counts is how often, below."
+        return (
+            "It depends",
+            "Nothing is predicted of the workloads that share it: what counts is how often, below.",
+        )
     share, prediction, workload = max(found, key=lambda one: one[0])
     answer = "No" if share >= 0.1 else "Up to a point"
     return answer, (
-        f"It is predicted to take {100 * share:.0f} % of the time of {workload} with {prediction.tasks} tasks on {prediction.machine}, "
+        f"It is predicted to take {100 * share:.0f} % of the time of {workload} with {prediction.tasks} "
+        f"tasks on {prediction.machine}, "
         f"which then does {words.interval(prediction)} times what one task does."
     )
 

@@ -21,9 +21,13 @@ def page(reading: Reading) -> Page:
 
 
 def rows(reading: Reading) -> list[tuple[str, list[float], int]]:
-    """An object, its accesses on each kernel over all workloads with their most CPUs, and in how many of them."""
+    """An object, its accesses on each kernel over all workloads with their most CPUs, and in how many."""
     return [
-        (name, [_sum(reading, uses, kernel.id) for kernel in reading.kernels], len({u.point.workload for u in uses}))
+        (
+            name,
+            [_sum(reading, uses, kernel.id) for kernel in reading.kernels],
+            len({u.point.workload for u in uses}),
+        )
         for name, uses in reading.objects.items()
     ]
 

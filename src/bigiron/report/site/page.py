@@ -1,4 +1,4 @@
-"""What a page of the site is made of, and how it becomes files: HTML, and the same data as JSON and CSV beside it."""
+"""What a page of the site is made of, and its files: HTML, and the same data as JSON and CSV beside it."""
 
 import csv
 import io
@@ -10,11 +10,15 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 import bigiron
+from bigiron.counted import counted
 from bigiron.report.html import as_json
 from bigiron.report.site import address, words
 
 # Scripts and styles lie beside the pages: written into each of a thousand they would be most of the site.
-_POLICY = "default-src 'none'; style-src 'self' file:; script-src 'self' file:; img-src data:; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'self' file:; script-src 'self' file:; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
 _ENVIRONMENT = Environment(
     loader=ChoiceLoader([PackageLoader("bigiron.report", folder) for folder in ("site/templates", "page")]),
     autoescape=True,
@@ -70,6 +74,7 @@ def _html(page: Page, kernels: str) -> str:
         kernels=kernels,
         address=address,
         words=words,
+        counted=counted,
         as_json=as_json,
         **page.values,
     )

@@ -1,4 +1,4 @@
-"""What a history's database says, as the pages need it: rows found by what they are of, in the order of releases."""
+"""What a history's database says, as the pages need it: rows by what they are of, in order of releases."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -82,7 +82,9 @@ class Reading:
     @cached_property
     def machines(self) -> list[tuple[str, int]]:
         """What was predicted for: machines and their tasks."""
-        return sorted({(p.machine, p.tasks) for of in self._predictions.values() for p in of if not p.refused})
+        return sorted(
+            {(p.machine, p.tasks) for of in self._predictions.values() for p in of if not p.refused}
+        )
 
     @cached_property
     def measured(self) -> str:
@@ -157,6 +159,11 @@ class Reading:
     def predictions(self, workload: Workload, kernel: Kernel) -> list[Prediction]:
         """What is predicted of it, and what is refused."""
         return self._predictions.get((workload.id, kernel.id), [])
+
+    def prediction(self, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Prediction | None:
+        """What is predicted for one machine."""
+        of = self.predictions(workload, kernel)
+        return next((p for p in of if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
 
     # Changes
 

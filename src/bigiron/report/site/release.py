@@ -1,7 +1,7 @@
 """A kernel's page: what it changed, for worse and for better."""
 
 from bigiron.counted import counted
-from bigiron.history.records import Change, Kernel
+from bigiron.history.records import Change, Kernel, Prediction
 from bigiron.report.site import address, home, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
@@ -30,9 +30,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "work": _largest(changes, "work"),
             "answers": _answers(reading, kernel, changes, len(worse), len(better)),
         },
-        columns=(
-            *("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions"),
-        ),
+        columns=(*("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions"),),
         rows=[
             (
                 reading.workload(one.workload).name,
@@ -65,31 +63,82 @@ def _largest(changes: list[Change], what: str) -> list[Change]:
 def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int, better: int) -> Answers:
     before = reading.before(kernel)
     measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
-    what = f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with some number of CPUs."
+    what = (
+        f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "
+        "some "
+        "number of CPUs."
+    )
     if before is None:
-        return Answers(what, ["It is the oldest kernel here: there is nothing to compare it with."], "–", "Nothing changed.")
+        return Answers(
+            what,
+            ["It is the oldest kernel here: there is nothing to compare it with."],
+            "–",
+            "Nothing changed.",
+        )
     lines = _largest([c for c in changes if c.unit == "accesses"], "line")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
-        f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same." if unlike else ""
+        f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same."
+        if unlike
+        else ""
     )
     return Answers(
         measured=(
-            f"{what} Against {before.name}, of {len(reading.workloads)} workloads {worse} access shared lines more often "
+            f"{what} Against {before.name}, of {len(reading.workloads)} workloads {worse} access shared "
+            "lines more often "
             f"and {better} less.{not_compared}"
         ),
         why=[f"{reading.workload(c.workload).name}: {said(reading, c)}." for c in lines[:4]]
         or [f"No line changed against {before.name}."],
-        ignore="Yes" if not worse else "No",
-        because=_worst(reading, changes) if worse else "No workload accesses shared lines more often than before.",
+        **_ignorable(reading, kernel, before, changes),
     )
 
 
-def _worst(reading: Reading, changes: list[Change]) -> str:
+def _ignorable(reading: Reading, kernel: Kernel, before: Kernel, changes: list[Change]) -> dict[str, str]:
+    """By what is predicted, and where nothing is, by the counts."""
+    slower, compared = _predicted_slower(reading, kernel, before)
+    if slower:
+        name, was, now = slower[0]
+        return {
+            "ignore": "No",
+            "because": (
+                f"{counted(len(slower), 'workload')} of {compared} are predicted to scale worse than on "
+                f"{before.name}, beyond "
+                f"both intervals; {name} most: predicted for {now.tasks} tasks on {now.machine} "
+                f"{words.interval(now)} "
+                f"times the throughput of one task, {words.interval(was)} before."
+            ),
+        }
     more = [c for c in changes if c.what == "lines" and c.count_after > c.count_before]
+    if not more:
+        return {"ignore": "Yes", "because": "No workload accesses shared lines more often than before."}
     worst = max(more, key=lambda change: change.count_after - change.count_before)
-    return (
-        f"Of the {len(more)} that access them more often, {reading.workload(worst.workload).name} changed most: "
-        f"{words.figure(worst.count_before)} → {words.figure(worst.count_after)} an operation with {worst.cpus} CPUs. "
-        "Each workload's page says what is predicted for it."
+    told = (
+        f"{reading.workload(worst.workload).name} changed most: {words.figure(worst.count_before)} → "
+        f"{words.figure(worst.count_after)} accesses an operation with {worst.cpus} CPUs."
     )
+    if compared:
+        return {
+            "ignore": "Up to a point",
+            "because": f"No workload is predicted to scale worse, beyond both intervals. {told}",
+        }
+    return {"ignore": "It depends", "because": f"{told} Nothing is predicted here."}
+
+
+def _predicted_slower(
+    reading: Reading, kernel: Kernel, before: Kernel
+) -> tuple[list[tuple[str, Prediction, Prediction]], int]:
+    """Workloads that are predicted to scale worse, before and now, the worst first; how many there are."""
+    found: dict[str, tuple[float, Prediction, Prediction]] = {}
+    compared = set()
+    for workload in reading.workloads:
+        for machine in reading.machines:
+            was, now = (reading.prediction(workload, one, *machine) for one in (before, kernel))
+            if not was or not now:
+                continue
+            compared.add(workload.name)
+            ratio = now.relative / was.relative if was.relative else 1.0
+            if now.high < was.low and ratio < found.get(workload.name, (1.0, was, now))[0]:
+                found[workload.name] = ratio, was, now
+    ordered = sorted(found.items(), key=lambda one: one[1][0])
+    return [(name, was, now) for name, (_, was, now) in ordered], len(compared)

@@ -6,7 +6,7 @@ from bigiron.counted import some
 from bigiron.history.records import Change, Growth, Identity, Line, Prediction
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
-_MOST_NAMES = 4
+_MOST_NAMES = 3
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
     "recorder": "recorder",
@@ -70,7 +70,10 @@ def efficiency_shade(prediction: Prediction) -> str:
 def efficiencies() -> list[tuple[str, str]]:
     """Every class, and which shares have it."""
     texts = [f"{100 * limit:.0f} %" for limit in _EFFICIENCIES]
-    return [(f"h{n}", f"under {text}" if n else f"{texts[0]} and more") for n, text in enumerate([texts[0], *texts])]
+    return [
+        (f"h{n}", f"under {text}" if n else f"{texts[0]} and more")
+        for n, text in enumerate([texts[0], *texts])
+    ]
 
 
 def change(before: float, after: float) -> str:
@@ -97,12 +100,25 @@ def tone(before: float, after: float) -> str:
 def by_functions(was: Line | None, now: Line | None) -> list[str]:
     """Which functions no longer touch a line, which do as well, and which touch it more or less often."""
     before, after = (line.functions if line else {} for line in (was, now))
-    kinds: dict[str, list[str]] = {"no longer by": [], "now also by": [], "more often by": [], "less often by": []}
+    kinds: dict[str, list[str]] = {
+        "no longer by": [],
+        "now also by": [],
+        "more often by": [],
+        "less often by": [],
+    }
     for function in dict.fromkeys([*after, *before]):
         one, other = before.get(function, 0.0), after.get(function, 0.0)
         if abs(one - other) < 0.05 and not (one and not other) and not (other and not one):
             continue
-        kind = "no longer by" if not other else "now also by" if not one else "more often by" if other > one else "less often by"
+        kind = (
+            "no longer by"
+            if not other
+            else "now also by"
+            if not one
+            else "more often by"
+            if other > one
+            else "less often by"
+        )
         kinds[kind].append(function)
     if not before or not after:
         return [f"by {some(list(after or before), _MOST_NAMES)}"] if before or after else []
@@ -112,7 +128,9 @@ def by_functions(was: Line | None, now: Line | None) -> list[str]:
 def differing(one: Identity, other: Identity) -> list[str]:
     """In what two identities differ, in words."""
     return [
-        f"{word}: {getattr(one, name)} and {getattr(other, name)}" if name in ("qemu", "memory_mib", "fs") else word
+        f"{word}: {getattr(one, name)} and {getattr(other, name)}"
+        if name in ("qemu", "memory_mib", "fs")
+        else word
         for name, word in _MEANT.items()
         if getattr(one, name) != getattr(other, name)
     ]
@@ -124,7 +142,8 @@ def law(growth: Growth | None) -> str:
         return "not told: fewer than three numbers of CPUs"
     if not growth.law:
         return f"not told: {growth.text}"
-    return f"{growth.text} ({'constant' if growth.law == 'constant' else 'grows with ' + growth.law}, {100 * growth.sure:.0f} % sure)"
+    how = growth.law if growth.law == "constant" else f"grows with {growth.law}"
+    return f"{growth.text} ({how}, {100 * growth.sure:.0f} % sure)"
 
 
 def interval(prediction: Prediction) -> str:
@@ -141,12 +160,15 @@ def predicted(prediction: Prediction) -> str:
     of_all = 100 * prediction.relative / prediction.tasks
     limited = _limits(prediction)
     return (
-        f"predicted for {prediction.tasks} tasks on {prediction.machine}: {interval(prediction)} times the throughput of one, "
+        f"predicted for {prediction.tasks} tasks on {prediction.machine}: {interval(prediction)} times "
+        "the throughput of one, "
         f"{of_all:.0f} % of perfect scaling" + (f"; what takes the time: {limited}" if limited else "")
     )
 
 
-def ignorable(accesses: float, cpus: int, total: Growth | None, found: Sequence[Prediction]) -> tuple[str, str]:
+def ignorable(
+    accesses: float, cpus: int, total: Growth | None, found: Sequence[Prediction]
+) -> tuple[str, str]:
     """Whether a count may be ignored: the answer, and what it rests on."""
     made = [one for one in found if not one.refused]
     if made:
@@ -155,13 +177,17 @@ def ignorable(accesses: float, cpus: int, total: Growth | None, found: Sequence[
         answer = "Yes" if share >= _EFFICIENCIES[0] else "No" if share < _EFFICIENCIES[1] else "Up to a point"
         return answer, f"{predicted(worst)[0].upper()}{predicted(worst)[1:]}."
     if accesses < _SHADES[0]:
-        return "Yes", f"With {cpus} CPUs no operation waits for another: fewer than {_SHADES[0]:g} accesses an operation are to shared lines."
+        return "Yes", (
+            f"With {cpus} CPUs fewer than {_SHADES[0]:g} accesses an operation go to lines that CPUs share: "
+            "no operation waits for another."
+        )
     if total and total.law and total.law != "constant":
         return "No", f"It grows with the number N of CPUs: {total.text}."
     refused = next((one.refused for one in found if one.refused), "")
     why = f" Nothing is predicted: {refused}." if refused else " Nothing is predicted here."
     return "It depends", (
-        f"{figure(accesses)} accesses an operation go to lines that other CPUs write. Each may wait for another CPU; "
+        f"{figure(accesses)} accesses an operation go to lines that other CPUs write. Each may wait for "
+        "another CPU; "
         f"how much that costs depends on how much else an operation does.{why}"
     )
 

@@ -1,4 +1,4 @@
-"""A workload's page: its lines over the releases, how they grow, by which calls they are reached, and why they changed."""
+"""A workload's page: its lines over the releases, how they grow, who touches them, and why they changed."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The lines at one number of CPUs, by what measured them: figures of several are not beside each other."""
+    """The lines at one number of CPUs, of one identity: figures of several are not beside each other."""
 
     cpus: int
     by: str  # who measured, where there are several
@@ -75,9 +75,13 @@ def page(reading: Reading, workload: Workload) -> Page:
             "growths": [
                 (k, next(iter(reading.growths(workload, k, "lines")), None)) for k in reading.kernels
             ],
-            "predictions": [
-                (k, [p for p in reading.predictions(workload, k) if not p.refused]) for k in reading.kernels
-            ],
+            "predicted": {
+                kernel.id: [reading.prediction(workload, kernel, *machine) for machine in reading.machines]
+                for kernel in reading.kernels
+            },
+            "not_predicted": sorted(
+                {p.refused for k in reading.kernels for p in reading.predictions(workload, k) if p.refused}
+            ),
             "refused": [
                 (reading.kernel(one.kernel).name, one)
                 for k in reading.kernels
@@ -95,7 +99,12 @@ def page(reading: Reading, workload: Workload) -> Page:
 
 
 def _all_lines(reading: Reading, point: Point) -> list[Line]:
-    return [line for pairs in (False, True) for line in reading.lines(point, pairs) if line.accesses_per_op >= LEAST]
+    return [
+        line
+        for pairs in (False, True)
+        for line in reading.lines(point, pairs)
+        if line.accesses_per_op >= LEAST
+    ]
 
 
 def _data(reading: Reading, point: Point, line: Line) -> tuple[object, ...]:
@@ -146,10 +155,12 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
     )
     return Answers(
         measured=(
-            f"{workload.description[:1].upper()}{workload.description[1:]}, on {last.cpus} virtual CPUs at once. "
-            f"On {kernel.name} an operation touches memory that another CPU writes {words.figure(last.accesses_per_op)} "
-            f"times, {words.figure(last.writes_per_op)} of them to write, and executes "
-            f"{words.figure(last.instructions_per_op)} instructions in the kernel."
+            f"{workload.description[:1].upper()}{workload.description[1:]}, on {last.cpus} virtual CPUs "
+            "at once. "
+            f"On {kernel.name} an operation touches cache lines that CPUs share "
+            f"{words.figure(last.accesses_per_op)} times, {words.figure(last.writes_per_op)} of them to "
+            "write, "
+            f"and executes {words.figure(last.instructions_per_op)} instructions in the kernel."
         ),
         why=[why(reading, workload, kernel) for kernel in reversed(reading.kernels[1:])],
         ignore=ignore,
@@ -205,7 +216,9 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
     names = tuple(kernel.name.rpartition("/")[2] or kernel.name for kernel in reading.kernels)
     curves = list(_over_releases(reading, workload))
     if len(reading.kernels) > 1 and curves:
-        yield Chart("Over the releases", "kernel", "accesses an operation to shared lines", tuple(curves), names)
+        yield Chart(
+            "Over the releases", "kernel", "accesses an operation to shared lines", tuple(curves), names
+        )
     curves = list(_over_cpus(reading, workload))
     if any(len(curve.measured) > 1 for curve in curves):
         yield Chart("With more CPUs", "CPUs", "accesses an operation to shared lines", tuple(curves))
@@ -214,9 +227,7 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
 def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
     """A line for each number of CPUs, and for each that measured: points of several are never one line."""
     places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
-    points = sorted(
-        reading.of_workload(workload), key=lambda p: (p.cpus, p.identity, places[p.kernel])
-    )
+    points = sorted(reading.of_workload(workload), key=lambda p: (p.cpus, p.identity, places[p.kernel]))
     groups = [(key, list(of)) for key, of in groupby(points, key=lambda point: (point.cpus, point.identity))]
     for style, ((cpus, identity), of) in enumerate(groups):
         others = [key for key, _ in groups if key[0] == cpus and key[1] != identity]
@@ -287,11 +298,17 @@ def _row(reading: Reading, lines: list[Line | None]) -> Row:
     newest = next(line for line in reversed(lines) if line)
     page = reading.object_of(newest.object)
     chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
-    return Row(newest.object, address.object(page) if page else "", lines, [line.accesses_per_op if line else 0.0 for line in lines], chains)
+    return Row(
+        newest.object,
+        address.object(page) if page else "",
+        lines,
+        [line.accesses_per_op if line else 0.0 for line in lines],
+        chains,
+    )
 
 
 def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flame | None:
-    """The chains of every kernel that the same measured, with the most CPUs."""
+    """The chains with the most CPUs, of every kernel that the same measured: the newest against its last."""
     table = next(one for one in tables if last in one.points)
     weighed = {
         kernel.name: [
@@ -301,13 +318,12 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
                 for chain in reading.chains(line)
             }
         ]
-        for kernel, point in zip(table.kernels, table.points, strict=True)
+        for kernel, point in reversed(list(zip(table.kernels, table.points, strict=True)))
     }
     root = flame.tree_of(weighed)
     if not any(root.weights):
         return None
-    names = list(weighed)
-    base = names[max(0, names.index(reading.kernel(last.kernel).name) - 1)]
+    base = list(weighed)[min(1, len(weighed) - 1)]
     return flame.Flame(
         "conflicts", "accesses to shared lines", last.cpus, last.tasks, tuple(weighed), base, root
     )
