@@ -117,7 +117,7 @@ NEEDS_MORE = {
     "measured", "started", "left_by", "served", "small_disk", "debian_source", "download_source", "fetch",
     "examine", "kvm_works", "vm", "real", "kernels", "Members", "members", "--fleet",
 }  # fmt: skip
-COMMANDS_THAT_DO = {"run", "case", "fetch", "build", "measure", "doctor"}
+COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doctor"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -75,8 +75,9 @@ def _same(one: Identity, other: Identity) -> bool:
 
 
 def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
+    """But for the number of operations, by which counts are divided: a study may have recorded more."""
     for name, was in msgspec.structs.asdict(one).items():
-        if name != "id" and was != getattr(other, name):
+        if name not in ("id", "operations") and was != getattr(other, name):
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 

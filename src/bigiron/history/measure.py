@@ -40,6 +40,7 @@ from bigiron.workloads import Workload
 _SUITES = ("fxmark/",)
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
+_OPERATIONS = 200  # of each task: most counts repeat exactly with fewer, and there are many cells
 _LOOK_S = 0.25
 _STUDIES_ON_A_FLEET = 8  # beside each other: one study has too few cells for it
 
@@ -182,7 +183,7 @@ class _Adding:
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(specs[0])
         stop = threading.Event()
         pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
-        works = filter(None, map(self._work, self._question.workloads))
+        works = filter(None, map(self._work, self._asked(fleet)))
         with ThreadPoolExecutor(beside) as threads:
             try:
                 _each(threads, beside, (partial(self._run, work, pools, here=not fleet) for work in works))
@@ -195,6 +196,16 @@ class _Adding:
                 stop.set()
         return self._done
 
+    def _asked(self, fleet: Pools | None) -> list[Asked]:
+        """What is asked of these machines: a fleet's workers are given no file systems."""
+        asked = [one for one in self._question.workloads if not (fleet and one.fs)]
+        if left_out := len(self._question.workloads) - len(asked):
+            self._watcher.note(
+                f"{counted(left_out, 'workload')} on other file systems left out, which no fleet measures: "
+                "run this again without --fleet"
+            )
+        return asked
+
     def _spec(self, asked: Asked, images: Sequence[Image]) -> Spec:
         return Spec(
             workload=asked.workload.name,
@@ -202,6 +213,7 @@ class _Adding:
             arch=self._question.arch,
             probes=list(PROBES),
             cpus=list(self._question.cpus),
+            operations=_OPERATIONS,
             # By the host's clock ticks come with every operation, and each gives a file another time.
             clock="instructions" if asked.fs else "host",
             variant=[Variant(name=image.name, kernel=image.name) for image in images],

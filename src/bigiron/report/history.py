@@ -92,8 +92,8 @@ class _Reader:
         names = " ".join(self.names[kernel.id] for kernel in self.kernels if kernel.id in others)
         return (
             [
-                f"{_OTHER}: counted by another recorder, QEMU, machine or workload than the newest kernel, and "
-                f"compared with nothing: `bigiron history add {names}` measures them again"
+                f"{_OTHER}: counted by another recorder, QEMU, machine or workload than the newest kernel's, "
+                f"and compared with nothing: `bigiron history add {names}` measures them again"
             ]
             if others
             else []

@@ -1,0 +1,474 @@
+"""A history: what it measures and what it does not measure again, what it tells, what it is held against."""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from conftest import BIGIRON, bigiron, wait_until
+from test_setup import ROOT
+
+from bigiron.analysis.check import ALLOCATORS
+from bigiron.errors import UserError
+from bigiron.history import allowed, derive, measure, points
+from bigiron.history.database import FILE, VERSION, History, create, open_history
+from bigiron.history.derive import Counted
+from bigiron.history.records import (
+    RECORDS,
+    Change,
+    Identity,
+    Kernel,
+    Line,
+    Lock,
+    Point,
+    Prediction,
+    Refusal,
+    Workload,
+)
+from bigiron.report import history as history_report
+from bigiron.study.spec import Spec, Variant
+
+OLD, NEW = "debian/6.1", "debian/6.12"
+LABEL = "struct aa_label.count.count"
+
+
+def add(history: Path, *arguments: str) -> str:
+    """`bigiron history add`, which must end well; what it says at the end."""
+    answer = bigiron("history", "add", *arguments, "-o", history)
+    assert answer.status == 0, answer
+    return answer.out
+
+
+def shown(history: Path, *options: str) -> dict[str, Any]:
+    answer = bigiron("history", "show", history, "--format", "json", *options)
+    assert (answer.status, answer.err) == (0, ""), answer
+    document: dict[str, Any] = json.loads(answer.out)
+    return document
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """open1 on two kernels with 2, 3 and 4 CPUs, and getppid1 on one of them with 2. To be read: copy it."""
+    folder = tmp_path_factory.mktemp("history") / "history"
+    said = add(folder, OLD, NEW, "--workloads", "open1", "--cpus", "2,3,4")
+    assert said.startswith("6 cells measured, 0 failed: "), said
+    said = add(folder, NEW, "--workloads", "getppid1", "--cpus", "2")
+    assert said.startswith("1 cells measured, "), said
+    return folder
+
+
+@pytest.fixture
+def copied(history: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(history, tmp_path / "copied")
+
+
+def dumped(history: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All tables, without the order of their rows and what numbers refer to each other by."""
+    connection = sqlite3.connect(history / FILE)
+    numbers = {"id", "point", "workload", "kernel", "identity", "line", "row", "before", "after"}
+    found = {}
+    for record in RECORDS:
+        columns = [n for n in record.__struct_fields__ if n not in {*numbers, "line_before", "line_after"}]
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        found[record.TABLE] = sorted(connection.execute(f"SELECT {quoted} FROM {record.TABLE}"), key=repr)
+    return found
+
+
+# What it holds
+
+
+def test_the_overview_has_every_workload_by_kernel(history: Path) -> None:
+    document = shown(history)
+    rows = {(row["workload"], row["cpus"]): row for row in document["workloads"]}
+    assert set(rows) == {("open1", 2), ("open1", 3), ("open1", 4), ("getppid1", 2)}
+    assert (rows["open1", 4][OLD], rows["open1", 4][NEW]) == ("6.000", "2.000")
+    assert (rows["getppid1", 2][OLD], rows["getppid1", 2][NEW]) == ("", "0.000")
+    label = [row for row in document["changes"] if row["name"] == LABEL]
+    assert [(row["cpus"], row["how"], row["before"], row["after"]) for row in label] == [
+        (2, "less", 6.0, 2.0), (3, "less", 6.0, 2.0), (4, "less", 6.0, 2.0)
+    ]  # fmt: skip
+    assert not document["notes"]
+
+
+def test_a_workload_an_object_and_a_kernel(history: Path) -> None:
+    workload = shown(history, "--workload", "open1")
+    assert {(row["cpus"], row["kernel"]) for row in workload["points"]} == {
+        (cpus, kernel) for cpus in (2, 3, 4) for kernel in (OLD, NEW)
+    }
+    growth = {(row["kernel"], row["what"]): row for row in workload["growth"]}
+    assert growth[OLD, "lines"]["law"] == "constant" and growth[OLD, "lines"]["formula"].startswith("6.0")
+    limited = [row for row in workload["predictions"] if row["tasks"] == 256 and row["kernel"] == OLD]
+    assert len(limited) == 2 and all("aa_label" in row["limited by"] for row in limited)
+    object = shown(history, "--object", "struct aa_label.count")
+    assert {(row["workload"], row["cpus"]) for row in object["lines"]} == {("open1", n) for n in (2, 3, 4)}
+    assert shown(history, "--object", "struct aa_label")["lines"]
+    kernel = shown(history, "--kernel", NEW)
+    assert OLD in kernel["title"] and any(row["name"] == LABEL for row in kernel["changes"])
+    assert not shown(history, "--kernel", OLD)["changes"]
+
+
+def test_every_format(history: Path) -> None:
+    for view in (), ("--workload", "open1"), ("--object", "struct aa_label"), ("--kernel", NEW):
+        said = {
+            format: bigiron("history", "show", history, "--format", format, *view).out
+            for format in ("text", "markdown", "csv")
+        }
+        assert "open1" in said["text"] and said["markdown"].startswith("# ")
+        rows = list(csv.reader(io.StringIO(said["csv"])))
+        assert len(rows) > 1 and len({len(row) for row in rows}) == 1
+
+
+def test_the_records_hold_together(history: Path) -> None:
+    opened = open_history(history)
+    lines = {line.id: line for line in opened.select(Line)}
+    rows = [line.row for line in lines.values() if line.object == LABEL]
+    assert (len(rows), len(set(rows))) == (6, 3)  # the same line on both kernels, at each number of CPUs
+    for change in opened.select(Change, what="line"):
+        for line in filter(None, (change.line_before, change.line_after)):
+            assert lines[line].object
+    chains = opened._connection.execute(
+        "SELECT line, SUM(accesses_per_op) FROM chain GROUP BY line"
+    ).fetchall()
+    for line, accesses in chains:
+        assert accesses == pytest.approx(lines[line].accesses_per_op, rel=0.05, abs=0.01)
+    (identity,) = {(i.recorder, i.qemu, i.turn) for i in opened.select(Identity)}
+    assert re.fullmatch("[0-9a-f]{32}", identity[0])
+    for point in opened.select(Point):
+        assert all((history / cell / "cell.json").is_file() for cell in point.cells)
+
+
+def test_the_command_of_a_point_counts_the_same(history: Path, tmp_path: Path) -> None:
+    point = next(p for p in open_history(history).select(Point, cpus=2) if p.accesses_per_op > 5)
+    words = point.command.split()
+    assert (words[:2], words[-2:]) == (["bigiron", "run"], ["-o", "s"])
+    assert bigiron("run", *words[2:-1], tmp_path / "s").status == 0
+    compared = json.loads(bigiron("compare", tmp_path / "s", "--format", "json").out)
+    label = next(row for row in compared["rows"] if row["object"] == LABEL)
+    assert label["cells"][OLD]["accesses_per_op"] == pytest.approx(point.accesses_per_op, abs=0.01)
+
+
+# What is measured, and what is not measured again
+
+
+def test_what_is_there_is_not_measured_again(copied: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in copied.glob("studies/*/*/cells/*/*")}
+    assert add(copied, OLD, NEW, "--workloads", "open1", "--cpus", "2,3,4").startswith("0 cells measured")
+    assert {path: path.stat().st_mtime_ns for path in copied.glob("studies/*/*/cells/*/*")} == before
+
+
+def test_one_more_kernel_measures_its_own_cells_only(copied: Path) -> None:
+    assert add(copied, OLD, "--workloads", "getppid1", "--cpus", "2").startswith("1 cells measured")
+    (row,) = [row for row in shown(copied)["workloads"] if row["workload"] == "getppid1"]
+    assert row[OLD] == row[NEW] == "0.000"
+
+
+def test_the_database_is_made_again_from_the_studies(copied: Path) -> None:
+    before = dumped(copied)
+    (copied / FILE).unlink()
+    assert add(copied, NEW, "--workloads", "getppid1", "--cpus", "2").startswith("0 cells measured")
+    assert dumped(copied) == before
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    arguments = (
+        "history",
+        "add",
+        OLD,
+        "--workloads",
+        "getppid1",
+        "--cpus",
+        "1,2",
+        "--jobs",
+        "1",
+        "-o",
+        folder,
+    )
+    process = subprocess.Popen([BIGIRON, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: process.poll() is not None or list(folder.glob("studies/*/*/cells/debian*")))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    there = len(list(folder.glob("studies/*/*/cells/debian*")))
+    answer = bigiron(*arguments)
+    assert answer.status == 0 and answer.out.startswith(f"{2 - there} cells measured"), answer
+    assert len(open_history(folder).select(Point)) == 2
+
+
+def test_a_cell_that_failed_stands_there_and_is_tried_again(copied: Path) -> None:
+    (cell,) = copied.glob("studies/getppid1/*/cells/*")
+    record = json.loads((cell / "cell.json").read_bytes())
+    record |= {"tables": {}, "failure": {"kind": "machine", "reason": "the kernel crashed"}}
+    (cell / "cell.json").write_text(json.dumps(record))
+    (copied / FILE).unlink()
+    add(copied, NEW, "--workloads", "open1", "--cpus", "2")
+    document = shown(copied)
+    (row,) = [row for row in document["workloads"] if row["workload"] == "getppid1"]
+    assert row[NEW] == "failed" and document["notes"] == [f"getppid1 on {NEW}, 2 CPUs: the kernel crashed"]
+    assert add(copied, NEW, "--workloads", "getppid1", "--cpus", "2").startswith("1 cells measured")
+    assert not shown(copied)["notes"]
+
+
+def by_another_recorder(history: Path, kernel: str, workload: str) -> None:
+    """Make it look as if another recorder had measured a workload on a kernel, long ago."""
+    (study,) = (history / "studies" / workload).iterdir()
+    other = study.with_name("0" * 12)
+    shutil.copytree(study, other)
+    for folder, theirs in (study, False), (other, True):
+        for cell in (folder / "cells").iterdir():
+            record = json.loads((cell / "cell.json").read_bytes())
+            if (record["variant"] == kernel) is not theirs:
+                shutil.rmtree(cell)
+            elif theirs:
+                record["environment"]["recorder"], record["started"] = "0" * 32, "2020-01-01T00:00:00+00:00"
+                (cell / "cell.json").write_text(json.dumps(record))
+    (history / FILE).unlink()
+
+
+def test_what_another_recorder_counted_is_marked_and_measured_again(copied: Path) -> None:
+    by_another_recorder(copied, OLD, "open1")
+    add(copied, NEW, "--workloads", "open1", "--cpus", "2")
+    document = shown(copied)
+    rows = {row["cpus"]: row for row in document["workloads"] if row["workload"] == "open1"}
+    assert {cpus: (row[OLD], row[NEW]) for cpus, row in rows.items()} == dict.fromkeys(
+        (2, 3, 4), ("6.000*", "2.000")
+    )
+    assert not document["changes"] and f"`bigiron history add {OLD}`" in document["notes"][0]
+    assert add(copied, OLD, "--workloads", "open1", "--cpus", "2").startswith("1 cells measured")
+    rows = {row["cpus"]: row for row in shown(copied)["workloads"] if row["workload"] == "open1"}
+    assert (rows[2][OLD], rows[4][OLD]) == ("6.000", "6.000*")
+    assert {change.cpus for change in open_history(copied).select(Change)} == {2}
+
+
+def test_a_fleet_measures_the_same(history: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    add(folder, NEW, "--workloads", "getppid1", "--cpus", "2", "--fleet", "local:1")
+    (row,) = shown(folder)["workloads"]
+    (here,) = [row for row in shown(history)["workloads"] if row["workload"] == "getppid1"]
+    assert row[NEW] == here[NEW]
+
+
+# A history as a gate
+
+
+def test_more_than_the_kernel_before_fails(history: Path) -> None:
+    (study,) = (history / "studies/open1").iterdir()
+    answer = bigiron("check", study, "--history", history, "--format", "json")
+    assert answer.status == 1
+    states = {(p["point"], p["against"]): p["state"] for p in json.loads(answer.out)["points"]}
+    assert states == {
+        (f"{kernel}, {n} CPUs, {n} tasks", f"{other} , {n} CPUs, {n} tasks".replace(" ,", ",")): state
+        for n in (2, 3, 4)
+        for kernel, other, state in ((OLD, NEW, "worse"), (NEW, OLD, "ok"))
+    }
+    comment = bigiron("check", study, "--history", history / FILE, "--format", "comment")
+    assert comment.status == 1 and f"| `{LABEL}: " in comment.out and "6.000 | 2.000 | 2.5" in comment.out
+    junit = ElementTree.fromstring(bigiron("check", study, "--history", history, "--format", "junit").out)
+    assert int(junit.attrib["failures"]) == 6  # the label and all work, at three numbers of CPUs
+    ktap = bigiron("check", study, "--history", history, "--format", "ktap").out
+    assert ktap.count("not ok") == 9 and ktap.startswith("KTAP version 1\n1..6\n")
+
+
+def test_a_workload_that_has_not_changed_passes(history: Path) -> None:
+    (study,) = (history / "studies/getppid1").iterdir()
+    answer = bigiron("check", study, "--history", history)
+    assert answer.status == 0 and answer.out.startswith("ok "), answer
+
+
+def test_what_the_history_cannot_be_compared_with_is_refused(copied: Path) -> None:
+    (study,) = (copied / "studies/open1").iterdir()
+    with create(copied)._connection as connection:
+        connection.execute("UPDATE identity SET recorder = 'another'")
+    answer = bigiron("check", study, "--history", copied)
+    assert answer.status == 2 and "recorder another" in answer.complaint
+    with create(copied)._connection as connection:
+        connection.execute("UPDATE workload SET name = 'other'")
+    answer = bigiron("check", study, "--history", copied)
+    assert answer.status == 2 and "has no counts of open1 at 2 CPUs" in answer.complaint
+
+
+# Values in, values out
+
+
+def line(row: int, object: str, accesses: float, writes: float = 0.0, spread: float = 0.0) -> Line:
+    return Line(
+        id=row, point=0, row=row, object=object, kind=object, pair=False, accesses_per_op=accesses,
+        writes_per_op=writes, least_accesses=accesses - spread, most_accesses=accesses + spread,
+        least_writes=writes, most_writes=writes, writers=2, readers=2, false_sharing=False, sharing={},
+        functions={"f": accesses},
+    )  # fmt: skip
+
+
+def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> Point:
+    return Point(
+        id=kernel, workload=1, kernel=kernel, cpus=8, tasks=8, identity=1, current=True, repetitions=1,
+        accesses_per_op=accesses, writes_per_op=0.0, shared_lines=1, instructions_per_op=instructions,
+        lost={}, measured="", seconds=0.0, bigiron="", cells=[], command="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "how"),
+    [
+        ([line(1, "a", 6.0)], [line(1, "a", 2.0)], [("a", "less")]),
+        ([line(1, "a", 6.0)], [line(1, "a", 6.06)], []),  # 1 %
+        ([line(1, "a", 6.0)], [line(1, "a", 6.2)], [("a", "more")]),
+        ([line(1, "a", 6.0, spread=0.2)], [line(1, "a", 6.2)], []),  # its repetitions differ by as much
+        ([], [line(2, "b", 1.0)], [("b", "new")]),
+        ([line(2, "b", 1.0)], [], [("b", "gone")]),
+        ([], [line(2, "b", 0.05)], []),
+        ([line(1, "a", 6.0, 2.0)], [line(1, "a", 6.0, 3.0)], [("a", "more")]),  # writes
+        ([line(3, "struct slab.freelist", 1.0)], [line(3, "struct slab.freelist", 1.9)], []),  # by chance
+    ],
+)
+def test_what_is_a_change(was: list[Line], now: list[Line], how: list[tuple[str, str]]) -> None:
+    found = derive.changes(Counted(point(1), was, []), Counted(point(2), now, []))
+    assert [(change.name, change.how) for change in found] == how
+
+
+def test_totals_and_locks_change_too() -> None:
+    lock = Lock(
+        point=1, name="struct zone.lock", taken_by="spin_lock", acquisitions_per_op=1.0, held_per_op=9.0,
+        longest=9, cpus=2, locks=1, taken_in=["rmqueue"],
+    )  # fmt: skip
+    own = msgspec.structs.replace(lock, name="struct mm_struct.mmap_lock", cpus=1)
+    found = derive.changes(
+        Counted(point(1, 1000.0, 4.0), [], [lock, own]), Counted(point(2, 1040.0, 3.0), [], [])
+    )
+    assert [(one.what, one.name, one.how) for one in found] == [
+        ("lines", "", "less"), ("work", "", "more"), ("lock", "struct zone.lock", "gone")
+    ]  # fmt: skip
+
+
+def test_what_a_history_allows() -> None:
+    steady = [[line(1, "a", 6.0)], [line(1, "a", 6.0)], [line(1, "a", 2.0)]]
+    assert [(known.accesses, known.tolerance) for known in allowed._known(steady)] == [(2.0, 0.5)]
+    varying = [[line(1, "a", 6.0)], [line(1, "a", 7.0)], [line(1, "a", 6.2)]]
+    assert allowed._known(varying)[0].tolerance == pytest.approx(1.3)
+    repeated = [[line(1, "a", 6.0, spread=1.0)]]
+    (known,) = allowed._known(repeated)
+    assert (known.most_accesses, known.tolerance) == (7.0, 2.5)
+    (known,) = allowed._known([[line(1, "struct slab.freelist", 1.0), line(2, "struct slab.slabs", 2.0)]])
+    assert (known.object, known.accesses) == (ALLOCATORS, 3.0)
+    assert allowed._known([[line(1, "a", 0.02)]]) == []
+
+
+def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened.writing():
+        points.kernel(opened, OLD, "6.1.0", "", "x86_64", "a")
+        points.kernel(opened, NEW, "6.12.0", "", "x86_64", "b")
+    spec = Spec(workload="open1", fs="f2fs", variant=[Variant(name=OLD, kernel=OLD)])
+    for reason in "no f2fs", "still no f2fs":
+        points.refuse(opened, spec, {OLD: reason})
+    (refusal,) = opened.select(Refusal)
+    assert (refusal.cpus, refusal.kind, refusal.reason) == (0, "input", "still no f2fs")
+    view = history_report.overview(opened)
+    assert view.sections[0].rows.rows == [("open1@f2fs", "any", "refused", "")]
+    assert view.notes == [f"open1@f2fs on {OLD}: still no f2fs"]
+
+
+def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened.writing():
+        for number, release in enumerate(("6.12.1", "5.10.0", "6.1.0", "7.0.0-rc1", "7.0.0")):
+            points.kernel(opened, f"k{number}", release, "", "x86_64", str(number))
+    ordered = sorted(opened.select(Kernel), key=lambda kernel: kernel.position)
+    assert [kernel.release for kernel in ordered] == ["5.10.0", "6.1.0", "6.12.1", "7.0.0-rc1", "7.0.0"]
+    with pytest.raises(UserError, match="another image of k0"), opened.writing():
+        points.kernel(opened, "k0", "6.12.1", "", "x86_64", "other")
+
+
+def test_all_but_hotplug_is_asked_unless_somebody_says_otherwise() -> None:
+    names = [asked.name for asked in measure.catalogue()]
+    assert len(names) == len(set(names)) and not any("hotplug" in name or "smt" in name for name in names)
+    assert {"open1", "fxmark/DWAL", "fxmark/DWAL@ext4", "fxmark/DWAL@btrfs", "spin"} <= set(names)
+
+
+# Bad input
+
+
+def refused(*arguments: str | Path) -> str:
+    answer = bigiron(*arguments)
+    assert (answer.status, answer.out) == (2, ""), answer
+    return answer.complaint
+
+
+def test_a_history_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "is no history" in refused("history", "show", tmp_path)
+    (tmp_path / "text").write_text("no database " * 100)
+    assert "cannot be read" in refused("history", "show", tmp_path / "text")
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)")
+    assert "no history of bigiron's" in refused("history", "show", tmp_path / "other")
+    opened = create(tmp_path)
+    assert "has no kernel yet" in refused("history", "show", tmp_path)
+    with opened._connection as connection:
+        connection.execute(f"UPDATE schema SET version = {VERSION + 1}")
+    assert f"has version {VERSION + 1} and this bigiron reads {VERSION}" in refused(
+        "history", "show", tmp_path
+    )
+
+
+def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened._connection as connection:
+        connection.execute("INSERT INTO kernel VALUES (1, 'k', '6.1', '', 'x86_64', 'a', 'first')")
+    assert "cannot be read" in refused("history", "show", tmp_path)
+
+
+def test_a_name_that_steers_a_terminal_is_written_out(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened.writing():
+        points.kernel(opened, "k\x1b[31m", "6.1", "", "x86_64", "a")
+    assert opened.select(Kernel)[0].name == r"k\x1b[31m"
+
+
+def test_what_a_history_lacks(history: Path) -> None:
+    assert "has no workload 'open9'" in refused("history", "show", history, "--workload", "open9")
+    assert "has no kernel 'debian/9'" in refused("history", "show", history, "--kernel", "debian/9")
+    assert "shares a line of 'struct none'" in refused("history", "show", history, "--object", "struct none")
+    both = refused("history", "show", history, "--kernel", NEW, "--workload", "open1")
+    assert both == "give one of --workload, --object and --kernel"
+
+
+def test_what_cannot_be_added(history: Path, tmp_path: Path) -> None:
+    add = ("history", "add")
+    assert "names none of them" in refused(*add, OLD, "--workloads", "open9", "-o", tmp_path / "h")
+    assert "no kernel 'linux'" in refused(*add, "linux", "-o", tmp_path / "h")
+    assert "--cpus 'x'" in refused(*add, OLD, "--cpus", "x", "-o", tmp_path / "h")
+    assert not (tmp_path / "h").exists()
+    (tmp_path / "file").write_text("mine")
+    assert "is no history" in refused(*add, OLD, "-o", tmp_path)
+    with create(shutil.copytree(history, tmp_path / "other"))._connection as connection:
+        connection.execute("UPDATE kernel SET architecture = 'ppc64le'")
+    here = ("--workloads", "getppid1", "--cpus", "2", "-o", tmp_path / "other")
+    said = refused(*add, OLD, *here)
+    assert "kernels for ppc64le, and these are for x86_64" in said
+
+
+# Documentation
+
+
+def test_the_page_names_every_table_and_column() -> None:
+    page = (ROOT / "docs/history.md").read_text()
+    for record in RECORDS:
+        (row,) = re.findall(rf"^\| `{record.TABLE}` \|.*$", page, re.MULTILINE)
+        assert re.findall(r"`(\w+)`", row.split("|")[2]) == list(record.__struct_fields__), record.TABLE
+
+
+def test_a_prediction_is_of_the_point_with_the_most_cpus(history: Path) -> None:
+    opened: History = open_history(history)
+    workload = opened.find(Workload, name="open1")
+    assert workload
+    for predicted in opened.select(Prediction, workload=workload.id):
+        (of,) = opened.select(Point, id=predicted.point)
+        assert of.cpus == 4 and predicted.low <= predicted.relative <= predicted.high
