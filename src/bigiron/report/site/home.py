@@ -52,6 +52,7 @@ class Row:
     workload: Workload
     href: str
     grows: str
+    ahead: list[Prediction | None]  # what is predicted of the newest kernel
     hottest: str  # object with the most accesses on the newest kernel
     hottest_href: str  # "" where it has no page
     accesses: float  # on the newest kernel, with the most CPUs
@@ -89,6 +90,8 @@ def page(reading: Reading) -> Page:
                 for view in views
             ],
             "suites": list(_by_suite(rows)),
+            "ahead": _ahead(reading),
+            "grows": any(row.grows for row in rows),
             "newest": newest,
             "before": reading.before(newest),
             "worse": moved(reading, changes, more=True),
@@ -202,11 +205,18 @@ def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
         workload,
         address.workload(workload.name),
         total.law if total else "",
+        [reading.prediction(workload, newest, *machine) for machine in _ahead(reading)],
         hottest,
         _object_href(reading, hottest),
         point.accesses_per_op if point else 0.0,
         workload.id in changed,
     )
+
+
+def _ahead(reading: Reading) -> list[tuple[str, int]]:
+    """What every row tells of, whatever the view: the first machine with more tasks than were measured."""
+    first = [(machine, tasks) for machine, tasks in reading.machines if machine == reading.machines[0][0]]
+    return [(machine, tasks) for machine, tasks in first if tasks > max(reading.cpus)]
 
 
 def _object_href(reading: Reading, name: str) -> str:
