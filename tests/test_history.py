@@ -455,6 +455,16 @@ def test_what_cannot_be_added(history: Path, tmp_path: Path) -> None:
     assert "kernels for ppc64le, and these are for x86_64" in said
 
 
+def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
+    (cell,) = copied.glob("studies/getppid1/*/cells/*")
+    record = json.loads((cell / "cell.json").read_bytes())
+    del record["environment"]["qemu"]
+    (cell / "cell.json").write_text(json.dumps(record))
+    (copied / FILE).unlink()
+    said = refused("history", "add", NEW, "--workloads", "getppid1", "--cpus", "2", "-o", copied)
+    assert "is no study of a history ('qemu')" in said
+
+
 # Documentation
 
 

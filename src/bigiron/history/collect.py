@@ -95,7 +95,7 @@ def add_point(history: History, cells: Cells, workload: records.Workload, kernel
         if own >= _LEAST_WORK:
             history.add(
                 Function(
-                    point=point, function=name, own_per_op=round(own, 3), inclusive_per_op=round(inclusive, 3)
+                    point=point, function=name, own_per_op=round(own, 6), inclusive_per_op=round(inclusive, 6)
                 )
             )
     for lock in _locks(cells, point):

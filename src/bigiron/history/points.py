@@ -96,10 +96,16 @@ def studies(folder: Path) -> list[Path]:
 
 def update(history: History, folder: Path, study: Path) -> None:
     """Write what a study has and the database has not, and what follows from it."""
-    opened = store.open_study(study)
+    try:
+        _update(history, store.open_study(study), str(study.relative_to(folder)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{study} is no study of a history ({error}): move it elsewhere") from None
+
+
+def _update(history: History, opened: Study, folder: str) -> None:
     with history.writing():
         of = workload(history, opened.spec)
-        changed = [_point(history, of, cells) for cells in _cells(opened, str(study.relative_to(folder)))]
+        changed = [_point(history, of, cells) for cells in _cells(opened, folder)]
         _refusals(history, of, opened)
         if any(changed):
             derive.derive(history, of.id)
@@ -130,15 +136,7 @@ def _cells(study: Study, folder: str) -> Iterator[Cells]:
 def _point(history: History, of: Workload, cells: Cells) -> bool:
     """Write a point, unless it is there with the same cells."""
     record = cells.records[0]
-    known = record.environment
-    number = kernel(
-        history,
-        record.variant,
-        str(known["kernel_release"]),
-        str(known["kernel_version"]),
-        str(known["arch"]),
-        str(known["kernel_sha256"]),
-    )
+    number = _kernel_of(history, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
             return False
@@ -146,6 +144,18 @@ def _point(history: History, of: Workload, cells: Cells) -> bool:
             _remove(history, point)
     collect.add_point(history, cells, of, number, _identity(history, collect.identity(cells.study, record)))
     return True
+
+
+def _kernel_of(history: History, record: CellRecord) -> int:
+    known = record.environment
+    return kernel(
+        history,
+        record.variant,
+        str(known["kernel_release"]),
+        str(known["kernel_version"]),
+        str(known["arch"]),
+        str(known["kernel_sha256"]),
+    )
 
 
 def _remove(history: History, point: Point) -> None:
@@ -165,9 +175,10 @@ def _refusals(history: History, of: Workload, study: Study) -> None:
     """Write which of a study's cells failed, where nothing newer was measured."""
     for record in study.records():
         known = history.find(Kernel, name=record.variant)
-        if not known:
-            continue
-        place = {"workload": of.id, "kernel": known.id, "cpus": record.cpus}
+        if not known and "kernel_release" not in record.environment:
+            continue  # it failed before anything was known of its kernel
+        number = known.id if known else _kernel_of(history, record)
+        place = {"workload": of.id, "kernel": number, "cpus": record.cpus}
         newest = max((point.measured for point in history.select(Point, **place)), default="")
         if record.failure and record.started > newest:
             history.remove(Refusal, **place)
