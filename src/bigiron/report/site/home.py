@@ -1,6 +1,6 @@
 """The first page: every workload on every kernel, what the newest changed, and what is most in the way."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -90,6 +90,7 @@ def page(reading: Reading) -> Page:
                 for view in views
             ],
             "suites": list(_by_suite(rows)),
+            "even": reading.is_even,
             "ahead": _ahead(reading),
             "grows": any(row.grows for row in rows),
             "newest": newest,
@@ -135,8 +136,9 @@ def _data(reading: Reading, point: Point) -> tuple[object, ...]:
 
 
 def _counts(reading: Reading) -> Iterator[View]:
-    """With the most CPUs first."""
-    for cpus in reversed(reading.cpus):
+    """With the CPUs that most workloads were measured with first, and of these the most."""
+    times = Counter(point.cpus for point in reading.points if point.current)
+    for cpus in sorted(times, key=lambda cpus: (-times[cpus], -cpus)):
         rows = {workload.id: _counted(reading, workload, cpus) for workload in reading.workloads}
         yield View(f"accesses an operation, {cpus} CPUs", words.shades(), "accesses an operation", rows)
 

@@ -11,7 +11,7 @@ def page(reading: Reading) -> Page:
         address="objects",
         title="Everything that CPUs share",
         template="objects.html",
-        values={"reading": reading, "rows": rows(reading)},
+        values={"reading": reading, "rows": rows(reading), "even": reading.is_even},
         columns=("object", "page", *(f"accesses_on_{kernel.name}" for kernel in reading.kernels)),
         rows=[
             (name, f"{address.object(name)}.html", *(round(sum_, 4) for sum_ in sums))

@@ -165,6 +165,11 @@ class Reading:
         of = self.predictions(workload, kernel)
         return next((p for p in of if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
 
+    def alike(self, one: Prediction, other: Prediction) -> bool:
+        """Whether what two predictions rest on was measured by the same."""
+        points = [self._points.get(prediction.point) for prediction in (one, other)]
+        return len({point.identity if point else 0 for point in points}) == 1
+
     # Changes
 
     def changes(self, kernel: Kernel, workload: Workload | None = None) -> list[Change]:
@@ -187,6 +192,15 @@ class Reading:
         return was, now
 
     # Objects
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether the same measured every workload on every kernel, so that sums over them compare."""
+        for workload in self.workloads:
+            found = [self.point(workload, kernel, self.most_cpus(workload)) for kernel in self.kernels]
+            if len({point.identity if point else 0 for point in found}) > 1:
+                return False
+        return True
 
     @cached_property
     def objects(self) -> dict[str, list[Use]]:

@@ -134,7 +134,7 @@ def _predicted_slower(
     for workload in reading.workloads:
         for machine in reading.machines:
             was, now = (reading.prediction(workload, one, *machine) for one in (before, kernel))
-            if not was or not now:
+            if not was or not now or not reading.alike(was, now):
                 continue
             compared.add(workload.name)
             ratio = now.relative / was.relative if was.relative else 1.0

@@ -1,6 +1,6 @@
 """How the pages say figures, changes and what they mean; the same on all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bigiron.counted import some
 from bigiron.history.records import Change, Growth, Identity, Line, Prediction
@@ -123,6 +123,13 @@ def by_functions(was: Line | None, now: Line | None) -> list[str]:
     if not before or not after:
         return [f"by {some(list(after or before), _MOST_NAMES)}"] if before or after else []
     return [f"{kind} {some(functions, _MOST_NAMES)}" for kind, functions in kinds.items() if functions]
+
+
+def told_apart(one: Identity, others: Iterable[Identity]) -> str:
+    """What an identity has that tells it from others, in words; "" where there are none."""
+    others = list(others)
+    names = [name for name in _MEANT if any(getattr(one, name) != getattr(other, name) for other in others)]
+    return ", ".join(f"{_MEANT[name]} {str(getattr(one, name))[:12]}" for name in names)
 
 
 def differing(one: Identity, other: Identity) -> list[str]:

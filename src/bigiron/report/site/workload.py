@@ -1,11 +1,12 @@
 """A workload's page: its lines over the releases, how they grow, who touches them, and why they changed."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import TypeVar
 
-from bigiron.counted import some
+from bigiron.counted import counted, some
+from bigiron.history.derive import maker
 from bigiron.history.records import Change, Kernel, Line, Point, Workload
 from bigiron.report import flame
 from bigiron.report.chart import Chart, DataPoint
@@ -14,6 +15,7 @@ from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import LEAST, Reading
 
+_Key = TypeVar("_Key", bound=Hashable)
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 60
 _MOST_CHAINS = 6
@@ -225,32 +227,37 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
 
 
 def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
-    """A line for each number of CPUs, and for each that measured: points of several are never one line."""
+    """A line for each number of CPUs, and for each identity: points of several are never one line."""
     places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
-    points = sorted(reading.of_workload(workload), key=lambda p: (p.cpus, p.identity, places[p.kernel]))
-    groups = [(key, list(of)) for key, of in groupby(points, key=lambda point: (point.cpus, point.identity))]
-    for style, ((cpus, identity), of) in enumerate(groups):
-        others = [key for key, _ in groups if key[0] == cpus and key[1] != identity]
-        mark = f", measured by {_called(groups.index(((cpus, identity), of)), groups)}" if others else ""
-        spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in of)
-        yield Curve(f"{cpus} CPUs{mark}", spots, style=style)
-
-
-def _called(at: int, groups: Sequence[tuple[tuple[int, int], list[Point]]]) -> str:
-    """A letter for what measured, in the order in which they first did."""
-    identities = sorted({identity for (_, identity), _ in groups})
-    return chr(ord("A") + identities.index(groups[at][0][1]) % 26)
+    found = _by(reading.of_workload(workload), lambda point: (point.cpus, point.identity))
+    for style, ((cpus, identity), points) in enumerate(sorted(found.items())):
+        others = [reading.identities[one] for number, one in found if number == cpus]
+        by = words.told_apart(reading.identities[identity], others)
+        points.sort(key=lambda point: places[point.kernel])
+        spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in points)
+        yield Curve(f"{counted(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
 
 
 def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
+    """A line for each kernel, and for each that measured it, whatever the machine's shape."""
+    current = [point for point in reading.of_workload(workload) if point.current]
     for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
-        points = sorted(
-            (p for p in reading.of_workload(workload) if p.current and p.kernel == kernel.id),
-            key=lambda point: point.cpus,
+        found = _by(
+            (point for point in current if point.kernel == kernel.id),
+            lambda point: maker(reading.identities[point.identity]),
         )
-        if points:
+        for made_by, points in found.items():
+            by = words.told_apart(made_by, found)
+            points.sort(key=lambda point: point.cpus)
             spots = tuple(DataPoint(point.cpus, round(point.accesses_per_op, 4)) for point in points)
-            yield Curve(kernel.name, spots, style=style)
+            yield Curve(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
+
+
+def _by(points: Iterable[Point], key: Callable[[Point], _Key]) -> dict[_Key, list[Point]]:
+    found: dict[_Key, list[Point]] = defaultdict(list)
+    for point in points:
+        found[key(point)].append(point)
+    return found
 
 
 # Lines
@@ -265,14 +272,10 @@ def _tables(reading: Reading, workload: Workload) -> Iterator[Table]:
             found[point.cpus, point.identity].append(point)
     order = sorted(found, key=lambda key: (-key[0], -max(places[point.kernel] for point in found[key])))
     for cpus, identity in order:
-        several = sum(key[0] == cpus for key in order) > 1
+        others = [reading.identities[one] for number, one in order if number == cpus]
+        by = words.told_apart(reading.identities[identity], others)
         points = sorted(found[cpus, identity], key=lambda point: places[point.kernel])
-        yield _table(reading, cpus, _maker(reading, identity) if several else "", points)
-
-
-def _maker(reading: Reading, number: int) -> str:
-    identity = reading.identities[number]
-    return f"QEMU {identity.qemu}, recorder {identity.recorder[:8]}, {identity.memory_mib} MiB"
+        yield _table(reading, cpus, by, points)
 
 
 def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
