@@ -17,8 +17,8 @@ from bigiron.report.site.reading import LEAST, Reading
 
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_CURVES = 6  # as many as can be told apart
-_MOST_LINES = 60
-_MOST_CHAINS = 6
+_MOST_LINES = 40
+_MOST_CHAINS = 4
 _MOST_FUNCTIONS = 15
 _MOST_LOCKS = 12
 
