@@ -132,16 +132,19 @@ def _why(reading: Reading, name: str, kernel: Kernel) -> str:
         return ""
     changes.sort(key=lambda change: -abs(change.count_after - change.count_before))
     first = changes[0]
-    also = f"; {_kinds(changes[1:])}" if len(changes) > 1 else ""
-    return f"{kernel.name}: in {reading.workload(first.workload).name} {said(reading, first)}{also}."
+    also = _kinds(changes, first.workload)
+    told = f"{kernel.name}: in {reading.workload(first.workload).name} {said(reading, first)}"
+    return f"{told}; {also}." if also else f"{told}."
 
 
-def _kinds(changes: Sequence[Change]) -> str:
+def _kinds(changes: Sequence[Change], but: int) -> str:
+    """In how many workloads, but one, it changed as well, and how."""
     texts = {"gone": "gone from", "new": "new in", "more": "more often in", "less": "less often in"}
-    found: dict[str, int] = defaultdict(int)
+    found: dict[str, set[int]] = defaultdict(set)
     for change in changes:
-        found[change.how] += 1
-    return ", ".join(f"{texts[how]} {counted(number, 'workload')} more" for how, number in found.items())
+        if change.workload != but:
+            found[change.how].add(change.workload)
+    return ", ".join(f"{texts[how]} {counted(len(of), 'workload')} more" for how, of in found.items())
 
 
 def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, str]:

@@ -88,7 +88,7 @@ def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int
             "lines more often "
             f"and {better} less.{not_compared}"
         ),
-        why=[f"{reading.workload(c.workload).name}: {said(reading, c)}." for c in lines[:4]]
+        why=[f"{reading.workload(c.workload).name}: {said(reading, c)}." for c in lines[:6]]
         or [f"No line changed against {before.name}."],
         **_ignorable(reading, kernel, before, changes),
     )
