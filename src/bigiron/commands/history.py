@@ -8,6 +8,7 @@ import typer
 from bigiron.commands.complaints import complain
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Format, Jobs, numbers
+from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.history.database import open_history
 from bigiron.report import history as history_report
@@ -47,9 +48,8 @@ def add(
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     refused = f", {done.refused} refused" if done.refused else ""
-    print(
-        f"{done.measured} cells measured, {done.failed} failed{refused}: see `bigiron history show {output}`"
-    )
+    measured = counted(done.measured, "cell")
+    print(f"{measured} measured, {done.failed} failed{refused}: see `bigiron history show {output}`")
     if done.failed:
         raise typer.Exit(3)
 
