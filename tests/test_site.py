@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+import sqlite3
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -332,6 +333,21 @@ def test_what_is_no_history(tmp_path: Path) -> None:
     Written(tmp_path / "empty")
     answer = bigiron("history", "site", tmp_path / "empty", "-o", tmp_path / "site")
     assert answer.status == 2 and "has no point yet" in answer.complaint
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [("point", "kernel", 99), ("point", "measured", "yesterday"), ("change", "before", 99)],
+)
+def test_a_history_whose_rows_do_not_belong_together(
+    tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    history = small(tmp_path / "history")
+    with sqlite3.connect(history / database.FILE) as connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    answer = bigiron("history", "site", history, "-o", tmp_path / "site")
+    assert answer.status == 2 and "is damaged" in answer.complaint
     assert not (tmp_path / "site").exists()
 
 

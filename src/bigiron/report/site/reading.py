@@ -1,8 +1,10 @@
 """What a history's database says, as the pages need it: rows by what they are of, in order of releases."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
@@ -63,14 +65,32 @@ class Reading:
         self._kernels = {kernel.id: kernel for kernel in self.kernels}
         self._workloads = {workload.id: workload for workload in self.workloads}
         self._points = {point.id: point for point in self.points}
+        changes = history.select(Change)
+        self._check(history, changes)
         self._current = {(p.workload, p.kernel, p.cpus): p for p in self.points if p.current}
         self._lines = _grouped(history.select(Line), lambda line: line.point)
         self._chains = _grouped(history.select(Chain), lambda chain: chain.line)
         self._locks = _grouped(history.select(Lock), lambda lock: lock.point)
         self._growths = _grouped(history.select(Growth), lambda one: (one.workload, one.kernel))
         self._predictions = _grouped(history.select(Prediction), lambda one: (one.workload, one.kernel))
-        self._changes = _grouped(history.select(Change), lambda change: (change.workload, change.after))
+        self._changes = _grouped(changes, lambda change: (change.workload, change.after))
         self.refusals = _grouped(history.select(Refusal), lambda one: (one.workload, one.kernel))
+
+    def _check(self, history: History, changes: Iterable[Change]) -> None:
+        """UserError where rows that belong together are not: anybody can have written a history."""
+        whole = all(
+            point.workload in self._workloads
+            and point.kernel in self._kernels
+            and point.identity in self.identities
+            and math.isfinite(point.accesses_per_op)
+            and _is_time(point.measured)
+            for point in self.points
+        ) and all({change.before, change.after} <= set(self._kernels) for change in changes)
+        if not whole:
+            raise UserError(
+                f"{history.path} is damaged: a point or a change has no workload, kernel, identity, count or "
+                "time; delete it, and `bigiron history add` makes it again from the studies beside it"
+            )
 
     # What there is
 
@@ -227,6 +247,14 @@ class Reading:
             if use.point.kernel == self.newest.id
             and use.point.cpus == self.most_cpus(self.workload(use.point.workload))
         )
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a time with its zone, as ISO 8601 has it."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _by_suite(workload: Workload) -> tuple[str, str]:
