@@ -16,6 +16,8 @@ from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import LEAST, Reading
 
 _Key = TypeVar("_Key", bound=Hashable)
+_MOST_TOLD = 3  # lines, as a reason of a change
+_LEAST_TOLD = 0.1  # of the largest change
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 40
 _MOST_CHAINS = 4
@@ -25,12 +27,12 @@ _MOST_LOCKS = 12
 
 @dataclass(frozen=True)
 class Row:
-    """A line over the releases: None where the kernel was not measured."""
+    """A line over the releases; None where a kernel does not have it."""
 
     object: str
     href: str
     lines: list[Line | None]
-    accesses: list[float | None]
+    accesses: list[float]
     chains: list[tuple[str, float]]  # of the newest kernel that has it
 
     @property
@@ -179,8 +181,11 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     lines.sort(key=lambda change: -abs(change.count_after - change.count_before))
     if not lines:
         return f"{kernel.name}: {_why_not(reading, workload, before, kernel)}."
-    told = [said(reading, change) for change in lines[:3]]
-    rest = f"; {len(lines) - 3} lines more" if len(lines) > 3 else ""
+    largest = abs(lines[0].count_after - lines[0].count_before)
+    large = [c for c in lines if abs(c.count_after - c.count_before) >= _LEAST_TOLD * largest]
+    told = [said(reading, change) for change in large[:_MOST_TOLD]]
+    others = len(lines) - len(told)
+    rest = f"; {counted(others, 'line')} more" if others else ""
     return f"{kernel.name}: {'; '.join(told)}{rest}."
 
 
@@ -284,10 +289,9 @@ def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
         for line in reading.lines(point):
             by_row[line.row][place] = line
     rows = [_row(reading, lines) for lines in by_row.values() if _most(lines) >= LEAST]
-    rows.sort(key=lambda row: ([-(value or 0) for value in reversed(row.accesses)], row.object))
-    rows.sort(key=lambda row: -(row.accesses[-1] or 0) - 0.001 * _most(row.lines))
+    rows.sort(key=lambda row: (-_most(row.lines), row.object))
     rows = rows[:_MOST_LINES]
-    shown = [sum(row.accesses[place] or 0 for row in rows) for place in range(len(points))]
+    shown = [sum(row.accesses[place] for row in rows) for place in range(len(points))]
     smaller = [max(0.0, point.accesses_per_op - sum_) for point, sum_ in zip(points, shown, strict=True)]
     kernels = [reading.kernel(point.kernel) for point in points]
     return Table(cpus, by, kernels, points, rows, smaller)
