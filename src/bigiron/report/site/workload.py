@@ -185,7 +185,7 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     large = [c for c in lines if abs(c.count_after - c.count_before) >= _LEAST_TOLD * largest]
     told = [said(reading, change) for change in large[:_MOST_TOLD]]
     others = len(lines) - len(told)
-    rest = f"; {counted(others, 'line')} more" if others else ""
+    rest = f"; {counted(others, 'smaller change')}" if others else ""
     return f"{kernel.name}: {'; '.join(told)}{rest}."
 
 
