@@ -65,7 +65,7 @@ def _made_alike(
         was, now = next(iter(_differences(known[there[-1].identity], mine)))
         raise UserError(
             f"{history.path} has {place} with {was}, and the study with {now}: counts of the two are not "
-            "compared; measure the history's kernels again (bigiron history add), or the study"
+            f"compared; measure the study as the history was ({there[-1].command}), or the history again"
         )
     return alike
 
@@ -75,9 +75,8 @@ def _same(one: Identity, other: Identity) -> bool:
 
 
 def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
-    """But for the number of operations, by which counts are divided: a study may have recorded more."""
     for name, was in msgspec.structs.asdict(one).items():
-        if name not in ("id", "operations") and was != getattr(other, name):
+        if name != "id" and was != getattr(other, name):
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 

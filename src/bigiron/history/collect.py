@@ -16,7 +16,7 @@ from bigiron.study.store import CellRecord, Study
 PROBES = ("conflicts", "locks", "work", "trace")
 LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
 _LEAST_OF_LINE = 0.01  # of a line's accesses: a chain with fewer is left out
-_MOST_CHAINS = 16
+_MOST_CHAINS = 8
 _LEAST_TAKEN, _LEAST_HELD = 0.05, 1.0  # times and instructions an operation that a lock must have
 _LEAST_WORK = 1.0  # instructions an operation that a function must have
 
@@ -243,4 +243,6 @@ def _command(study: Study, record: CellRecord) -> str:
         words.append(f"--arch {spec.arch}")
     if spec.fs:
         words.append(f"--fs {spec.fs}")
+    if spec.clock != "host":
+        words.append(f"--clock {spec.clock}")
     return " ".join([*words, "-o s"])
