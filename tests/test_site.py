@@ -290,6 +290,34 @@ def test_each_page_says_what_why_and_whether_it_matters(pages: Path) -> None:
         assert because in text and verdict in text, one
 
 
+def test_an_object_is_not_gone_while_another_line_of_it_is_new(tmp_path: Path) -> None:
+    """Nor where only its name differs: the same line, by its number, is the same object."""
+    written = Written(tmp_path / "history", kernels=KERNELS[:2])
+    with written.history.writing():
+        same = written.identity()
+        split, renamed, gone = map(written.workload, ("split", "renamed", "rid"))
+        written.point(split, 1, 3.0, same, object="struct page+0x40 (slab)")
+        written.point(split, 2, 5.0, same, object="struct page+0x80 (slab)")
+        written.point(renamed, 1, 3.0, same, object="struct lruvec.pages[2]")
+        written.point(renamed, 2, 9.0, same, object="struct lruvec.pages[3]")
+        written.point(gone, 1, 3.0, same)
+        written.point(gone, 2, 0.0, same)
+        written.changed(split, 2, (3.0, 0.0), "struct page+0x40 (slab)")
+        written.changed(renamed, 2, (3.0, 9.0), "struct lruvec.pages[3]")
+        written.changed(gone, 2, (3.0, 0.0))
+    pages = made(tmp_path / "history", tmp_path / "site")
+    text = page_of(pages, address.release("debian/6.12")).read_text()
+    lists = text.partition('id="objects"')[2].partition("</section>")[0]
+    assert re.findall(r"<h3>(\w+ \w+) <span class=\"quiet\">(\d+)", lists) == [
+        ("Lines gone", "1"),
+        ("New lines", "0"),
+    ]
+    assert LABEL in lists
+    assert "split: struct page 3.00 → 5.00" in text
+    old = page_of(pages, address.object("struct lruvec.pages[2]")).read_text()
+    assert "debian/6.12: in renamed struct lruvec.pages[3] 3.00 → 9.00" in old
+
+
 def test_what_is_refused_is_told(pages: Path) -> None:
     assert 'title="it has no such call">×</td>' in page_of(pages, "index").read_text()
     text = page_of(pages, address.workload("fxmark/MRPL")).read_text()

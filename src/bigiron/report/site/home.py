@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from bigiron.analysis.match_lines import plain
 from bigiron.counted import counted, some
@@ -10,7 +11,7 @@ from bigiron.history.derive import ACCESSES
 from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
 from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
-from bigiron.report.site.reading import LEAST, Reading
+from bigiron.report.site.reading import LEAST, ObjectChange, Reading
 
 _MOST = 6  # of a list
 _MOST_OBJECTS = 20
@@ -97,8 +98,8 @@ def page(reading: Reading) -> Page:
             "before": reading.before(newest),
             "worse": moved(reading, changes, more=True),
             "better": moved(reading, changes, more=False),
-            "gone": objects_moved(reading, changes, "gone"),
-            "new": objects_moved(reading, changes, "new"),
+            "gone": objects_moved(reading, newest, "gone"),
+            "new": objects_moved(reading, newest, "new"),
             "objects": objects.rows(reading)[:_MOST_OBJECTS],
             "most": _MOST,
             "apart": incomparable(reading, newest),
@@ -248,36 +249,36 @@ def moved(reading: Reading, changes: Sequence[Change], more: bool) -> list[Moved
             address.workload(reading.workload(one.workload).name),
             one.count_before,
             one.count_after,
-            _most_of(changes, one),
+            _most_of(reading, one),
         )
         for one in totals
     ]
 
 
-def _most_of(changes: Sequence[Change], total: Change) -> str:
-    """The line that changed most, the same way."""
-    of = [c for c in changes if c.workload == total.workload and c.what == "line" and c.unit == "accesses"]
-    sign = 1 if total.count_after > total.count_before else -1
-    most = max(of, key=lambda c: sign * (c.count_after - c.count_before), default=None)
-    return plain(most.name) if most and sign * (most.count_after - most.count_before) > 0 else ""
+def _most_of(reading: Reading, total: Change) -> str:
+    """The object that changed most, the same way."""
+    changes = reading.object_changes(reading.kernel(total.after), reading.workload(total.workload))
+    more = total.count_after > total.count_before
+    return next((c.name for c in changes if (c.now.accesses > c.was.accesses) is more), "")
 
 
-def objects_moved(reading: Reading, changes: Sequence[Change], how: str) -> list[Moved]:
-    """Objects with lines that are gone, or new, in some workload: that with the most accesses first."""
-    found: dict[str, list[Change]] = defaultdict(list)
-    for one in changes:
-        if one.what == "line" and one.how == how and one.unit == "accesses":
-            found[plain(one.name)].append(one)
-    result = []
-    for name, of in found.items():
-        most = max(of, key=lambda change: max(change.count_before, change.count_after))
-        names = list(dict.fromkeys(reading.workload(change.workload).name for change in of))
-        result.append(
-            Moved(
-                name, _object_href(reading, name), most.count_before, most.count_after, f"in {some(names, 3)}"
-            )
+def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"]) -> list[Moved]:
+    """Objects that a kernel rid some workload of, or brought to it: that with the most accesses first."""
+    found: dict[str, list[ObjectChange]] = defaultdict(list)
+    for one in reading.object_changes(kernel):
+        there, not_there = (one.was, one.now) if how == "gone" else (one.now, one.was)
+        if there.accesses >= LEAST > not_there.accesses:
+            found[one.name].append(one)
+    return [
+        Moved(
+            name,
+            _object_href(reading, name),
+            of[0].was.accesses,
+            of[0].now.accesses,
+            f"in {some([one.workload.name for one in of], 3)}",
         )
-    return sorted(result, key=lambda one: -abs(one.after - one.before))
+        for name, of in found.items()
+    ]
 
 
 def incomparable(reading: Reading, kernel: Kernel) -> int:

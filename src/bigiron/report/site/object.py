@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from bigiron.analysis.match_lines import plain
 from bigiron.counted import counted, some
-from bigiron.history.records import Change, Kernel, Workload
+from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import LEAST, Reading, Use
+from bigiron.report.site.reading import LEAST, ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
 
 _MOST_CHAINS = 12
@@ -123,28 +123,23 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
 
 
 def _why(reading: Reading, name: str, kernel: Kernel) -> str:
-    changes = [
-        c
-        for c in reading.changes(kernel)
-        if c.what == "line" and plain(c.name) == name and c.unit == "accesses"
-    ]
+    changes = [change for change in reading.object_changes(kernel) if name in change.names]
     if not changes:
         return ""
-    changes.sort(key=lambda change: -abs(change.count_after - change.count_before))
     first = changes[0]
-    also = _kinds(changes, first.workload)
-    told = f"{kernel.name}: in {reading.workload(first.workload).name} {said(reading, first)}"
+    also = _kinds(changes[1:])
+    told = f"{kernel.name}: in {first.workload.name} {said(first)}"
     return f"{told}; {also}." if also else f"{told}."
 
 
-def _kinds(changes: Sequence[Change], but: int) -> str:
-    """In how many workloads, but one, it changed as well, and how."""
-    texts = {"gone": "gone from", "new": "new in", "more": "more often in", "less": "less often in"}
-    found: dict[str, set[int]] = defaultdict(set)
-    for change in changes:
-        if change.workload != but:
-            found[change.how].add(change.workload)
-    return ", ".join(f"{texts[how]} {counted(len(of), 'workload')} more" for how, of in found.items())
+def _kinds(changes: Sequence[ObjectChange]) -> str:
+    """In how many more workloads it changed, and how."""
+    found: dict[str, int] = defaultdict(int)
+    for one in changes:
+        was, now = one.was.accesses, one.now.accesses
+        how = "more often in" if now > was else "less often in"
+        found["gone from" if not now else "new in" if not was else how] += 1
+    return ", ".join(f"{how} {counted(number, 'workload')} more" for how, number in found.items())
 
 
 def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, str]:

@@ -2,15 +2,17 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 from bigiron.analysis.match_lines import plain
 from bigiron.errors import UserError
 from bigiron.history.database import History
+from bigiron.history.derive import ACCESSES
 from bigiron.history.records import (
     Chain,
     Change,
@@ -50,6 +52,31 @@ class Use:
         """Per operation."""
         return sum(line.writes_per_op for line in self.lines)
 
+    @property
+    def functions(self) -> dict[str, float]:
+        """Accesses an operation of each function that touches it."""
+        found: dict[str, float] = defaultdict(float)
+        for line in self.lines:
+            for function, accesses in line.functions.items():
+                found[function] += accesses
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
+
+
+@dataclass(frozen=True)
+class ObjectChange:
+    """An object that a kernel changed in a workload: all its lines together, before and after."""
+
+    workload: Workload
+    names: frozenset[str]  # that it has on the two kernels
+    name: str
+    was: Use
+    now: Use
+
+    @property
+    def size(self) -> float:
+        """By how many accesses an operation."""
+        return abs(self.now.accesses - self.was.accesses)
+
 
 class Reading:
     """A history that was read, newest points and all."""
@@ -66,6 +93,7 @@ class Reading:
         self._workloads = {workload.id: workload for workload in self.workloads}
         self._points = {point.id: point for point in self.points}
         changes = history.select(Change)
+        self._object_changes: dict[int, list[ObjectChange]] = {}  # by kernel
         self._check(history, changes)
         self._current = {(p.workload, p.kernel, p.cpus): p for p in self.points if p.current}
         self._lines = _grouped(history.select(Line), lambda line: line.point)
@@ -156,10 +184,6 @@ class Reading:
         found = [line for line in self._lines.get(point.id, ()) if line.pair is pairs]
         return sorted(found, key=lambda line: (-line.accesses_per_op, line.object, line.row))
 
-    def line(self, number: int, point: Point) -> Line | None:
-        """A line by its number."""
-        return next((line for line in self._lines.get(point.id, ()) if line.id == number), None)
-
     def chains(self, line: Line) -> list[Chain]:
         """By which calls it is reached, most often first."""
         return sorted(self._chains.get(line.id, ()), key=lambda chain: -chain.accesses_per_op)
@@ -202,14 +226,32 @@ class Reading:
             found += [change for change in of_workload if change.cpus == most]
         return found
 
-    def ends(self, change: Change) -> tuple[Line | None, Line | None]:
-        """The line of a change, before and after."""
-        points = [self._current.get((change.workload, k, change.cpus)) for k in (change.before, change.after)]
-        numbers = change.line_before, change.line_after
-        was, now = (
-            self.line(number, point) if point else None for number, point in zip(numbers, points, strict=True)
-        )
-        return was, now
+    def object_changes(self, kernel: Kernel, workload: Workload | None = None) -> list[ObjectChange]:
+        """Objects that changed, the largest change first; one line may be gone and another of it new."""
+        of_all = self._object_changes.get(kernel.id)
+        if of_all is None:
+            found = chain.from_iterable(self._changed_objects(one, kernel) for one in self.workloads)
+            of_all = self._object_changes[kernel.id] = sorted(found, key=lambda one: -one.size)
+        return [one for one in of_all if workload is None or one.workload.id == workload.id]
+
+    def _changed_objects(self, workload: Workload, kernel: Kernel) -> Iterator[ObjectChange]:
+        lines = [change for change in self.changes(kernel, workload) if change.what == "line"]
+        if not lines:
+            return
+        of = (self._current.get((workload.id, one, lines[0].cpus)) for one in (lines[0].before, kernel.id))
+        was, now = (Use(point, tuple(self.lines(point))) if point else None for point in of)
+        if not was or not now:
+            return
+        changed = {plain(change.name) for change in lines}
+        for names in _called_alike(was, now):
+            if names & changed:
+                parts = [
+                    Use(use.point, tuple(line for line in use.lines if plain(line.object) in names))
+                    for use in (was, now)
+                ]
+                if not ACCESSES.takes_for_same(parts[0].accesses, parts[1].accesses):
+                    hottest = next(iter(parts[1].lines or parts[0].lines))
+                    yield ObjectChange(workload, frozenset(names), plain(hottest.object), *parts)
 
     # Objects
 
@@ -247,6 +289,19 @@ class Reading:
             if use.point.kernel == self.newest.id
             and use.point.cpus == self.most_cpus(self.workload(use.point.workload))
         )
+
+
+def _called_alike(was: Use, now: Use) -> list[set[str]]:
+    """The names of objects on two kernels, those together that the same line has on one and the other."""
+    found = {plain(line.object): {plain(line.object)} for use in (was, now) for line in use.lines}
+    before = {line.row: plain(line.object) for line in was.lines}
+    for line in now.lines:
+        one, other = found[plain(line.object)], found.get(before.get(line.row, ""), set())
+        if other and one is not other:
+            one |= other
+            for name in other:
+                found[name] = one
+    return list({id(names): names for names in found.values()}.values())
 
 
 def _is_time(text: str) -> bool:

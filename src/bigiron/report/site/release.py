@@ -23,8 +23,8 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "changes": changes,
             "worse": worse,
             "better": better,
-            "gone": home.objects_moved(reading, changes, "gone"),
-            "new": home.objects_moved(reading, changes, "new"),
+            "gone": home.objects_moved(reading, kernel, "gone"),
+            "new": home.objects_moved(reading, kernel, "new"),
             "lines": _largest(changes, "line"),
             "locks": _largest(changes, "lock"),
             "work": _largest(changes, "work"),
@@ -75,7 +75,6 @@ def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int
             "–",
             "Nothing changed.",
         )
-    lines = _largest([c for c in changes if c.unit == "accesses"], "line")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
         f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same."
@@ -88,7 +87,7 @@ def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int
             "lines more often "
             f"and {better} less.{not_compared}"
         ),
-        why=[f"{reading.workload(c.workload).name}: {said(reading, c)}." for c in lines[:6]]
+        why=[f"{one.workload.name}: {said(one)}." for one in reading.object_changes(kernel)[:6]]
         or [f"No line changed against {before.name}."],
         **_ignorable(reading, kernel, before, changes),
     )

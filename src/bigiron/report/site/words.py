@@ -1,12 +1,13 @@
 """How the pages say figures, changes and what they mean; the same on all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bigiron.counted import some
-from bigiron.history.records import Change, Growth, Identity, Line, Prediction
+from bigiron.history.records import Change, Growth, Identity, Prediction
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
+_LEAST_TOLD = 0.05  # accesses an operation
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
     "recorder": "recorder",
@@ -97,32 +98,23 @@ def tone(before: float, after: float) -> str:
     return "more" if after > before else "less" if after < before else "same"
 
 
-def by_functions(was: Line | None, now: Line | None) -> list[str]:
-    """Which functions no longer touch a line, which do as well, and which touch it more or less often."""
-    before, after = (line.functions if line else {} for line in (was, now))
-    kinds: dict[str, list[str]] = {
-        "no longer by": [],
-        "now also by": [],
-        "more often by": [],
-        "less often by": [],
-    }
-    for function in dict.fromkeys([*after, *before]):
-        one, other = before.get(function, 0.0), after.get(function, 0.0)
-        if abs(one - other) < 0.05 and not (one and not other) and not (other and not one):
-            continue
-        kind = (
-            "no longer by"
-            if not other
-            else "now also by"
-            if not one
-            else "more often by"
-            if other > one
-            else "less often by"
-        )
-        kinds[kind].append(function)
+def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Which functions no longer touch an object, which do as well, and which touch it more or less often.
+
+    >>> by_functions({"fput": 1.0, "dup": 2.0}, {"fput": 2.0, "open": 1.0})
+    'now also by open, more often by fput, no longer by dup'
+    """
     if not before or not after:
-        return [f"by {some(list(after or before), _MOST_NAMES)}"] if before or after else []
-    return [f"{kind} {some(functions, _MOST_NAMES)}" for kind, functions in kinds.items() if functions]
+        return f"by {some(list(after or before), _MOST_NAMES)}" if before or after else ""
+    kinds: dict[str, list[str]] = {}
+    order = ("now also by", "more often by", "less often by", "no longer by")
+    for function in dict.fromkeys([*after, *before]):
+        was, now = before.get(function, 0.0), after.get(function, 0.0)
+        if abs(now - was) < _LEAST_TOLD:
+            continue
+        kind = order[0] if not was else order[3] if not now else order[1] if now > was else order[2]
+        kinds.setdefault(kind, []).append(function)
+    return ", ".join(f"{kind} {some(kinds[kind], _MOST_NAMES)}" for kind in order if kind in kinds)
 
 
 def told_apart(one: Identity, others: Iterable[Identity]) -> str:

@@ -7,16 +7,16 @@ from typing import TypeVar
 
 from bigiron.counted import counted, some
 from bigiron.history.derive import maker
-from bigiron.history.records import Change, Kernel, Line, Point, Workload
+from bigiron.history.records import Kernel, Line, Point, Workload
 from bigiron.report import flame
 from bigiron.report.chart import Chart, DataPoint
 from bigiron.report.chart import Line as Curve
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import LEAST, Reading
+from bigiron.report.site.reading import LEAST, ObjectChange, Reading
 
 _Key = TypeVar("_Key", bound=Hashable)
-_MOST_TOLD = 3  # lines, as a reason of a change
+_MOST_TOLD = 3  # objects, as a reason of a change
 _LEAST_TOLD = 0.1  # of the largest change
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 40
@@ -176,23 +176,20 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     """A sentence of what a kernel changed in a workload, and in which functions."""
     before = reading.before(kernel)
     assert before
-    changes = reading.changes(kernel, workload)
-    lines = [c for c in changes if c.what == "line" and c.unit == "accesses"]
-    lines.sort(key=lambda change: -abs(change.count_after - change.count_before))
-    if not lines:
+    changes = reading.object_changes(kernel, workload)
+    if not changes:
         return f"{kernel.name}: {_why_not(reading, workload, before, kernel)}."
-    largest = abs(lines[0].count_after - lines[0].count_before)
-    large = [c for c in lines if abs(c.count_after - c.count_before) >= _LEAST_TOLD * largest]
-    told = [said(reading, change) for change in large[:_MOST_TOLD]]
-    others = len(lines) - len(told)
+    large = [change for change in changes if change.size >= _LEAST_TOLD * changes[0].size]
+    told = [said(change) for change in large[:_MOST_TOLD]]
+    others = len(changes) - len(told)
     rest = f"; {counted(others, 'smaller change')}" if others else ""
     return f"{kernel.name}: {'; '.join(told)}{rest}."
 
 
-def said(reading: Reading, one: Change) -> str:
-    """A line's change and whose accesses it comes from."""
-    by = ", ".join(words.by_functions(*reading.ends(one)))
-    counts = f"{words.figure(one.count_before)} → {words.figure(one.count_after)}"
+def said(one: ObjectChange) -> str:
+    """An object's change and whose accesses it comes from."""
+    by = words.by_functions(one.was.functions, one.now.functions)
+    counts = f"{words.figure(one.was.accesses)} → {words.figure(one.now.accesses)}"
     return f"{one.name} {counts}" + (f" ({by})" if by else "")
 
 
