@@ -334,6 +334,17 @@ def test_what_is_a_change(was: list[Line], now: list[Line], how: list[tuple[str,
     assert [(change.name, change.how) for change in found] == how
 
 
+def test_a_line_whose_functions_have_other_names_now_is_the_same_line() -> None:
+    def touched(number: int, object: str, by: str, accesses: float) -> Line:
+        return msgspec.structs.replace(line(number, object, accesses), functions={by: accesses})
+
+    was = [touched(1, "struct lruvec.flags", "old_name", 9.0), touched(2, "struct page", "f", 5.0)]
+    now = [touched(3, "struct lruvec.flags", "new_name", 8.0), touched(4, "struct page", "f", 5.0)]
+    now += [touched(5, "struct page", "g", 1.0)]
+    found = [{at: line.id for at, line in row.items()} for row in derive.matched([was, now])]
+    assert sorted(found, key=str) == [{0: 1, 1: 3}, {0: 2, 1: 4}, {1: 5}]
+
+
 def test_totals_and_locks_change_too() -> None:
     lock = Lock(
         point=1, name="struct zone.lock", taken_by="spin_lock", acquisitions_per_op=1.0, held_per_op=9.0,
@@ -405,7 +416,7 @@ def refused(*arguments: str | Path) -> str:
 def test_a_history_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is no history" in refused("history", "show", tmp_path)
     (tmp_path / "text").write_text("no database " * 100)
-    assert "cannot be read" in refused("history", "show", tmp_path / "text")
+    assert "cannot be used" in refused("history", "show", tmp_path / "text")
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)")
     assert "no history of bigiron's" in refused("history", "show", tmp_path / "other")
     opened = create(tmp_path)
@@ -421,7 +432,7 @@ def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened._connection as connection:
         connection.execute("INSERT INTO kernel VALUES (1, 'k', '6.1', '', 'x86_64', 'a', 'first')")
-    assert "cannot be read" in refused("history", "show", tmp_path)
+    assert "cannot be used" in refused("history", "show", tmp_path)
 
 
 def test_a_name_that_steers_a_terminal_is_written_out(tmp_path: Path) -> None:

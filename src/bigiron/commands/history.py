@@ -72,11 +72,11 @@ def show(
         raise UserError("give one of --workload, --object and --kernel")
     opened = open_history(history)
     if workload:
-        view = history_report.workload(opened, workload)
+        view = history_report.of_workload(opened, workload)
     elif object:
-        view = history_report.object(opened, object)
+        view = history_report.of_object(opened, object)
     elif kernel:
-        view = history_report.kernel(opened, kernel)
+        view = history_report.of_kernel(opened, kernel)
     else:
         view = history_report.overview(opened)
     print(history_report.FORMATS[format.value](view), end="")

@@ -39,7 +39,9 @@ class History:
         history.select(Line, point=3)
         ```
         """
-        return list(self._records(kind, " AND ".join(f"{column} = ?" for column in equal), equal.values()))
+        return list(
+            self._records(kind, " AND ".join(f"{_quoted(column)} = ?" for column in equal), equal.values())
+        )
 
     def find(self, kind: type[_Kind], **equal: object) -> _Kind | None:
         """The first of them."""
@@ -185,4 +187,4 @@ def _complaining(file: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from None
+        raise UserError(f"{file} cannot be used: {error}") from None

@@ -106,8 +106,31 @@ def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
             here = [(as_line(line), line) for line in lines if line.pair is pair]
             columns[str(number)] = [value for value, _ in here]
             known |= {id(value): line for value, line in here}
-        for row in match_lines.match(columns):
-            yield {int(column): known[id(value)] for column, value in row.lines.items()}
+        rows = [
+            {int(column): known[id(value)] for column, value in row.lines.items()}
+            for row in match_lines.match(columns)
+        ]
+        yield from _joined(rows)
+
+
+def _joined(rows: Sequence[dict[int, Line]]) -> list[dict[int, Line]]:
+    """Rows of one name that have no point in common as one, the hottest first.
+
+    Functions are renamed and inlined elsewhere from release to release; the line that they touch stays.
+    """
+    of_object: dict[str, list[dict[int, Line]]] = {}
+    for row in sorted(rows, key=_heat, reverse=True):
+        named = of_object.setdefault(max(row.values(), key=lambda line: line.accesses_per_op).object, [])
+        apart = next((other for other in named if not other.keys() & row.keys()), None)
+        if apart is None:
+            named.append(dict(row))
+        else:
+            apart.update(row)
+    return [row for named in of_object.values() for row in named]
+
+
+def _heat(row: dict[int, Line]) -> float:
+    return max(line.accesses_per_op for line in row.values())
 
 
 def _number(history: History, points: Sequence[Counted], rows: int) -> int:

@@ -111,27 +111,7 @@ def overview(history: History) -> View:
     """Workloads by kernels, what the newest kernel changed, and which lines are gone in it."""
     reader = _Reader(history)
     refused = reader.refusals()
-    rows = []
     places = reader.at(reader.points)
-    for workload, cpus in sorted(
-        {*places, *((w, r.cpus) for (w, _), each in refused.items() for r in each if r.cpus)},
-        key=lambda place: (reader.workloads[place[0]].name, place[1]),
-    ):
-        points = places.get((workload, cpus), {})
-        cells = [
-            _cell(reader, points, refused.get((workload, kernel.id), []), kernel.id, cpus)
-            for kernel in reader.kernels
-        ]
-        rows.append((reader.workloads[workload].name, cpus, *cells))
-    rows += [
-        (
-            reader.workloads[workload].name,
-            "any",
-            *("refused" if k.id == kernel else "" for k in reader.kernels),
-        )
-        for (workload, kernel), each in refused.items()
-        if any(not refusal.cpus for refusal in each) and not any(place[0] == workload for place in places)
-    ]
     newest = reader.kernels[-1]
     changes = [change for change in history.select(Change, after=newest.id) if change.what != "pair"]
     gone = [change for change in changes if change.how == "gone" and change.what == "line"]
@@ -140,13 +120,46 @@ def overview(history: History) -> View:
         f"{counted(len({w for w, _ in places}), 'workload')} on {counted(len(reader.kernels), 'kernel')}",
         [
             Section(
-                "workloads", "Accesses an operation to lines that several CPUs share", Listing(columns, rows)
+                "workloads",
+                "Accesses an operation to lines that several CPUs share",
+                Listing(columns, _rows(reader, places, refused)),
             ),
             Section("changes", f"What {newest.name} changed", _changes(reader, changes), _MOST_CHANGES),
             Section("gone", f"Lines gone in {newest.name}", _changes(reader, gone), _MOST_CHANGES),
         ],
         [*reader.notes(), *_refused_in_words(reader, refused)],
     )
+
+
+def _rows(
+    reader: _Reader,
+    places: Mapping[tuple[int, int], Mapping[int, Point]],
+    refused: Mapping[tuple[int, int], Sequence[Refusal]],
+) -> list[tuple[object, ...]]:
+    """A row a workload and number of CPUs; one for all numbers where nothing of a workload was measured."""
+    known = {
+        *places,
+        *((workload, one.cpus) for (workload, _), each in refused.items() for one in each if one.cpus),
+    }
+    measured = {workload for workload, _ in known}
+    known |= {(workload, 0) for workload, _ in refused if workload not in measured}
+    return [
+        (
+            reader.workloads[workload].name,
+            cpus or "any",
+            *(
+                _cell(
+                    reader,
+                    places.get((workload, cpus), {}),
+                    refused.get((workload, kernel.id), []),
+                    kernel.id,
+                    cpus,
+                )
+                for kernel in reader.kernels
+            ),
+        )
+        for workload, cpus in sorted(known, key=lambda place: (reader.workloads[place[0]].name, place[1]))
+    ]
 
 
 def _cell(
@@ -194,7 +207,7 @@ def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
     )
 
 
-def workload(history: History, name: str) -> View:
+def of_workload(history: History, name: str) -> View:
     """A workload on all kernels: its points, its lines, what changed, how it grows, what is predicted."""
     reader = _Reader(history)
     known = next((one for one in reader.workloads.values() if one.name == name), None)
@@ -320,7 +333,7 @@ def _limit(predicted: Prediction) -> str:
     return f"{limit.kind} {limit.object} {limit.share:.0%}"
 
 
-def object(history: History, name: str) -> View:
+def of_object(history: History, name: str) -> View:
     """A struct, a member or a variable: every workload that touches it, on which kernels."""
     reader = _Reader(history)
     points = {point.id: point for point in reader.points}
@@ -362,7 +375,7 @@ def _is(name: str, object: str) -> bool:
     return object == name or object.startswith((f"{name}.", f"{name}+", f"{name}[", f"{name} ("))
 
 
-def kernel(history: History, name: str) -> View:
+def of_kernel(history: History, name: str) -> View:
     """What a kernel changed, in all workloads, and what it refuses."""
     reader = _Reader(history)
     known = next((one for one in reader.kernels if one.name == name), None)
