@@ -54,8 +54,7 @@ class Page:
 def files(page: Page, kernels: str) -> Iterator[tuple[str, bytes]]:
     """A page's files by their addresses."""
     yield f"{page.address}.html", _html(page, kernels).encode()
-    rows = [dict(zip(page.columns, row, strict=True)) for row in page.rows]
-    document = {"title": page.title, **page.about, "rows": rows}
+    document = {"title": page.title, **page.about, "columns": page.columns, "rows": page.rows}
     yield f"{page.address}.json", (json.dumps(document, separators=(",", ":")) + "\n").encode()
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
