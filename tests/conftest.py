@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,10 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # An example may take long on a busy machine. The same examples each time: whether a change is to blame for a
 # failure must not be chance. `--hypothesis-profile=wide` looks for new ones; make check takes a few of them.
@@ -154,6 +158,24 @@ def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:
 def one_level(function: Callable[..., object], words: set[str]) -> list[Callable[..., object]]:
     scope = getattr(function, "__globals__", {})
     return [scope[word] for word in words if callable(scope.get(word))]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """The Chromium that `make setup` installs."""
+    from playwright.sync_api import expect, sync_playwright  # here, as few tests need it
+
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium on PATH")
+    with sync_playwright() as playwright:
+        safety_net_ms = SAFETY_NET_S * 1000
+        expect.set_options(timeout=safety_net_ms)
+        launched = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=safety_net_ms
+        )
+        yield launched
+        launched.close()
 
 
 @pytest.fixture(scope="session")

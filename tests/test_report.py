@@ -6,15 +6,15 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import polars as pl
 import pytest
-from conftest import BIGIRON, SAFETY_NET_S, bigiron
+from browsing import Watched, opened
+from conftest import BIGIRON, bigiron
 from markdown_it import MarkdownIt
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from test_compare import LINE, both, counts, study_of
 
 from bigiron import workloads
@@ -31,54 +31,12 @@ MOST_BYTES = 5_000_000
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The Chromium that `make setup` installs."""
-    chromium = shutil.which("chromium")
-    if not chromium:
-        pytest.skip("no chromium on PATH")
-    with sync_playwright() as playwright:
-        safety_net_ms = SAFETY_NET_S * 1000
-        expect.set_options(timeout=safety_net_ms)
-        launched = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"], timeout=safety_net_ms
-        )
-        yield launched
-        launched.close()
-
-
-@pytest.fixture(scope="module")
 def report(open1: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of the main job's study."""
     file = tmp_path_factory.mktemp("report") / "report.html"
     answer = bigiron("report", open1, "-o", file)
     assert (answer.status, answer.out, answer.err) == (0, "", ""), answer
     return file
-
-
-class Watched:
-    """A page, what its console said, and what it asked the network for."""
-
-    def __init__(self, page: Page) -> None:
-        page.set_default_timeout(SAFETY_NET_S * 1000)
-        self.page = page
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("request", self._asked)
-
-    def _asked(self, request: Request) -> None:
-        self.asked.append(request.url)
-
-    def is_clean(self, *urls: str) -> bool:
-        """Whether it said nothing and asked for nothing but these."""
-        return not self.said and self.asked == list(urls)
-
-
-def opened(browser: Browser, file: Path, **options: object) -> Watched:
-    watched = Watched(browser.new_page(**options))  # type: ignore[arg-type]
-    watched.page.goto(file.as_uri())
-    return watched
 
 
 def document_of(study: Study) -> document.Document:

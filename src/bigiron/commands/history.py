@@ -80,3 +80,20 @@ def show(
     else:
         view = history_report.overview(opened)
     print(history_report.FORMATS[format.value](view), end="")
+
+
+@app.command()
+def site(
+    history: _Folder = Path("history"),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the site's folder; one of an older site is replaced")
+    ] = Path("site"),
+) -> None:
+    """Write a history as pages that open without a server and without the network.
+
+    Example: `bigiron history site history -o site`
+    """
+    from bigiron.report.site import site as pages  # here, as no other command should wait for its templates
+
+    count, size = pages.write(open_history(history), output)
+    print(f"{count} pages, {size / 1e6:.1f} MB: open {output / 'index.html'}")

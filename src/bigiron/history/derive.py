@@ -247,7 +247,7 @@ def _change(
 
 def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> Iterator[Growth]:
     """Of a kernel's points at several numbers of CPUs, if the same measured them."""
-    makers = {_maker(identities[counted.point.identity]) for counted in points}
+    makers = {maker(identities[counted.point.identity]) for counted in points}
     points = [counted for counted in points if counted.point.cpus > 1]
     if len(points) < growth.FEWEST or len(makers) > 1:
         return
@@ -264,7 +264,7 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
             yield _growth(points[0].point, what, series)
 
 
-def _maker(identity: Identity) -> Identity:
+def maker(identity: Identity) -> Identity:
     """The same without the machine's shape, which follows from its CPUs."""
     return msgspec.structs.replace(identity, **dict.fromkeys(_SHAPE, 0))
 

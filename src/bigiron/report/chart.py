@@ -13,6 +13,7 @@ _WIDTH, _HEIGHT = 460, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 40
 _LOG_FROM = 50.0  # ratio of the largest value to the smallest from which the axis is logarithmic
 _LEAST_GAP = 30  # between the labels of two ticks
+_LETTER = 7  # of a name of a place, at most
 _MARKERS = (
     "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
     "M-3.6,-3.6h7.2v7.2h-7.2z",
@@ -52,6 +53,7 @@ class Chart:
     x: str
     y: str
     lines: tuple[Line, ...]
+    names: tuple[str, ...] = ()  # of the places 0, 1, ... where x is no number
 
     @property
     def legend(self) -> list[tuple[Markup, str]]:
@@ -96,7 +98,8 @@ class _Picture:
         self.chart = chart
         spots = [spot for line in chart.lines for spot in (*line.measured, *line.law)]
         xs = [spot.x for spot in spots]
-        self.x = _Axis(min(xs), max(xs), _LEFT + 8, _WIDTH - _RIGHT - 8, min(xs) > 0)
+        ends = (0, len(chart.names) - 1) if chart.names else (min(xs), max(xs))
+        self.x = _Axis(ends[0], ends[1], _LEFT + 8, _WIDTH - _RIGHT - 8, min(ends) > 0)
         self.y = _value_axis(spots)
         self.last = max((spot.x for line in chart.lines for spot in line.measured), default=max(xs))
 
@@ -123,7 +126,7 @@ class _Picture:
             x = self.x.at(value)
             yield Markup('<path class="axis" d="M{},{}v4"/>').format(x, _HEIGHT - _BOTTOM)
             yield Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-                x, _HEIGHT - _BOTTOM + 17, _label(value)
+                x, _HEIGHT - _BOTTOM + 17, self._name(value)
             )
         yield Markup('<path class="axis" d="M{},{}H{}"/>').format(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT)
         yield Markup('<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
@@ -134,15 +137,21 @@ class _Picture:
         """Where something was measured or predicted, as far as the labels have room; both ends first."""
         spots = [spot for line in self.chart.lines for spot in line.measured or line.law]
         values = sorted({spot.x for spot in spots} | {self.x.high})
+        if self.chart.names:
+            values = [float(place) for place in range(len(self.chart.names))]
+        gap = max([_LEAST_GAP, *(_LETTER * len(name) for name in self.chart.names)])
         chosen: list[float] = []
         for value in (values[-1], values[0], *reversed(values[1:-1])):
-            if all(abs(self.x.at(value) - self.x.at(other)) >= _LEAST_GAP for other in chosen):
+            if all(abs(self.x.at(value) - self.x.at(other)) >= gap for other in chosen):
                 chosen.append(value)
         return chosen
 
+    def _name(self, value: float) -> str:
+        return self.chart.names[int(value)] if self.chart.names else _label(value)
+
     def _beyond(self) -> Iterator[Markup]:
         """Where nothing was measured any more."""
-        if self.x.high <= self.last:
+        if self.x.high <= self.last or self.chart.names:
             return
         x = self.x.at(self.last)
         width = _WIDTH - _RIGHT - x
@@ -172,7 +181,12 @@ class _Picture:
                 )
             yield Markup(
                 '<path class="marker" transform="translate({},{})" d="{}"><title>{}</title></path>'
-            ).format(x, self._y(spot.y), _MARKERS[line.style % 6], _tip(line.name, spot, self.chart.x))
+            ).format(x, self._y(spot.y), _MARKERS[line.style % 6], self._tip(line.name, spot))
+
+    def _tip(self, name: str, spot: DataPoint) -> str:
+        place = self._name(spot.x) if self.chart.names else f"{spot.x:g} {self.chart.x}"
+        interval = f" ({spot.low:.4g} to {spot.high:.4g})" if spot.low is not None else ""
+        return f"{name}, {place}: {spot.y:.4g}{interval}"
 
     def _path(self, spots: Iterable[DataPoint]) -> str:
         return "L".join(f"{self.x.at(spot.x)},{self._y(spot.y)}" for spot in spots)
@@ -233,8 +247,3 @@ def _label(value: float) -> str:
         if abs(value) >= size:
             return f"{value / min(size, 1e3 if letter == 'k' else size):.4g}{letter}"
     return f"{value:.4g}"
-
-
-def _tip(name: str, spot: DataPoint, x: str) -> str:
-    interval = f" ({spot.low:.4g} to {spot.high:.4g})" if spot.low is not None else ""
-    return f"{name}, {spot.x:g} {x}: {spot.y:.4g}{interval}"

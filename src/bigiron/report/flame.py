@@ -56,10 +56,11 @@ def flame_of(study: Study, probe: str, base: str, contexts: Contexts) -> Flame:
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in weighed else next(iter(weighed))
     what = stacks.what(probe, chain(*measured.values()))
-    return Flame(probe, what, cpus, tasks, tuple(weighed), base, _tree(weighed))
+    return Flame(probe, what, cpus, tasks, tuple(weighed), base, tree_of(weighed))
 
 
-def _tree(weighed: Mapping[str, Sequence[Weights]]) -> Frame:
+def tree_of(weighed: Mapping[str, Sequence[Weights]]) -> Frame:
+    """The stacks of each variant in one tree, each weight the mean of its repetitions."""
     root = Frame("all", [0.0] * len(weighed))
     for column, repetitions in enumerate(weighed.values()):
         for weights in repetitions:

@@ -106,6 +106,7 @@ function tables(within) {
 
 const ROW = 20; // pixels
 const NARROWEST = 0.4; // pixels: what is narrower is not drawn
+const FEW = 3; // variants of which all views have room beside each other
 
 class Flame {
   constructor(figure) {
@@ -153,17 +154,8 @@ class Flame {
   controls() {
     const choice = this.figure.querySelector(".choice");
     choice.append(element("legend", "skip", "Show"));
-    for (const view of this.views) {
-      const label = element("label");
-      const radio = element("input");
-      radio.type = "radio";
-      radio.name = `view-of-${this.figure.id}`;
-      radio.checked = view === this.view;
-      radio.addEventListener("change", () => { this.choose(view); this.draw(); });
-      label.append(radio, view.name);
-      choice.append(label);
-    }
-    if (this.views.length === 1) choice.hidden = true;
+    if (this.variants.length > FEW) this.selects(choice);
+    else this.radios(choice);
     this.whole.addEventListener("click", () => this.zoom(this.root));
     const find = this.figure.querySelector("[data-find]");
     find.addEventListener("input", () => { this.words = find.value.trim().toLowerCase(); this.draw(); });
@@ -185,6 +177,40 @@ class Flame {
     new ResizeObserver(() => {
       if (this.frames.clientWidth !== width) { width = this.frames.clientWidth; this.draw(); }
     }).observe(this.frames);
+  }
+
+  radios(choice) {
+    for (const view of this.views) {
+      const label = element("label");
+      const radio = element("input");
+      radio.type = "radio";
+      radio.name = `view-of-${this.figure.id}`;
+      radio.checked = view === this.view;
+      radio.addEventListener("change", () => { this.choose(view); this.draw(); });
+      label.append(radio, view.name);
+      choice.append(label);
+    }
+    if (this.views.length === 1) choice.hidden = true;
+  }
+
+  selects(choice) {
+    choice.classList.add("selects");
+    const select = (text, values, chosen) => {
+      const label = element("label", "", text);
+      const made = element("select");
+      values.forEach((value, at) => made.append(new Option(value, at, false, at === chosen)));
+      made.addEventListener("change", () => {
+        const base = Number(against.value) - 1;
+        const at = Number(shown.value);
+        this.choose({ at, base: base < 0 || base === at ? null : base });
+        this.draw();
+      });
+      label.append(made);
+      choice.append(label);
+      return made;
+    };
+    const shown = select("Show ", this.variants, this.view.at);
+    const against = select("against ", ["nothing", ...this.variants], this.view.base === null ? 0 : this.view.base + 1);
   }
 
   weight(frame) {

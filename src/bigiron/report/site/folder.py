@@ -1,0 +1,89 @@
+"""A site's folder: written whole or not at all, and only where nothing of anybody else's is lost.
+
+The folder's `site.json` lists the files that were written: a folder is replaced only if it holds no others.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bigiron.errors import UserError
+
+_MARK = "site.json"
+_FORMAT = 1
+
+
+def write(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, str]) -> int:
+    """Write a site's files by their addresses, and return how many bytes they have."""
+    folder = Path(folder.absolute())
+    _check(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as staging:
+            whole = Path(staging) / "new"
+            size = _fill(whole, files, about)
+            _replace(folder, whole, Path(staging) / "old")
+    except OSError as error:
+        raise UserError(f"the site cannot be written to {folder}: {error.strerror or error}") from None
+    return size
+
+
+def _check(folder: Path) -> None:
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UserError(f"{folder} is no folder: name one for the site")
+    if not folder.exists():
+        return
+    there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not _is_folder(file)}
+    foreign = sorted(there - _written(folder))
+    if foreign:
+        raise UserError(
+            f"{folder} has {foreign[0]}, which no `bigiron history site` wrote: name a new folder, "
+            "or one of a site"
+        )
+
+
+def _is_folder(file: Path) -> bool:
+    return file.is_dir() and not file.is_symlink()
+
+
+def _written(folder: Path) -> set[str]:
+    """What the site that is there consists of; nothing, where there is none."""
+    try:
+        document = json.loads((folder / _MARK).read_bytes())
+    except (OSError, ValueError):
+        return set()
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        return set()
+    files = document.get("files")
+    return {_MARK, *map(str, files)} if isinstance(files, list) else set()
+
+
+def _fill(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, str]) -> int:
+    written: dict[str, int] = {}
+    for address, content in files:
+        if address in written:
+            raise UserError(
+                f"two names of the history would have one page, {address}: one of them is made up"
+            )
+        file = folder / address
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        written[address] = len(content)
+    mark = json.dumps({"format": _FORMAT, **about, "files": sorted(written)}, indent=1).encode()
+    (folder / _MARK).write_bytes(mark)
+    return sum(written.values()) + len(mark)
+
+
+def _replace(folder: Path, whole: Path, old: Path) -> None:
+    """Put the new folder in the old one's place."""
+    if folder.exists():
+        folder.rename(old)
+    try:
+        whole.rename(folder)
+    except OSError:
+        if old.exists():
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

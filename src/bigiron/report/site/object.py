@@ -1,0 +1,210 @@
+"""The page of what CPUs share: which workloads write it, on which kernels, from where."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.match_lines import plain
+from bigiron.counted import counted, some
+from bigiron.history.records import Kernel, Workload
+from bigiron.report.site import address, words
+from bigiron.report.site.page import Answers, Page
+from bigiron.report.site.reading import LEAST, ObjectChange, Reading, Use
+from bigiron.report.site.workload import said
+
+_MOST_CHAINS = 12
+_MOST_FUNCTIONS = 16
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload that touches it, over the releases."""
+
+    workload: Workload
+    href: str
+    cpus: int
+    uses: list[Use | None]  # for each kernel; None where it does not touch it
+    measured: list[bool]
+    apart: list[bool]  # measured by another than the newest
+
+
+def page(reading: Reading, name: str) -> Page:
+    """An object's page."""
+    uses = reading.objects[name]
+    rows = _rows(reading, uses)
+    newest = [row for row in rows if row.uses[-1]]
+    return Page(
+        address=address.object(name),
+        title=name,
+        template="object.html",
+        values={
+            "reading": reading,
+            "name": name,
+            "rows": rows,
+            "answers": _answers(reading, name, rows),
+            "functions": _functions(rows),
+            "chains": _chains(reading, newest or rows),
+            "sharing": _sharing(uses),
+            "false_sharing": any(line.false_sharing for use in uses for line in use.lines),
+        },
+        columns=(
+            *("workload", "kernel", "cpus", "identity", "lines", "accesses_per_op", "writes_per_op"),
+            *("writers", "readers", "functions"),
+        ),
+        rows=[_data(reading, use) for use in uses if use.accesses >= LEAST],
+        about={"object": name},
+    )
+
+
+def _data(reading: Reading, use: Use) -> tuple[object, ...]:
+    functions = dict.fromkeys(function for line in use.lines for function in line.functions)
+    return (
+        reading.workload(use.point.workload).name,
+        reading.kernel(use.point.kernel).name,
+        use.point.cpus,
+        use.point.identity,
+        len(use.lines),
+        round(use.accesses, 4),
+        round(use.writes, 4),
+        max(line.writers for line in use.lines),
+        max(line.readers for line in use.lines),
+        " ".join(functions),
+    )
+
+
+def _rows(reading: Reading, uses: Sequence[Use]) -> list[Row]:
+    """With the most CPUs of each workload, those first that touch it most on the newest kernel."""
+    found: dict[int, dict[int, Use]] = defaultdict(dict)
+    for use in uses:
+        if use.point.cpus == reading.most_cpus(reading.workload(use.point.workload)):
+            found[use.point.workload][use.point.kernel] = use
+    rows = [
+        _row(reading, reading.workload(number), by_kernel)
+        for number, by_kernel in found.items()
+        if max(use.accesses for use in by_kernel.values()) >= LEAST
+    ]
+    return sorted(rows, key=lambda row: ([-(u.accesses if u else 0) for u in reversed(row.uses)], row.href))
+
+
+def _row(reading: Reading, workload: Workload, by_kernel: dict[int, Use]) -> Row:
+    cpus = reading.most_cpus(workload)
+    points = [reading.point(workload, kernel, cpus) for kernel in reading.kernels]
+    last = next(point for point in reversed(points) if point)
+    return Row(
+        workload,
+        address.workload(workload.name),
+        cpus,
+        [by_kernel.get(kernel.id) for kernel in reading.kernels],
+        [point is not None for point in points],
+        [point is not None and point.identity != last.identity for point in points],
+    )
+
+
+def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
+    now = [row for row in rows if row.uses[-1]]
+    hottest = now[0] if now else None
+    if hottest and (use := hottest.uses[-1]):
+        told = (
+            f"On {reading.newest.name} {counted(len(now), 'workload')} share it between CPUs; most often "
+            f"{hottest.workload.name}, "
+            f"{words.figure(use.accesses)} accesses an operation, {words.figure(use.writes)} of them writes, "
+            f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
+        )
+    else:
+        told = f"No workload shares it on {reading.newest.name} any more."
+    why = [text for kernel in reversed(reading.kernels[1:]) if (text := _why(reading, name, kernel))]
+    ignore, because = _ignorable(reading, name, now)
+    return Answers(
+        measured=f"Accesses to cache lines of {name} that several CPUs touch and at least one writes. {told}",
+        why=why or ["It is the same on every kernel that was measured."],
+        ignore=ignore,
+        because=because,
+    )
+
+
+def _why(reading: Reading, name: str, kernel: Kernel) -> str:
+    changes = [change for change in reading.object_changes(kernel) if name in change.names]
+    if not changes:
+        return ""
+    first = changes[0]
+    also = _kinds(changes[1:])
+    told = f"{kernel.name}: in {first.workload.name} {said(first)}"
+    return f"{told}; {also}." if also else f"{told}."
+
+
+def _kinds(changes: Sequence[ObjectChange]) -> str:
+    """In how many more workloads it changed, and how."""
+    found: dict[str, int] = defaultdict(int)
+    for one in changes:
+        was, now = one.was.accesses, one.now.accesses
+        how = "more often in" if now > was else "less often in"
+        found["gone from" if not now else "new in" if not was else how] += 1
+    return ", ".join(f"{how} {counted(number, 'workload')} more" for how, number in found.items())
+
+
+def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, str]:
+    """By the largest share of the time that it is predicted to take."""
+    if not now:
+        return "Yes", f"{reading.newest.name} no longer has it."
+    found = [
+        (limit.share, prediction, row.workload.name)
+        for row in now
+        for prediction in reading.predictions(row.workload, reading.newest)
+        for limit in prediction.limits
+        if plain(limit.object) == name and not prediction.refused
+    ]
+    if not found:
+        made = any(not p.refused for row in now for p in reading.predictions(row.workload, reading.newest))
+        if made:
+            return "Yes", "In no prediction does it take a hundredth of the time."
+        return (
+            "It depends",
+            "Nothing is predicted of the workloads that share it: what counts is how often, below.",
+        )
+    share, prediction, workload = max(found, key=lambda one: one[0])
+    answer = "No" if share >= 0.1 else "Up to a point"
+    return answer, (
+        f"It is predicted to take {100 * share:.0f} % of the time of {workload} with {prediction.tasks} "
+        f"tasks on {prediction.machine}, "
+        f"which then does {words.interval(prediction)} times what one task does."
+    )
+
+
+def _functions(rows: Sequence[Row]) -> list[tuple[str, float, int]]:
+    """Who touches it on the newest kernel that has it: the most accesses in a workload, and in how many."""
+    most: dict[str, float] = {}
+    times: dict[str, int] = defaultdict(int)
+    for row in rows:
+        use = row.uses[-1] or next((use for use in reversed(row.uses) if use), None)
+        counts: dict[str, float] = defaultdict(float)
+        for line in use.lines if use else ():
+            for function, accesses in line.functions.items():
+                counts[function] += accesses
+        for function, accesses in counts.items():
+            most[function] = max(most.get(function, 0.0), accesses)
+            times[function] += 1
+    found = sorted(((name, value, times[name]) for name, value in most.items()), key=lambda one: -one[1])
+    return found[:_MOST_FUNCTIONS]
+
+
+def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str]]:
+    """By which calls it is reached, most often first, and in which workloads."""
+    most: dict[str, float] = {}
+    names: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        use = row.uses[-1] or next((use for use in reversed(row.uses) if use), None)
+        for line in use.lines if use else ():
+            for chain in reading.chains(line):
+                most[chain.path] = max(most.get(chain.path, 0.0), chain.accesses_per_op)
+                names[chain.path].append(row.workload.name)
+    found = sorted(most.items(), key=lambda one: -one[1])[:_MOST_CHAINS]
+    return [(path, value, some(list(dict.fromkeys(names[path])), 3)) for path, value in found]
+
+
+def _sharing(uses: Sequence[Use]) -> dict[str, str]:
+    """What kinds of sharing it is, and what tells them."""
+    found: dict[str, str] = {}
+    for use in uses:
+        for line in use.lines:
+            found |= line.sharing
+    return found

@@ -1,0 +1,143 @@
+"""A kernel's page: what it changed, for worse and for better."""
+
+from bigiron.counted import counted
+from bigiron.history.records import Change, Kernel, Prediction
+from bigiron.report.site import address, home, words
+from bigiron.report.site.page import Answers, Page
+from bigiron.report.site.reading import Reading
+from bigiron.report.site.workload import said
+
+
+def page(reading: Reading, kernel: Kernel) -> Page:
+    """A kernel's page."""
+    changes = reading.changes(kernel)
+    worse, better = (home.moved(reading, changes, more) for more in (True, False))
+    return Page(
+        address=address.release(kernel.name),
+        title=kernel.name,
+        template="release.html",
+        values={
+            "reading": reading,
+            "kernel": kernel,
+            "before": reading.before(kernel),
+            "changes": changes,
+            "worse": worse,
+            "better": better,
+            "gone": home.objects_moved(reading, kernel, "gone"),
+            "new": home.objects_moved(reading, kernel, "new"),
+            "lines": _largest(changes, "line"),
+            "locks": _largest(changes, "lock"),
+            "work": _largest(changes, "work"),
+            "answers": _answers(reading, kernel, changes, len(worse), len(better)),
+        },
+        columns=(*("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions"),),
+        rows=[
+            (
+                reading.workload(one.workload).name,
+                one.cpus,
+                one.what,
+                one.name,
+                one.how,
+                one.unit,
+                round(one.count_before, 4),
+                round(one.count_after, 4),
+                " ".join(one.functions),
+            )
+            for one in changes
+        ],
+        about={
+            "kernel": kernel.name,
+            "release": kernel.release,
+            "version": kernel.version,
+            "sha256": kernel.sha256,
+            "against": before.name if (before := reading.before(kernel)) else None,
+        },
+    )
+
+
+def _largest(changes: list[Change], what: str) -> list[Change]:
+    found = [change for change in changes if change.what == what]
+    return sorted(found, key=lambda change: -abs(change.count_after - change.count_before))
+
+
+def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int, better: int) -> Answers:
+    before = reading.before(kernel)
+    measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
+    what = (
+        f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "
+        "some "
+        "number of CPUs."
+    )
+    if before is None:
+        return Answers(
+            what,
+            ["It is the oldest kernel here: there is nothing to compare it with."],
+            "–",
+            "Nothing changed.",
+        )
+    unlike = home.incomparable(reading, kernel)
+    not_compared = (
+        f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same."
+        if unlike
+        else ""
+    )
+    return Answers(
+        measured=(
+            f"{what} Against {before.name}, of {len(reading.workloads)} workloads {worse} access shared "
+            "lines more often "
+            f"and {better} less.{not_compared}"
+        ),
+        why=[f"{one.workload.name}: {said(one)}." for one in reading.object_changes(kernel)[:6]]
+        or [f"No line changed against {before.name}."],
+        **_ignorable(reading, kernel, before, changes),
+    )
+
+
+def _ignorable(reading: Reading, kernel: Kernel, before: Kernel, changes: list[Change]) -> dict[str, str]:
+    """By what is predicted, and where nothing is, by the counts."""
+    slower, compared = _predicted_slower(reading, kernel, before)
+    if slower:
+        name, was, now = slower[0]
+        return {
+            "ignore": "No",
+            "because": (
+                f"{counted(len(slower), 'workload')} of {compared} are predicted to scale worse than on "
+                f"{before.name}, beyond "
+                f"both intervals; {name} most: predicted for {now.tasks} tasks on {now.machine} "
+                f"{words.interval(now)} "
+                f"times the throughput of one task, {words.interval(was)} before."
+            ),
+        }
+    more = [c for c in changes if c.what == "lines" and c.count_after > c.count_before]
+    if not more:
+        return {"ignore": "Yes", "because": "No workload accesses shared lines more often than before."}
+    worst = max(more, key=lambda change: change.count_after - change.count_before)
+    told = (
+        f"{reading.workload(worst.workload).name} changed most: {words.figure(worst.count_before)} → "
+        f"{words.figure(worst.count_after)} accesses an operation with {worst.cpus} CPUs."
+    )
+    if compared:
+        return {
+            "ignore": "Up to a point",
+            "because": f"No workload is predicted to scale worse, beyond both intervals. {told}",
+        }
+    return {"ignore": "It depends", "because": f"{told} Nothing is predicted here."}
+
+
+def _predicted_slower(
+    reading: Reading, kernel: Kernel, before: Kernel
+) -> tuple[list[tuple[str, Prediction, Prediction]], int]:
+    """Workloads that are predicted to scale worse, before and now, the worst first; how many there are."""
+    found: dict[str, tuple[float, Prediction, Prediction]] = {}
+    compared = set()
+    for workload in reading.workloads:
+        for machine in reading.machines:
+            was, now = (reading.prediction(workload, one, *machine) for one in (before, kernel))
+            if not was or not now or not reading.alike(was, now):
+                continue
+            compared.add(workload.name)
+            ratio = now.relative / was.relative if was.relative else 1.0
+            if now.high < was.low and ratio < found.get(workload.name, (1.0, was, now))[0]:
+                found[workload.name] = ratio, was, now
+    ordered = sorted(found.items(), key=lambda one: one[1][0])
+    return [(name, was, now) for name, (_, was, now) in ordered], len(compared)

@@ -1,0 +1,345 @@
+"""A workload's page: its lines over the releases, how they grow, who touches them, and why they changed."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bigiron.counted import counted, some
+from bigiron.history.derive import maker
+from bigiron.history.records import Kernel, Line, Point, Workload
+from bigiron.report import flame
+from bigiron.report.chart import Chart, DataPoint
+from bigiron.report.chart import Line as Curve
+from bigiron.report.site import address, words
+from bigiron.report.site.page import Answers, Page
+from bigiron.report.site.reading import LEAST, ObjectChange, Reading
+
+_Key = TypeVar("_Key", bound=Hashable)
+_MOST_TOLD = 3  # objects, as a reason of a change
+_LEAST_TOLD = 0.1  # of the largest change
+_MOST_CURVES = 6  # as many as can be told apart
+_MOST_LINES = 40
+_MOST_CHAINS = 4
+_MOST_FUNCTIONS = 15
+_MOST_LOCKS = 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line over the releases; None where a kernel does not have it."""
+
+    object: str
+    href: str
+    lines: list[Line | None]
+    accesses: list[float]
+    chains: list[tuple[str, float]]  # of the newest kernel that has it
+
+    @property
+    def newest(self) -> Line:
+        """The line as the newest kernel has it that has it at all."""
+        return next(line for line in reversed(self.lines) if line)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lines at one number of CPUs, of one identity: figures of several are not beside each other."""
+
+    cpus: int
+    by: str  # who measured, where there are several
+    kernels: list[Kernel]
+    points: list[Point]
+    rows: list[Row]
+    smaller: list[float]  # accesses to all other lines, for each kernel
+
+
+def page(reading: Reading, workload: Workload) -> Page:
+    """A workload's page."""
+    points = [point for point in reading.of_workload(workload) if point.current]
+    cpus = reading.most_cpus(workload)
+    last = next(p for k in reversed(reading.kernels) if (p := reading.point(workload, k, cpus)))
+    kernel = reading.kernel(last.kernel)
+    tables = list(_tables(reading, workload))
+    return Page(
+        address=address.workload(workload.name),
+        title=workload.name,
+        template="workload.html",
+        values={
+            "reading": reading,
+            "workload": workload,
+            "answers": _answers(reading, workload, last),
+            "last": last,
+            "kernel": kernel,
+            "identities": _identities(reading, points, last),
+            "charts": list(_charts(reading, workload)),
+            "tables": tables,
+            "flame": _flame(reading, last, tables),
+            "locks": reading.locks(last)[:_MOST_LOCKS],
+            "functions": _functions(reading, workload, last),
+            "growths": [
+                (k, next(iter(reading.growths(workload, k, "lines")), None)) for k in reading.kernels
+            ],
+            "predicted": {
+                kernel.id: [reading.prediction(workload, kernel, *machine) for machine in reading.machines]
+                for kernel in reading.kernels
+            },
+            "not_predicted": sorted(
+                {p.refused for k in reading.kernels for p in reading.predictions(workload, k) if p.refused}
+            ),
+            "refused": [
+                (reading.kernel(one.kernel).name, one)
+                for k in reading.kernels
+                for one in reading.refusals.get((workload.id, k.id), ())
+            ],
+            "MOST_CHAINS": _MOST_CHAINS,
+        },
+        columns=(
+            *("kernel", "cpus", "identity", "line", "object", "pair", "accesses_per_op", "writes_per_op"),
+            *("writers", "readers", "false_sharing", "functions"),
+        ),
+        rows=[_data(reading, point, line) for point in points for line in _all_lines(reading, point)],
+        about=_about(reading, workload, points),
+    )
+
+
+def _all_lines(reading: Reading, point: Point) -> list[Line]:
+    return [
+        line
+        for pairs in (False, True)
+        for line in reading.lines(point, pairs)
+        if line.accesses_per_op >= LEAST
+    ]
+
+
+def _data(reading: Reading, point: Point, line: Line) -> tuple[object, ...]:
+    return (
+        reading.kernel(point.kernel).name,
+        point.cpus,
+        point.identity,
+        line.row,
+        line.object,
+        line.pair,
+        round(line.accesses_per_op, 4),
+        round(line.writes_per_op, 4),
+        line.writers,
+        line.readers,
+        line.false_sharing,
+        " ".join(line.functions),
+    )
+
+
+def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dict[str, object]:
+    return {
+        "workload": workload.name,
+        "description": workload.description,
+        "points": [
+            {
+                "kernel": reading.kernel(point.kernel).name,
+                "cpus": point.cpus,
+                "identity": point.identity,
+                "accesses_per_op": round(point.accesses_per_op, 4),
+                "writes_per_op": round(point.writes_per_op, 4),
+                "instructions_per_op": round(point.instructions_per_op, 2),
+                "measured": point.measured,
+                "command": point.command,
+            }
+            for point in points
+        ],
+    }
+
+
+# The three answers
+
+
+def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
+    kernel = reading.kernel(last.kernel)
+    growth = next(iter(reading.growths(workload, kernel, "lines")), None)
+    ignore, because = words.ignorable(
+        last.accesses_per_op, last.cpus, growth, reading.predictions(workload, kernel)
+    )
+    return Answers(
+        measured=(
+            f"{workload.description[:1].upper()}{workload.description[1:]}, on {last.cpus} virtual CPUs "
+            "at once. "
+            f"On {kernel.name} an operation touches cache lines that CPUs share "
+            f"{words.figure(last.accesses_per_op)} times, {words.figure(last.writes_per_op)} of them to "
+            "write, "
+            f"and executes {words.figure(last.instructions_per_op)} instructions in the kernel."
+        ),
+        why=[why(reading, workload, kernel) for kernel in reversed(reading.kernels[1:])],
+        ignore=ignore,
+        because=because,
+    )
+
+
+def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
+    """A sentence of what a kernel changed in a workload, and in which functions."""
+    before = reading.before(kernel)
+    assert before
+    changes = reading.object_changes(kernel, workload)
+    if not changes:
+        return f"{kernel.name}: {_why_not(reading, workload, before, kernel)}."
+    large = [change for change in changes if change.size >= _LEAST_TOLD * changes[0].size]
+    told = [said(change) for change in large[:_MOST_TOLD]]
+    others = len(changes) - len(told)
+    rest = f"; {counted(others, 'smaller change')}" if others else ""
+    return f"{kernel.name}: {'; '.join(told)}{rest}."
+
+
+def said(one: ObjectChange) -> str:
+    """An object's change and whose accesses it comes from."""
+    by = words.by_functions(one.was.functions, one.now.functions)
+    counts = f"{words.figure(one.was.accesses)} → {words.figure(one.now.accesses)}"
+    return f"{one.name} {counts}" + (f" ({by})" if by else "")
+
+
+def _why_not(reading: Reading, workload: Workload, before: Kernel, kernel: Kernel) -> str:
+    cpus = reading.most_cpus(workload)
+    was, now = (reading.point(workload, one, cpus) for one in (before, kernel))
+    if was is None or now is None:
+        return "not measured, or the one before was not"
+    if was.identity != now.identity:
+        apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
+        return f"cannot be compared with {before.name}, as what measured it differs ({some(apart, 4)})"
+    return f"no line changed against {before.name}"
+
+
+def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:
+    """What differs between what measured the points, of the same number of CPUs."""
+    found = {point.identity for point in points if point.cpus == last.cpus} - {last.identity}
+    return [
+        some(words.differing(reading.identities[one], reading.identities[last.identity]), 4)
+        for one in sorted(found)
+    ]
+
+
+# Curves
+
+
+def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
+    names = tuple(kernel.name.rpartition("/")[2] or kernel.name for kernel in reading.kernels)
+    curves = list(_over_releases(reading, workload))
+    if len(reading.kernels) > 1 and curves:
+        yield Chart(
+            "Over the releases", "kernel", "accesses an operation to shared lines", tuple(curves), names
+        )
+    curves = list(_over_cpus(reading, workload))
+    if any(len(curve.measured) > 1 for curve in curves):
+        yield Chart("With more CPUs", "CPUs", "accesses an operation to shared lines", tuple(curves))
+
+
+def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
+    """A line for each number of CPUs, and for each identity: points of several are never one line."""
+    places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
+    found = _by(reading.of_workload(workload), lambda point: (point.cpus, point.identity))
+    for style, ((cpus, identity), points) in enumerate(sorted(found.items())):
+        others = [reading.identities[one] for number, one in found if number == cpus]
+        by = words.told_apart(reading.identities[identity], others)
+        points.sort(key=lambda point: places[point.kernel])
+        spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in points)
+        yield Curve(f"{counted(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
+
+
+def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
+    """A line for each kernel, and for each that measured it, whatever the machine's shape."""
+    current = [point for point in reading.of_workload(workload) if point.current]
+    for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
+        found = _by(
+            (point for point in current if point.kernel == kernel.id),
+            lambda point: maker(reading.identities[point.identity]),
+        )
+        for made_by, points in found.items():
+            by = words.told_apart(made_by, found)
+            points.sort(key=lambda point: point.cpus)
+            spots = tuple(DataPoint(point.cpus, round(point.accesses_per_op, 4)) for point in points)
+            yield Curve(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
+
+
+def _by(points: Iterable[Point], key: Callable[[Point], _Key]) -> dict[_Key, list[Point]]:
+    found: dict[_Key, list[Point]] = defaultdict(list)
+    for point in points:
+        found[key(point)].append(point)
+    return found
+
+
+# Lines
+
+
+def _tables(reading: Reading, workload: Workload) -> Iterator[Table]:
+    """The most CPUs first, what measured the newest kernel first."""
+    places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
+    found: dict[tuple[int, int], list[Point]] = defaultdict(list)
+    for point in reading.of_workload(workload):
+        if point.current:
+            found[point.cpus, point.identity].append(point)
+    order = sorted(found, key=lambda key: (-key[0], -max(places[point.kernel] for point in found[key])))
+    for cpus, identity in order:
+        others = [reading.identities[one] for number, one in order if number == cpus]
+        by = words.told_apart(reading.identities[identity], others)
+        points = sorted(found[cpus, identity], key=lambda point: places[point.kernel])
+        yield _table(reading, cpus, by, points)
+
+
+def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
+    by_row: dict[int, list[Line | None]] = defaultdict(lambda: [None] * len(points))
+    for place, point in enumerate(points):
+        for line in reading.lines(point):
+            by_row[line.row][place] = line
+    rows = [_row(reading, lines) for lines in by_row.values() if _most(lines) >= LEAST]
+    rows.sort(key=lambda row: (-_most(row.lines), row.object))
+    rows = rows[:_MOST_LINES]
+    shown = [sum(row.accesses[place] for row in rows) for place in range(len(points))]
+    smaller = [max(0.0, point.accesses_per_op - sum_) for point, sum_ in zip(points, shown, strict=True)]
+    kernels = [reading.kernel(point.kernel) for point in points]
+    return Table(cpus, by, kernels, points, rows, smaller)
+
+
+def _most(lines: Sequence[Line | None]) -> float:
+    return max(line.accesses_per_op for line in lines if line)
+
+
+def _row(reading: Reading, lines: list[Line | None]) -> Row:
+    newest = next(line for line in reversed(lines) if line)
+    page = reading.object_of(newest.object)
+    chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
+    return Row(
+        newest.object,
+        address.object(page) if page else "",
+        lines,
+        [line.accesses_per_op if line else 0.0 for line in lines],
+        chains,
+    )
+
+
+def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flame | None:
+    """The chains with the most CPUs, of every kernel that the same measured: the newest against its last."""
+    table = next(one for one in tables if last in one.points)
+    weighed = {
+        kernel.name: [
+            {
+                (*chain.path.split(";"), line.object): chain.accesses_per_op
+                for line in reading.lines(point)
+                for chain in reading.chains(line)
+            }
+        ]
+        for kernel, point in reversed(list(zip(table.kernels, table.points, strict=True)))
+    }
+    root = flame.tree_of(weighed)
+    if not any(root.weights):
+        return None
+    base = list(weighed)[min(1, len(weighed) - 1)]
+    return flame.Flame(
+        "conflicts", "accesses to shared lines", last.cpus, last.tasks, tuple(weighed), base, root
+    )
+
+
+def _functions(reading: Reading, workload: Workload, last: Point) -> list[tuple[str, float, float]]:
+    """Whose own instructions the newest kernel changed most: before and after."""
+    before = reading.before(reading.kernel(last.kernel))
+    was = reading.point(workload, before, last.cpus) if before else None
+    if was is None or was.identity != last.identity:
+        return []
+    one, other = ({f.function: f.own_per_op for f in reading.functions(point)} for point in (was, last))
+    both = [(name, one.get(name, 0.0), other.get(name, 0.0)) for name in dict.fromkeys([*other, *one])]
+    both.sort(key=lambda found: -abs(found[2] - found[1]))
+    return [found for found in both if abs(found[2] - found[1]) >= 1][:_MOST_FUNCTIONS]
