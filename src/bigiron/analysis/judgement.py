@@ -375,10 +375,11 @@ class _Found:
         return longer, longer / was if was else 0.0
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
-        """Whether the repetitions of the two lie apart: what overlaps is chance."""
+        """Whether the repetitions of the two lie further apart than those of either kernel among themselves."""
         base, new = (counts[name] for name in self._names)
         apart = max(min(new) - max(base), min(base) - max(new))
-        return apart > tolerance + share * max(*base, *new)
+        own = max(max(of) - min(of) for of in (base, new))
+        return apart > max(own, tolerance + share * max(*base, *new))
 
 
 @dataclass(frozen=True)
@@ -523,3 +524,8 @@ class Predicted:
     def fits(self) -> bool:
         """Whether the reported change lies in the interval."""
         return self.change.holds(self.reported)
+
+    @property
+    def tells_sign(self) -> bool:
+        """Whether the new kernel is predicted to be faster, or slower: an interval that holds 0 says neither."""
+        return not self.change.holds(0.0)
