@@ -1,6 +1,7 @@
 """`bigiron bisect`: commits that are really built, a log that git takes, and lists in virtual machines."""
 
 import json
+import os
 import math
 import random
 import re
@@ -20,7 +21,7 @@ from bigiron.analysis import looked_at
 from bigiron.analysis.bisection import Culprit, Suspects
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.looked_at import Cells
-from bigiron.errors import MachineError, UserError
+from bigiron.errors import CannotBuildError, MachineError, UserError
 from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
@@ -327,6 +328,37 @@ def test_a_missing_tool_is_no_commit_s_fault(
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
 
 
+def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it found before is kept, and no commit is skipped for want of a tool."""
+    tool = tmp_path / "bin/our-flex"
+    tool.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tree.commit("needs it", Makefile=MAKEFILE.replace("vmlinux:\n", "vmlinux:\n\tour-flex\n"))
+    made = history(tree, 24, 11)
+
+    def install() -> None:
+        tool.write_text("#!/bin/sh\n")
+        tool.chmod(0o755)
+
+    class Loses(Boots):
+        def __call__(self, variant: Variant) -> Cells:
+            if len(self.of) == 1:  # both ends are built
+                tool.unlink()
+            return super().__call__(variant)
+
+    install()
+    boots = Loses()
+    with pytest.raises(CannotBuildError, match="this host cannot build the kernel: .*our-flex"):
+        bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])[0].find()
+    kept = json.loads((tmp_path / "b/bisect.json").read_text())["outcomes"]
+    assert len(kept) == len(boots.of) == 2
+    install()
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[11]]
+
+
 def test_a_candidate_that_cannot_be_predicted_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,9 +377,8 @@ def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:
     full = tree.commit(
         "full", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\techo No space left on device; false")
     )
-    with pytest.raises(CannotMeasureError) as told:
+    with pytest.raises(CannotBuildError, match="this host cannot build the kernel: .*No space left"):
         commits_of(tree, full, []).variant(full)
-    assert not told.value.is_lasting
     broken = tree.commit("broken", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\tfalse"))
     with pytest.raises(CannotMeasureError) as told:
         commits_of(tree, broken, []).variant(broken)

@@ -17,7 +17,7 @@ from bigiron import kernels
 from bigiron.analysis import comparison
 from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
-from bigiron.errors import DoesNotBuildError, UserError
+from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of
 from bigiron.lazy import polars as pl
@@ -160,6 +160,8 @@ class CommitsOfTree:
             kernel = build_commit(tree, commit, self._fragments, self._arch, self._on_step, patches, called)
         except DoesNotBuildError as error:
             raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
+        except CannotBuildError:
+            raise  # nor will any other commit build: the search would go astray
         except UserError as error:
             raise CannotMeasureError(str(error), is_input=True) from None
         return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
