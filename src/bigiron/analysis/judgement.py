@@ -301,7 +301,10 @@ class _Found:
                 self._differ(figures["taken"], LEAST_TAKEN)
                 or self._differ(figures["held"], LEAST_HELD)
                 or (before.excludes != after.excludes and min(before.taken, after.taken) >= LEAST_TAKEN)
-            ) or check.is_of_allocators(lock):
+            ):
+                continue
+            of_chance = check.is_of_allocators(lock)
+            if of_chance and check.BY_CHANCE.takes_for_same(before.taken, after.taken):
                 continue
             yield Change(
                 "locks",
