@@ -28,7 +28,7 @@ from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import prediction
 from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
@@ -357,6 +357,38 @@ def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
     install()
     found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[11]]
+
+
+def of_options(tree: Tree, options: list[str]) -> OptionsOfConfiguration:
+    return OptionsOfConfiguration(
+        tree.folder, options, [], Variant(name="commit"), "x86_64", lambda _step: None
+    )
+
+
+def test_an_option_of_the_configuration_among_others(tree: Tree, tmp_path: Path) -> None:
+    """Each on top of those before it; one that does not build is skipped, and no image is booted twice."""
+    dear = "$(if $(shell grep -x CONFIG_DEAR=y $(O)/.config),-DDEAR)"
+    broken = "\t! grep -x CONFIG_BROKEN=7 $(O)/.config\n"
+    tree.commit(
+        "options",
+        Makefile=MAKEFILE.replace("vmlinux:\n", f"vmlinux:\n{broken}").replace("$(CC)", f"$(CC) {dear}"),
+        fs__open_c=f"#ifdef DEAR\n{DEARER}#else\n{OPEN}#endif\n",
+    )
+    options = [f"CONFIG_NOTHING{number}=y" for number in range(6)]
+    options[2:2] = ["CONFIG_DEAR=y"]
+    boots = Boots()
+    bisected = Bisection(tmp_path / "b", of_options(tree, options), boots, [].append, {}, BY)
+    found = bisected.find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == ["CONFIG_DEAR=y"]
+    assert found.reverts == {"CONFIG_DEAR=y": (100.0,)}
+    assert len(set(boots.of)) == len(boots.of) == 3
+    with pytest.raises(CannotMeasureError, match="does not build") as told:
+        of_options(tree, ["CONFIG_BROKEN=7"]).variant("CONFIG_BROKEN=7")
+    assert told.value.is_lasting
+    with pytest.raises(UserError, match="--config-option DEAR: give CONFIG_NAME=y"):
+        of_options(tree, ["DEAR"])
+    with pytest.raises(UserError, match="an option is given twice"):
+        of_options(tree, ["CONFIG_DEAR=y", "CONFIG_DEAR=n"])
 
 
 def test_a_candidate_that_cannot_be_predicted_is_skipped(
