@@ -1,8 +1,8 @@
 """`bigiron bisect`: commits that are really built, a log that git takes, and lists in virtual machines."""
 
 import json
-import os
 import math
+import os
 import random
 import re
 import subprocess
@@ -350,7 +350,7 @@ def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
 
     install()
     boots = Loses()
-    with pytest.raises(CannotBuildError, match="this host cannot build the kernel: .*our-flex"):
+    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*our-flex"):
         bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])[0].find()
     kept = json.loads((tmp_path / "b/bisect.json").read_text())["outcomes"]
     assert len(kept) == len(boots.of) == 2
@@ -409,7 +409,7 @@ def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:
     full = tree.commit(
         "full", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\techo No space left on device; false")
     )
-    with pytest.raises(CannotBuildError, match="this host cannot build the kernel: .*No space left"):
+    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*No space left"):
         commits_of(tree, full, []).variant(full)
     broken = tree.commit("broken", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\tfalse"))
     with pytest.raises(CannotMeasureError) as told:

@@ -10,7 +10,7 @@ class DoesNotBuildError(UserError):
 
 
 class CannotBuildError(UserError):
-    """This host can build no kernel now: a tool is missing, its disk is full. No source's fault."""
+    """No kernel can be built on this host now: a tool is missing, its disk is full. No source's fault."""
 
 
 class MachineError(Exception):

@@ -378,7 +378,7 @@ class _Found:
         return longer, longer / was if was else 0.0
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
-        """Whether the repetitions of the two lie further apart than those of either kernel among themselves."""
+        """Whether the two kernels lie further apart than the repetitions of either."""
         base, new = (counts[name] for name in self._names)
         apart = max(min(new) - max(base), min(base) - max(new))
         own = max(max(of) - min(of) for of in (base, new))
@@ -530,5 +530,5 @@ class Predicted:
 
     @property
     def tells_sign(self) -> bool:
-        """Whether the new kernel is predicted to be faster, or slower: an interval that holds 0 says neither."""
+        """Whether it says faster or slower: an interval that holds 0 says neither."""
         return not self.change.holds(0.0)

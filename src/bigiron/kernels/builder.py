@@ -205,7 +205,7 @@ def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why_not_here(log: str) -> str:
-    r"""What of make's output is the host's fault, and gone another time; nothing where the source is to blame.
+    r"""What of make's output is the host's fault; nothing where the source is to blame.
 
     >>> _why_not_here("/bin/sh: 1: bison: not found\nmake: *** [a.tab.c] Error 127\n")
     '/bin/sh: 1: bison: not found'

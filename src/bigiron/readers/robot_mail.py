@@ -128,11 +128,13 @@ class RobotMail:
     def tasks(self) -> int | None:
         """How many tasks ran: the parameter is a number, or a share of the CPUs.
 
-        Of hackbench it is that of groups, of which each has 20 senders and 20 receivers, or as many as `fds` says.
+        Of hackbench it is that of groups, each of 20 senders and 20 receivers, or as many as `fds` says.
         """
         if self.benchmark == "perf-bench-sched-pipe":
             return 2
-        each = 2 * count(self.parameters.get("fds", "20"), None, "fds") if self.benchmark == "hackbench" else 1
+        each = (
+            2 * count(self.parameters.get("fds", "20"), None, "fds") if self.benchmark == "hackbench" else 1
+        )
         for name in ("nr_task", "nr_threads"):
             if given := self.parameters.get(name):
                 share = given.removesuffix("%")

@@ -102,7 +102,7 @@ class OptionsOfConfiguration:
         """`variant`: what all have, its boot parameters and settings."""
         for option in options:
             if not _OPTION.fullmatch(option):
-                raise UserError(f"--config-option {option}: give CONFIG_NAME=y, or =n, a number or a \"text\"")
+                raise UserError(f'--config-option {option}: give CONFIG_NAME=y, =n, a number or "text"')
         if len({option.partition("=")[0] for option in options}) < len(options):
             raise UserError("--config-option: an option is given twice: give each with the value it gets")
         self._tree, self._options, self._fragments = tree, list(options), list(fragments)

@@ -125,7 +125,7 @@ def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
 
 
 def looks(folder: Path) -> list[int]:
-    """How often each kernel is to be booted, at first and then, where a study may be in the folder already."""
+    """How often to boot each kernel, at first and then, where the folder may have a study already."""
     there = store.open_study(folder).spec.repetitions if (folder / "study.toml").exists() else 0
     return [number for number in LOOKS if number >= there] or [there]
 
