@@ -36,6 +36,10 @@ RELEVANT = 0.01
 LEAST_ACCESSES = 0.1
 """To a shared line, per operation: less comes from the clock's ticks and from which CPU goes first."""
 
+_FAINT = LEAST_ACCESSES / 10
+"""Accesses per operation below which a line is left out of a boot: there are thousands of them, to be matched
+with each other, and none of them can change by `LEAST_ACCESSES`."""
+
 LEAST_TAKEN, LEAST_HELD = 0.05, 5.0
 """Times that a lock is taken, and instructions that it is held, per operation."""
 
@@ -201,7 +205,7 @@ class _Found:
         self, conflicts: Measurements, taken: Cells, work: Cells, point: tuple[int, int], base: str, new: str
     ) -> None:
         self._names = (base, new)
-        conflicts = replace(conflicts, points={point: _without_waiting(conflicts.points[point])})
+        conflicts = replace(conflicts, points={point: _prepared(conflicts.points[point])})
         self._cells = conflicts.points[point]
         options = Options(base)
         at = next(
@@ -436,11 +440,15 @@ def _functions(cell: Cell) -> dict[str, float]:
     return dict(ran.agg(pl.col("instructions").sum() / cell.operations).iter_rows())
 
 
-def _without_waiting(cells: Cells) -> dict[str, list[Cell]]:
-    return {
-        variant: [replace(cell, table=without_waiting(cell.table).drop("whole")) for cell in repetitions]
-        for variant, repetitions in cells.items()
-    }
+def _prepared(cells: Cells) -> dict[str, list[Cell]]:
+    return {variant: list(map(_prepare, repetitions)) for variant, repetitions in cells.items()}
+
+
+def _prepare(cell: Cell) -> Cell:
+    """Without waiting for locks, and without faint lines."""
+    touched = pl.max_horizontal("reads", "writes").sum().over("line")
+    bright = cell.table.filter(touched >= _FAINT * cell.operations)
+    return replace(cell, table=without_waiting(bright).drop("whole"))
 
 
 def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:
