@@ -36,7 +36,7 @@ RELEVANT = 0.01
 LEAST_ACCESSES = 0.1
 """To a shared line, per operation: less comes from the clock's ticks and from which CPU goes first."""
 
-_FAINT = LEAST_ACCESSES / 10
+_FAINT = LEAST_ACCESSES / 2
 """Accesses per operation below which a line is left out of a boot: there are thousands of them, to be matched
 with each other, and none of them can change by `LEAST_ACCESSES`."""
 
