@@ -80,6 +80,19 @@ def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
     assert (found.kind, change.object, change.held) == ("locks", "shared.lock", (50, 900))
 
 
+def test_a_line_in_which_a_lock_lies_that_is_taken_more_often_is_the_lock_s() -> None:
+    def flags_and_lock(times: int) -> list[dict[str, Any]]:
+        """Most who touch the line look at a flag that lies beside the lock."""
+        taking = line(times, function="_raw_spin_lock", object="struct zone.lock (Normal, node 0)")
+        looking = line(4 * times, function="free_page", object="struct zone.flags (Normal, node 0)")
+        return [*taking, *looking]
+
+    zone = "struct zone.lock (Normal, node 0)"
+    few, many = ([one | {"object": zone} for one in lock(times, 500)] for times in (1, 8))
+    found = judged((flags_and_lock(1), few, work(5000)), (flags_and_lock(8), many, work(5000)))
+    assert [(change.kind, change.object) for change in found.changes] == [("locks", zone)]
+
+
 def test_more_instructions_are_instructions_but_for_those_that_wait() -> None:
     found = judged((line(2), [], work(5000)), (line(2), [], work(5400, waiting=9000)))
     (change,) = found.changes

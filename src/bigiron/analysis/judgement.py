@@ -325,7 +325,7 @@ class _Found:
         self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
     ) -> Change | None:
         base, new = self._names
-        if not self._differs(row) or _of_a_lock(row, locks_changed):
+        if not self._differs(row) or _of_a_lock(row, locks_changed) or self._holds(row, locks_changed):
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
         of_chance = check.is_of_allocators(row.object)
@@ -345,6 +345,17 @@ class _Found:
             rule=rules.first_match(evidence_of(row)),
             is_pair=bool(row.halves),
         )
+
+    def _holds(self, row: Row, locks_changed: Sequence[Change]) -> bool:
+        """Whether a lock that is taken otherwise lies in the line itself, whatever is touched most there."""
+        called = [plain(lock.object) for lock in locks_changed]
+        for name in row.lines:
+            table = self._cells[name][0].table
+            lines = table.filter(pl.col("object") == row.lines[name].object)["line"].unique()
+            there = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
+            if not row.halves and any(_is_part(plain(one), lock) for one in there for lock in called):
+                return True
+        return False
 
     def _joined(self, row: Row) -> tuple[str, ...]:
         """What functions touch in the line on the new kernel alone."""
