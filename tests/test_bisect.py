@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import re
 import subprocess
@@ -20,14 +21,14 @@ from bigiron.analysis import looked_at
 from bigiron.analysis.bisection import Culprit, Suspects
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.looked_at import Cells
-from bigiron.errors import MachineError, UserError
+from bigiron.errors import CannotBuildError, MachineError, UserError
 from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
 from bigiron.study import prediction
 from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
@@ -327,6 +328,69 @@ def test_a_missing_tool_is_no_commit_s_fault(
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
 
 
+def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it found before is kept, and no commit is skipped for want of a tool."""
+    tool = tmp_path / "bin/our-flex"
+    tool.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    tree.commit("needs it", Makefile=MAKEFILE.replace("vmlinux:\n", "vmlinux:\n\tour-flex\n"))
+    made = history(tree, 24, 11)
+
+    def install() -> None:
+        tool.write_text("#!/bin/sh\n")
+        tool.chmod(0o755)
+
+    class Loses(Boots):
+        def __call__(self, variant: Variant) -> Cells:
+            if len(self.of) == 1:  # both ends are built
+                tool.unlink()
+            return super().__call__(variant)
+
+    install()
+    boots = Loses()
+    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*our-flex"):
+        bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])[0].find()
+    kept = json.loads((tmp_path / "b/bisect.json").read_text())["outcomes"]
+    assert len(kept) == len(boots.of) == 2
+    install()
+    found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[11]]
+
+
+def of_options(tree: Tree, options: list[str]) -> OptionsOfConfiguration:
+    return OptionsOfConfiguration(
+        tree.folder, options, [], Variant(name="commit"), "x86_64", lambda _step: None
+    )
+
+
+def test_an_option_of_the_configuration_among_others(tree: Tree, tmp_path: Path) -> None:
+    """Each on top of those before it; one that does not build is skipped, and no image is booted twice."""
+    dear = "$(if $(shell grep -x CONFIG_DEAR=y $(O)/.config),-DDEAR)"
+    broken = "\t! grep -x CONFIG_BROKEN=7 $(O)/.config\n"
+    tree.commit(
+        "options",
+        Makefile=MAKEFILE.replace("vmlinux:\n", f"vmlinux:\n{broken}").replace("$(CC)", f"$(CC) {dear}"),
+        fs__open_c=f"#ifdef DEAR\n{DEARER}#else\n{OPEN}#endif\n",
+    )
+    options = [f"CONFIG_NOTHING{number}=y" for number in range(6)]
+    options[2:2] = ["CONFIG_DEAR=y"]
+    boots = Boots()
+    bisected = Bisection(tmp_path / "b", of_options(tree, options), boots, [].append, {}, BY)
+    found = bisected.find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == ["CONFIG_DEAR=y"]
+    assert found.reverts == {"CONFIG_DEAR=y": (100.0,)}
+    assert len(set(boots.of)) == len(boots.of) == 3
+    with pytest.raises(CannotMeasureError, match="does not build") as told:
+        of_options(tree, ["CONFIG_BROKEN=7"]).variant("CONFIG_BROKEN=7")
+    assert told.value.is_lasting
+    with pytest.raises(UserError, match="--config-option DEAR: give CONFIG_NAME=y"):
+        of_options(tree, ["DEAR"])
+    with pytest.raises(UserError, match="an option is given twice"):
+        of_options(tree, ["CONFIG_DEAR=y", "CONFIG_DEAR=n"])
+
+
 def test_a_candidate_that_cannot_be_predicted_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,9 +409,8 @@ def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:
     full = tree.commit(
         "full", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\techo No space left on device; false")
     )
-    with pytest.raises(CannotMeasureError) as told:
+    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*No space left"):
         commits_of(tree, full, []).variant(full)
-    assert not told.value.is_lasting
     broken = tree.commit("broken", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\tfalse"))
     with pytest.raises(CannotMeasureError) as told:
         commits_of(tree, broken, []).variant(broken)

@@ -15,15 +15,18 @@ from bigiron.analysis.judgement import Claim, Judgement
 TASKS, OPERATIONS = 4, 100  # of all tasks together
 
 
-def of(probe: str, **variants: pl.DataFrame) -> Measurements:
-    """Two runs of each kernel that count the same."""
+def of(probe: str, **variants: pl.DataFrame | list[pl.DataFrame]) -> Measurements:
+    """Two boots of each kernel that count the same, or those that are given."""
     facts: dict[str, Any] = {
         "operations": [OPERATIONS],
         "lost_accesses": 0,
         "line_bytes": 64,
         "pair_bytes": 128,
     }
-    cells = {name: [Cell(table, facts)] * 2 for name, table in variants.items()}
+    cells = {
+        name: [Cell(table, facts) for table in (given if isinstance(given, list) else [given] * 2)]
+        for name, given in variants.items()
+    }
     return Measurements("s", "w", probe, "VM time", OPERATIONS, "kernel", "", {(TASKS, TASKS): cells})
 
 
@@ -77,6 +80,19 @@ def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
     assert (found.kind, change.object, change.held) == ("locks", "shared.lock", (50, 900))
 
 
+def test_a_line_in_which_a_lock_lies_that_is_taken_more_often_is_the_lock_s() -> None:
+    def flags_and_lock(times: int) -> list[dict[str, Any]]:
+        """Most who touch the line look at a flag that lies beside the lock."""
+        taking = line(times, function="_raw_spin_lock", object="struct zone.lock (Normal, node 0)")
+        looking = line(4 * times, function="free_page", object="struct zone.flags (Normal, node 0)")
+        return [*taking, *looking]
+
+    zone = "struct zone.lock (Normal, node 0)"
+    few, many = ([one | {"object": zone} for one in lock(times, 500)] for times in (1, 8))
+    found = judged((flags_and_lock(1), few, work(5000)), (flags_and_lock(8), many, work(5000)))
+    assert [(change.kind, change.object) for change in found.changes] == [("locks", zone)]
+
+
 def test_more_instructions_are_instructions_but_for_those_that_wait() -> None:
     found = judged((line(2), [], work(5000)), (line(2), [], work(5400, waiting=9000)))
     (change,) = found.changes
@@ -88,6 +104,26 @@ def test_identical_counts_are_neither_and_so_is_what_costs_next_to_nothing() -> 
     same = (line(2), lock(1, 50), work(5000))
     assert judged(same, same).kind == "neither"
     assert judged(same, (line(2), lock(1, 50), work(5030))).kind == "neither"
+
+
+def test_kernels_differ_if_they_lie_further_apart_than_the_boots_of_either() -> None:
+    def of_boots(base: list[int], new: list[int]) -> str:
+        nothing = pl.DataFrame([], schema=LOCKS)
+        lines = counts(*line(2))
+        return judgement.judge(
+            of("conflicts", base=[lines] * len(base), new=[lines] * len(new)),
+            of("locks", base=[nothing] * len(base), new=[nothing] * len(new)),
+            of("work", base=list(map(work, base)), new=list(map(work, new))),
+            "base",
+            "new",
+            Claim(True, 64),
+        ).kind
+
+    assert of_boots([5000, 5300], [5700, 5900]) == "instructions"
+    assert of_boots([5000, 5300], [5500, 5900]) == "neither"
+    # Each boot more can only take a difference away.
+    assert of_boots([5000, 5300, 5000], [5700, 5900, 5310]) == "neither"
+    assert of_boots([5000] * 4, [5700] * 4) == "instructions"
 
 
 def test_what_goes_the_other_way_is_said_to() -> None:

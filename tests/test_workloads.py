@@ -108,6 +108,7 @@ def test_the_catalogue() -> None:
             "DWOL", "DWOL-direct", "DWOM", "DWOM-direct", "DWSL", "DWSL-direct", "DWTL", "DWTL-direct",
             "MRDL", "MRDM", "MRPH", "MRPL", "MRPM", "MWCL", "MWCM", "MWRL", "MWRM", "MWUL", "MWUM",
         )),
+        "hackbench/pipe", "hackbench/socket",
     ]  # fmt: skip
     for workload in BUILT_IN:
         licence, exercises = workload.source.read_text().splitlines()[:2]

@@ -9,6 +9,10 @@ class DoesNotBuildError(UserError):
     """A kernel's source that make fails on, whenever it is tried."""
 
 
+class CannotBuildError(UserError):
+    """No kernel can be built on this host now: a tool is missing, its disk is full. No source's fault."""
+
+
 class MachineError(Exception):
     """The machine under test failed: the reason, and the last lines of its console. Exit status 3."""
 

@@ -36,6 +36,10 @@ RELEVANT = 0.01
 LEAST_ACCESSES = 0.1
 """To a shared line, per operation: less comes from the clock's ticks and from which CPU goes first."""
 
+_FAINT = LEAST_ACCESSES / 2
+"""Accesses per operation below which a line is left out of a boot: there are thousands of them, to be matched
+with each other, and none of them can change by `LEAST_ACCESSES`."""
+
 LEAST_TAKEN, LEAST_HELD = 0.05, 5.0
 """Times that a lock is taken, and instructions that it is held, per operation."""
 
@@ -201,7 +205,7 @@ class _Found:
         self, conflicts: Measurements, taken: Cells, work: Cells, point: tuple[int, int], base: str, new: str
     ) -> None:
         self._names = (base, new)
-        conflicts = replace(conflicts, points={point: _without_waiting(conflicts.points[point])})
+        conflicts = replace(conflicts, points={point: _prepared(conflicts.points[point])})
         self._cells = conflicts.points[point]
         options = Options(base)
         at = next(
@@ -301,7 +305,10 @@ class _Found:
                 self._differ(figures["taken"], LEAST_TAKEN)
                 or self._differ(figures["held"], LEAST_HELD)
                 or (before.excludes != after.excludes and min(before.taken, after.taken) >= LEAST_TAKEN)
-            ) or check.is_of_allocators(lock):
+            ):
+                continue
+            of_chance = check.is_of_allocators(lock)
+            if of_chance and check.BY_CHANCE.takes_for_same(before.taken, after.taken):
                 continue
             yield Change(
                 "locks",
@@ -318,7 +325,7 @@ class _Found:
         self, number: int, row: Row, locks_changed: Sequence[Change], tasks: int
     ) -> Change | None:
         base, new = self._names
-        if not self._differs(row) or _of_a_lock(row, locks_changed):
+        if not self._differs(row) or _of_a_lock(row, locks_changed) or self._holds(row, locks_changed):
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
         of_chance = check.is_of_allocators(row.object)
@@ -338,6 +345,17 @@ class _Found:
             rule=rules.first_match(evidence_of(row)),
             is_pair=bool(row.halves),
         )
+
+    def _holds(self, row: Row, locks_changed: Sequence[Change]) -> bool:
+        """Whether a lock that is taken otherwise lies in the line itself, whatever is touched most there."""
+        called = [plain(lock.object) for lock in locks_changed]
+        for name in row.lines:
+            table = self._cells[name][0].table
+            lines = table.filter(pl.col("object") == row.lines[name].object)["line"].unique()
+            there = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
+            if not row.halves and any(_is_part(plain(one), lock) for one in there for lock in called):
+                return True
+        return False
 
     def _joined(self, row: Row) -> tuple[str, ...]:
         """What functions touch in the line on the new kernel alone."""
@@ -375,10 +393,11 @@ class _Found:
         return longer, longer / was if was else 0.0
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
-        """Whether the repetitions of the two lie apart: what overlaps is chance."""
+        """Whether the two kernels lie further apart than the repetitions of either."""
         base, new = (counts[name] for name in self._names)
         apart = max(min(new) - max(base), min(base) - max(new))
-        return apart > tolerance + share * max(*base, *new)
+        own = max(max(of) - min(of) for of in (base, new))
+        return apart > max(own, tolerance + share * max(*base, *new))
 
 
 @dataclass(frozen=True)
@@ -432,11 +451,15 @@ def _functions(cell: Cell) -> dict[str, float]:
     return dict(ran.agg(pl.col("instructions").sum() / cell.operations).iter_rows())
 
 
-def _without_waiting(cells: Cells) -> dict[str, list[Cell]]:
-    return {
-        variant: [replace(cell, table=without_waiting(cell.table).drop("whole")) for cell in repetitions]
-        for variant, repetitions in cells.items()
-    }
+def _prepared(cells: Cells) -> dict[str, list[Cell]]:
+    return {variant: list(map(_prepare, repetitions)) for variant, repetitions in cells.items()}
+
+
+def _prepare(cell: Cell) -> Cell:
+    """Without waiting for locks, and without faint lines."""
+    touched = pl.max_horizontal("reads", "writes").sum().over("line")
+    bright = cell.table.filter(touched >= _FAINT * cell.operations)
+    return replace(cell, table=without_waiting(bright).drop("whole"))
 
 
 def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -523,3 +546,8 @@ class Predicted:
     def fits(self) -> bool:
         """Whether the reported change lies in the interval."""
         return self.change.holds(self.reported)
+
+    @property
+    def tells_sign(self) -> bool:
+        """Whether it says faster or slower: an interval that holds 0 says neither."""
+        return not self.change.holds(0.0)

@@ -23,7 +23,7 @@ from bigiron.sanitize import sanitize
 from bigiron.simulator import machine_files
 from bigiron.study import spec as specs
 from bigiron.study.bisect import Bisection, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy
+from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.study.spec import Spec, Variant
 
 
@@ -68,12 +68,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class OfTree:
-    """The commits to bisect instead of a list."""
+    """The commits to bisect instead of a list, or the options of its configuration."""
 
     linux: Annotated[Path | None, typer.Option(help="a kernel's git tree: bisect its commits")] = None
     good: Annotated[str | None, typer.Option(help="the commit that still has the old value")] = None
     bad: Annotated[str | None, typer.Option(help="the commit that has the new one")] = None
     config: Fragments = None
+    config_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="CONFIG_NAME=y: instead of commits bisect options, each set on top of those before; repeat"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Doing:
 def bisect(
     asked: Asked, tree: OfTree, variants: Variants, where: Where, file_systems: FileSystems, doing: Doing
 ) -> None:
-    """Find which of many kernels, boot parameters, settings or commits changes a count.
+    """Find which of many kernels, boot parameters, settings, options or commits changes a count.
 
     It takes about log2 of their number of boots.
 
@@ -182,16 +188,22 @@ def _probes(given: str | None, by: LookedAt | None) -> tuple[str, ...]:
     return (throughput.PROBE.name,) if given else looked_at.PROBES
 
 
-def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree | ListOfVariants:
+def _candidates(
+    tree: OfTree, variants: Variants, where: Where
+) -> CommitsOfTree | OptionsOfConfiguration | ListOfVariants:
     if tree.linux is None:
-        if tree.good or tree.bad or tree.config:
-            raise UserError("--good, --bad and --config are of a git tree: give --linux TREE too")
+        if tree.good or tree.bad or tree.config or tree.config_option:
+            raise UserError(
+                "--good, --bad, --config and --config-option are of a kernel's source: give --linux TREE too"
+            )
         if not variants.kernel and where.kind == "vm":
             raise UserError("no kernel: give --kernel debian/6.1 --kernel debian/6.12, or --linux TREE")
         if variants.kernel and where.kind != "vm":
             raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
         return ListOfVariants(variants.all(where.kind), where.arch)
-    if not (tree.good and tree.bad):
+    if tree.config_option and (tree.good or tree.bad):
+        raise UserError("either commits or options are bisected: leave out --good and --bad")
+    if not tree.config_option and not (tree.good and tree.bad):
         raise UserError("--linux TREE: give --good COMMIT and --bad COMMIT too")
     if where.kind != "vm":
         raise UserError(
@@ -200,5 +212,10 @@ def _candidates(tree: OfTree, variants: Variants, where: Where) -> CommitsOfTree
     if variants.kernel or variants.boot_sweep or variants.set_sweep:
         raise UserError("either commits or a list is bisected: leave out --linux, or --kernel and sweeps")
     of_all = Variant(name="commit", boot=variants.boot, set=variants.set_ or [])
+    if tree.config_option:
+        return OptionsOfConfiguration(
+            tree.linux, tree.config_option, tree.config or [], of_all, where.arch, _say
+        )
+    assert tree.good and tree.bad
     found = commits.between(tree.linux, tree.good, tree.bad)
     return CommitsOfTree(found, tree.config or [], of_all, where.arch, _say)

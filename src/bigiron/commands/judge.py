@@ -67,10 +67,15 @@ def judge(
         opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
-        asked = judging.spec(mail, names, what, of_cpus, both[0].arch, shaped)
-        with contextlib.redirect_stdout(sys.stderr):
-            measure_study(asked, folder, jobs)
-        opinion = judging.judge(store.open_study(folder), mail, shaped)
+        for boots in judging.looks(folder):
+            asked = judging.spec(mail, names, what, of_cpus, both[0].arch, shaped, boots)
+            with contextlib.redirect_stdout(sys.stderr):
+                measure_study(asked, folder, jobs, fresh_boot=True)
+            study = store.open_study(folder)
+            judged = judging.judged(study, mail)
+            if not judged.changes:
+                break
+        opinion = judging.opinion(study, mail, shaped, judged)
     print(reply.FORMATS[format](opinion), end="")
 
 

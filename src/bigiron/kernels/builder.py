@@ -15,7 +15,7 @@ from pathlib import Path
 from bigiron import tool
 from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.cache_dir import cache_folder, locked
-from bigiron.errors import DoesNotBuildError, UserError
+from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import configuration, image, source, store
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
@@ -26,6 +26,12 @@ from bigiron.parent_death import dying_with
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
 _ERROR = re.compile(r".*(\b[Ee]rror: |syntax error|undefined reference|FAILED: |No rule to make target).*")
 _OF_THE_HOST = re.compile(r"No space left on device|Cannot allocate memory|\bKilled\b|\bTerminated\b")
+_NO_SUCH_PROGRAM = re.compile(
+    # One with a path in its name may be a script that the source lacks.
+    r"^(?:.*\bsh: (?:(?:line )?\d+: )?[\w.+-]+: (?:command )?not found"
+    r"|make(?:\[\d+\])?: [\w.+-]+: (?:No such file or directory|Command not found))$",
+    re.MULTILINE,
+)
 _STOP = re.compile(r".*\*\*\* .*")
 
 # So that the same source makes the same image, and ccache finds what another build compiled.
@@ -99,7 +105,9 @@ def check_tools(arch: str) -> str:
     missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
     if missing:
         packages = " ".join(missing.values())
-        raise UserError(f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}")
+        raise CannotBuildError(
+            f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}"
+        )
     asked = [target.compiler, "-dumpfullversion"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return f"{target.compiler} {told}"
@@ -183,15 +191,29 @@ class _Make:
             )
         if done.returncode:
             said = self.log.read_text(encoding="utf-8", errors="replace")
-            why = f"the kernel does not build: {_first_error(said)} (the log is {self.log})"
-            # Not the source's fault, and gone another time.
-            raise UserError(why) if _OF_THE_HOST.search(said) else DoesNotBuildError(why)
+            if why := _why_not_here(said):
+                raise CannotBuildError(f"this host cannot build the kernel: {why} (the log is {self.log})")
+            raise DoesNotBuildError(
+                f"the kernel does not build: {_first_error(said)} (the log is {self.log})"
+            )
 
 
 def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what would reach into the kernel's make or change its language: it lets no LC_ALL through."""
     theirs = re.compile(r"(KBUILD|KCONFIG|MAKE|CCACHE|MFLAGS|INSTALL|LANG|LC_).*")
     return {name: value for name, value in environment.items() if not theirs.fullmatch(name)}
+
+
+def _why_not_here(log: str) -> str:
+    r"""What of make's output is the host's fault; nothing where the source is to blame.
+
+    >>> _why_not_here("/bin/sh: 1: bison: not found\nmake: *** [a.tab.c] Error 127\n")
+    '/bin/sh: 1: bison: not found'
+    >>> _why_not_here("/bin/sh: 1: pahole: not found\na.c:7:2: error: x\nmake: *** [a.o] Error 1\n")
+    ''
+    """
+    found = _OF_THE_HOST.search(log) or (_NO_SUCH_PROGRAM.search(log) if "Error 127" in log else None)
+    return found[0].strip() if found else ""
 
 
 def _first_error(log: str) -> str:

@@ -5,6 +5,7 @@ Nobody promises its form. What is not understood is kept with its line's number,
 
 import email
 import email.policy
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -125,15 +126,28 @@ class RobotMail:
 
     @property
     def tasks(self) -> int | None:
-        """How many tasks ran: the parameter is a number, or a share of the CPUs."""
+        """How many tasks ran: the parameter is a number, or a share of the CPUs.
+
+        Of hackbench it is that of groups, each of 20 senders and 20 receivers, or as many as `fds` says.
+        """
+        if self.benchmark == "perf-bench-sched-pipe":
+            return 2
+        each = (
+            2 * count(self.parameters.get("fds", "20"), None, "fds") if self.benchmark == "hackbench" else 1
+        )
         for name in ("nr_task", "nr_threads"):
             if given := self.parameters.get(name):
                 share = given.removesuffix("%")
                 if share == given:
-                    return count(given, None, name)
+                    return each * count(given, None, name)
                 cpus = self.machine.cpus if self.machine else None
-                return max(1, int(number(share, None, name) * cpus / 100)) if cpus else None
+                return each * max(1, int(number(share, None, name) * cpus / 100)) if cpus else None
         return None
+
+    @property
+    def tasks_at_once(self) -> int | None:
+        """How many of them can run at a time: no more than there are CPUs."""
+        return min(self.tasks, self.machine.cpus) if self.tasks and self.machine else self.tasks
 
     @property
     def throughput_change(self) -> float:
@@ -334,7 +348,7 @@ class _Reading:
         title = self._new.title or next((one.title for one in self._named if _same(one.id, self._new.id)), "")
         found = RobotMail(
             metric=self._metric,
-            change=self._change,
+            change=self._signed_change(),
             regression=self._regression,
             new=Commit(self._new.id, title),
             base=base,
@@ -350,6 +364,11 @@ class _Reading:
         except UserError as error:
             raise UserError(f"{self._called}: {error}") from None
         return found
+
+    def _signed_change(self) -> float:
+        """What is reported, with the sign that the table has: the text may leave it out."""
+        row = next((one for one in self._figures if one.name == self._metric), None)
+        return math.copysign(self._change, row.change) if row and row.change else self._change
 
     def _lacks(self, what: str, form: str) -> UserError:
         return UserError(

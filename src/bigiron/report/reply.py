@@ -104,7 +104,7 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
 def _about(opinion: Opinion) -> str:
     mail = opinion.mail
     titled = f' ("{mail.new.title[:_NAME]}")' if mail.new.title else ""
-    test = mail.parameters.get("test")
+    test = mail.parameters.get("test") or mail.parameters.get("ipc")
     tasks = f" with {mail.tasks} tasks" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
     return (
@@ -268,13 +268,20 @@ def _prediction(opinion: Opinion) -> str:
         f"Predicted for {found.tasks} tasks, on a machine of the report's shape with the latencies of "
         f"{found.machine}: "
         f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
-        f"The reported {percent(found.reported)} {inside}.{_contradicted(opinion.judgement, found)}"
+        f"The reported {percent(found.reported)} {inside}."
+        f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
+
+
+def _sign_not_told(found: Predicted) -> str:
+    return "" if found.tells_sign else " Whether it is faster or slower is not told: the interval holds 0."
 
 
 def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
     """Where the prediction has the other sign than what was judged."""
-    if not judgement or not judgement.changes or judgement.changes[0].cost * found.change.value <= 0:
+    if not judgement or not judgement.changes or not found.tells_sign:
+        return ""
+    if judgement.changes[0].cost * found.change.value <= 0:
         return ""
     faster = "faster" if found.change.value > 0 else "slower"
     return f" It contradicts the judgement: by it the new kernel is {faster}."
@@ -295,8 +302,8 @@ def _own(row: Reported) -> str:
 def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
         f"Counted, not timed, in virtual machines by bigiron: {opinion.workload}, {opinion.mode} mode, "
-        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} runs of each kernel, "
-        f"resumed from one boot. All of it: bigiron report {opinion.study}"
+        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} boots of each kernel. "
+        f"All of it: bigiron report {opinion.study}"
     )
 
 
@@ -346,6 +353,7 @@ def as_document(opinion: Opinion) -> str:
                 "low": predicted.change.low,
                 "high": predicted.change.high,
                 "reported_inside": predicted.fits,
+                "tells_sign": predicted.tells_sign,
             }
             if predicted
             else None

@@ -18,7 +18,7 @@ from bigiron.analysis import bisection, looked_at
 from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Value
 from bigiron.analysis.looked_at import Cells, LookedAt
 from bigiron.analysis.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
-from bigiron.errors import MachineError, UserError
+from bigiron.errors import CannotBuildError, MachineError, UserError
 from bigiron.study import store
 from bigiron.study.spec import Variant
 
@@ -268,6 +268,8 @@ class Bisection:
         try:
             variant = self.candidates.reverted(culprit.name)
             return variant if isinstance(variant, str) else by.value(self.measure(variant))
+        except CannotBuildError:
+            raise
         except (CannotMeasureError, UserError) as error:
             return str(error)
 

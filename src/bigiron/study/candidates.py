@@ -1,11 +1,14 @@
-"""What is bisected: a list of variants, or the commits of a git tree; and the study that measures them."""
+"""What is bisected: a list of variants, the commits of a git tree, or options of its configuration; and the
+study that measures them.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +20,7 @@ from bigiron import kernels
 from bigiron.analysis import comparison
 from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
-from bigiron.errors import DoesNotBuildError, UserError
+from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of
 from bigiron.lazy import polars as pl
@@ -81,6 +84,108 @@ class ListOfVariants:
         return ""
 
 
+class OptionsOfConfiguration:
+    """Options of the configuration, each set on top of those before it; the old end has none of them."""
+
+    parted_at: tuple[str, ...] = ()
+    old = "none of the options"
+
+    def __init__(
+        self,
+        tree: Path,
+        options: Sequence[str],
+        fragments: Sequence[Path],
+        variant: Variant,
+        arch: str,
+        on_step: Callable[[str], None],
+    ) -> None:
+        """`variant`: what all have, its boot parameters and settings."""
+        for option in options:
+            if not _OPTION.fullmatch(option):
+                raise UserError(f'--config-option {option}: give CONFIG_NAME=y, =n, a number or "text"')
+        if len({option.partition("=")[0] for option in options}) < len(options):
+            raise UserError("--config-option: an option is given twice: give each with the value it gets")
+        self._tree, self._options, self._fragments = tree, list(options), list(fragments)
+        self._all, self._arch, self._on_step = variant, arch, on_step
+        self.question: dict[str, Any] = {
+            "linux": str(tree),
+            "options": self._options,
+            "config": _checksums(fragments),
+            "boot": variant.boot,
+            "set": variant.set,
+        }
+        self.history = History.linear([self.old, *options])
+        self.new = self._options[-1]
+
+    def variant(self, name: str) -> Variant:
+        """The kernel with the options up to this one, built."""
+        return self._built([] if name == self.old else self._options[: self._options.index(name) + 1])
+
+    def image(self, variant: Variant) -> str:
+        """The image's checksum."""
+        return kernels.find(variant.kernel, self._arch).sha256
+
+    def idle(self, name: str, images: Sequence[Variant]) -> bool:
+        """Nothing is known of an option until its kernel is built."""
+        return False
+
+    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
+        """See `image`."""
+        return None
+
+    def title(self, name: str) -> str:
+        """The option and its value."""
+        return name
+
+    def reverted(self, name: str) -> Variant | str:
+        """All options but this one."""
+        if name == self.new:
+            return "it is the last option: without it, there are those before it"
+        return self._built([option for option in self._options if option != name])
+
+    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
+        """No log: git knows nothing of them."""
+        return ""
+
+    def _built(self, options: Sequence[str]) -> Variant:
+        text = "".join(f"{option}\n" for option in options)
+        called = hashlib.sha256(f"{self._tree}\n{self.question['config']}\n{text}".encode()).hexdigest()
+        with tempfile.TemporaryDirectory() as folder:
+            fragment = Path(folder) / "options.config"
+            fragment.write_text(text, encoding="utf-8")
+            with _as_cannot_measure():
+                kernel = kernels.build(
+                    str(self._tree),
+                    [],
+                    [*self._fragments, fragment],
+                    self._arch,
+                    f"options-{called[:12]}",
+                    self._on_step,
+                    anew=True,
+                )
+        return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
+
+
+_OPTION = re.compile(r"CONFIG_\w+=\S.*")
+
+
+@contextmanager
+def _as_cannot_measure() -> Iterator[None]:
+    """What is the source's or the configuration's fault, as that of a candidate."""
+    try:
+        yield
+    except DoesNotBuildError as error:
+        raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
+    except CannotBuildError:
+        raise  # nor will any other build: the search would go astray
+    except UserError as error:
+        raise CannotMeasureError(str(error), is_input=True) from None
+
+
+def _checksums(fragments: Sequence[Path]) -> list[str]:
+    return [f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in contents_of(fragments)]
+
+
 class CommitsOfTree:
     """Commits, whose kernels are built."""
 
@@ -100,9 +205,7 @@ class CommitsOfTree:
             "linux": str(commits.tree),
             "good": commits.good,
             "bad": commits.bad,
-            "config": [
-                f"{name} {hashlib.sha256(content).hexdigest()}" for name, content in contents_of(fragments)
-            ],
+            "config": _checksums(fragments),
             "boot": variant.boot,
             "set": variant.set,
         }
@@ -156,12 +259,8 @@ class CommitsOfTree:
 
     def _built(self, commit: str, patches: Sequence[Path] = (), without: str = "") -> Variant:
         tree, called = self._commits.tree, f"{without}{self._configured}"
-        try:
+        with _as_cannot_measure():
             kernel = build_commit(tree, commit, self._fragments, self._arch, self._on_step, patches, called)
-        except DoesNotBuildError as error:
-            raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
-        except UserError as error:
-            raise CannotMeasureError(str(error), is_input=True) from None
         return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
 
     def _compiled(self, images: Sequence[Variant]) -> frozenset[str] | None:

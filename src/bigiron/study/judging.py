@@ -14,7 +14,7 @@ from bigiron.cache_dir import cache_folder, keep_whole
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.simulator import machine_files, reported_machine
-from bigiron.study import measurements, prediction
+from bigiron.study import measurements, prediction, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
@@ -22,8 +22,12 @@ PROBES = ("conflicts", "locks", "work")
 CPUS = 8
 """On which it is measured unless more are asked for: what all of them touch shows from a few on."""
 
-REPETITIONS = 2
-"""So that what differs between two runs of one kernel, resumed from one boot, is not the commit's doing."""
+LOOKS = (2, 4)
+"""How often each kernel is booted anew: first, and where it then seems that something differs.
+
+Where objects lie in their lines and pages, and who waits for whom, differ from boot to boot. Each boot more
+can only take differences away, as each kernel's own spread grows: where there is none, no more are needed.
+"""
 
 OPERATIONS = 200
 _DRAWS = 16
@@ -94,6 +98,7 @@ def spec(
     cpus: list[int],
     arch: str,
     shaped: Shaped,
+    repetitions: int,
 ) -> Spec:
     """What to measure: the report's benchmark on both kernels, in the shape of its machine."""
     return Spec(
@@ -105,7 +110,7 @@ def spec(
         cpus=cpus,
         tasks=_tasks(mail, cpus),
         like=shaped.like,
-        repetitions=REPETITIONS,
+        repetitions=repetitions,
         operations=OPERATIONS,
         fs=what.fs,
         variant=[Variant(name=kernel, kernel=kernel, boot=_QUIET) for kernel in kernels],
@@ -119,15 +124,26 @@ def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
     return sorted({max(2, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
 
 
-def judge(study: Study, mail: RobotMail, shaped: Shaped) -> Opinion:
-    """What a study that has been measured says of the report."""
+def looks(folder: Path) -> list[int]:
+    """How often to boot each kernel, at first and then, where the folder may have a study already."""
+    there = store.open_study(folder).spec.repetitions if (folder / "study.toml").exists() else 0
+    return [number for number in LOOKS if number >= there] or [there]
+
+
+def judged(study: Study, mail: RobotMail) -> Judgement:
+    """What the counts of a study that has been measured say."""
     base, new = (variant.name for variant in study.spec.variant)
     of = {probe: measurements.read(study, probe) for probe in PROBES}
     point = max(of["conflicts"].points)
     if missing := [name for name in (base, new) if name not in of["conflicts"].points[point]]:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
-    claim = Claim(mail.regression, mail.tasks)
-    judged = judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
+    claim = Claim(mail.regression, mail.tasks_at_once)
+    return judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
+
+
+def opinion(study: Study, mail: RobotMail, shaped: Shaped, judged: Judgement) -> Opinion:
+    """The judgement with what is predicted for the report's machine."""
+    base, new = (variant.name for variant in study.spec.variant)
     predicted, why_not = _predicted(study, mail, shaped)
     return Opinion(
         mail,
@@ -145,10 +161,8 @@ def judge(study: Study, mail: RobotMail, shaped: Shaped) -> Opinion:
 def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted | None, str]:
     if shaped.why_not:
         return None, shaped.why_not
-    if not mail.tasks:
+    if not (tasks := mail.tasks_at_once):
         return None, "the report does not say how many tasks ran"
-    assert mail.machine
-    tasks = min(mail.tasks, mail.machine.cpus)
     try:
         found = prediction.predict(study, shaped.like, [tasks], draws=_DRAWS)
     except UserError as error:
@@ -163,7 +177,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted
 def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped) -> list[str]:
     """What the judgement does not rest on, so that nobody thinks it does."""
     found = ["time: nothing here was measured in seconds"]
-    if mail.tasks and mail.tasks > judged.tasks:
+    if mail.tasks_at_once and mail.tasks_at_once > judged.tasks:
         found.append(
             f"more than {judged.tasks} tasks on {judged.cpus} CPUs: what grows with CPUs shows less here"
         )

@@ -8,6 +8,8 @@ from bigiron.errors import UserError
 from bigiron.workloads.registry import builtin
 
 _FXMARK_FS = {"tmpfs": "", "mem": "", "ext4": "ext4", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs"}
+_UNIXBENCH = {"context1": "context_switch1", "pipe": "pipe1"}
+_WHOLE = {"perf-bench-sched-pipe": "context_switch1"}
 _INSTEAD = (
     "give the part of it that matters as a C file with will-it-scale's testcase(): --workload-file F.c, "
     "or a workload that does the same: --workload NAME (`bigiron workload list`)"
@@ -30,9 +32,17 @@ def workload_of(benchmark: str, parameters: Mapping[str, str]) -> Mapped:
     Mapped(workload='open1', mode='thread', fs='')
     >>> workload_of("fxmark", {"test": "MWCL", "fstype": "ext4", "directio": "directio"}).fs
     'ext4'
+    >>> workload_of("hackbench", {"ipc": "pipe", "mode": "threads", "nr_threads": "50%", "iterations": "4"})
+    Mapped(workload='hackbench/pipe', mode='thread', fs='')
     """
     known = {workload.name for workload in builtin()}
     test = parameters.get("test", "")
+    if benchmark == "hackbench":
+        return _hackbench(parameters)
+    if benchmark == "unixbench" and test not in _UNIXBENCH:
+        raise UserError(f"no workload does what unixbench's {test or 'tests'} does: {_INSTEAD}")
+    if does_the_same := _UNIXBENCH.get(test) if benchmark == "unixbench" else _WHOLE.get(benchmark):
+        return Mapped(does_the_same, mode_of(parameters))
     if benchmark not in ("will-it-scale", "fxmark"):
         raise UserError(f"no workload does what {benchmark} does: {_INSTEAD}")
     if not test:
@@ -57,6 +67,14 @@ def mode_of(parameters: Mapping[str, str]) -> Literal["process", "thread"]:
 def fs_of(parameters: Mapping[str, str]) -> str | None:
     """The file system that the report names, "" being the machine's tmpfs; None: one that none here has."""
     return _FXMARK_FS.get(parameters.get("fstype", "tmpfs"))
+
+
+def _hackbench(parameters: Mapping[str, str]) -> Mapped:
+    """Through sockets, unless pipes are asked for: so hackbench does."""
+    ipc = parameters.get("ipc", "socket")
+    if ipc not in ("pipe", "socket"):
+        raise UserError(f"hackbench by way of {ipc!r} (parameter ipc) is not built in: {_INSTEAD}")
+    return Mapped(f"hackbench/{ipc}", mode_of(parameters))
 
 
 def _fxmark(test: str, parameters: Mapping[str, str], known: set[str]) -> Mapped:
