@@ -249,6 +249,25 @@ def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: p
     assert {kept.name for kept in template.everything()} == {second.name, third.name}
 
 
+def test_symbols_that_are_kept_alone_go_too(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take room as a template does, and it is counted when they were used last."""
+    template.keep_symbols("used", bytes(MIB))
+    template.keep_symbols("old", bytes(MIB))
+    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "5")
+    for age, name in enumerate(("old", "used")):
+        os.utime(cache / "symbols" / name, (age, age))
+    first = keep(ram, "first")
+    assert template.symbols_of("old") is None and first.exists()
+    assert template.symbols_of("used") == bytes(MIB)
+    os.utime(first, (0, 0))
+    template.keep_symbols("large", bytes(3 * MIB))
+    assert not first.exists() and template.symbols_of("used")
+    template.drop(None)
+    assert template.symbols_of("used") is None
+
+
 def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
     keep(ram)
     found = template.find(machine(), QEMU)
