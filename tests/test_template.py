@@ -194,6 +194,33 @@ def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
             other.reach(os.getpid())
 
 
+def test_its_memory_is_read_once_unless_it_is_written(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = keep(ram) / "memory"
+    pieces, read = template.Template._pieces, []
+
+    def count(self: template.Template) -> Iterator[tuple[int, memoryview]]:
+        read.append(self.folder)
+        return pieces(self)
+
+    monkeypatch.setattr(template.Template, "_pieces", count)
+    for times in (1, 1):
+        found = template.find(machine(), QEMU)
+        assert found
+        with found:
+            found.check()
+        assert len(read) == times
+    with memory.open("r+b") as file:
+        file.seek(40 * MIB)
+        file.write(b"something else")
+    for _ in range(2):
+        found = template.find(machine(), QEMU)
+        assert found
+        with found, pytest.raises(template.DamagedError, match="its memory is not what was kept"):
+            found.check()
+
+
 @pytest.mark.parametrize("file", ["state", "symbols", "memory", "template.json"])
 @pytest.mark.parametrize("harm", ["garbled", "cut off", "gone"])
 def test_one_that_is_damaged_is_none(
