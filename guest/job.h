@@ -38,6 +38,7 @@ struct job {
 	char *modules[MAX_MODULES]; /* "required FILE PARAMETERS", or "optional FILE": to load in this order */
 	char *file_system; /* to work on, NULL: as the machine is */
 	char *mount_options;
+	unsigned long slowed; /* so many times: the clock, which follows the host's; 0: not at all */
 	unsigned long dilated; /* instructions of all CPUs in a nanosecond of the clock, which follows them; 0: it does not */
 	unsigned long disk_mib; /* of the disk in memory that it lies on; 0: on none */
 	unsigned long nr_functions;

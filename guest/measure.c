@@ -40,10 +40,12 @@ static void set_clock(void)
 	clock_settime(CLOCK_REALTIME, &now);
 }
 
-/* As many instructions as there are nanoseconds, by a clock that follows them. */
+/* The host's nanoseconds by a clock that was slowed down; as many instructions by one that follows these. */
 static uint64_t dilated_ns(const struct job *job, uint64_t ns)
 {
-	return job->dilated ? ns / job->dilated : ns;
+	unsigned long times = job->dilated ? job->dilated : job->slowed;
+
+	return times ? ns / times : ns;
 }
 
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
@@ -268,7 +270,7 @@ int measure(const struct job *job)
 	}
 	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
-	if (job->dilated)
+	if (job->dilated || job->slowed)
 		set_clock();
 	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);

@@ -30,6 +30,7 @@ class Guest:
     memory: KernelMemory
     per_cpu_offsets: list[int]
     allocations: list[Allocation]
+    clock_slower: int
 
     @property
     def types(self) -> bytes:
@@ -59,7 +60,9 @@ class Guest:
 
 
 @cache
-def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, instructions_a_ns: int = 0) -> Guest:
+def left_by(
+    kernel: str, nodes: int = 1, memory_mib: int = 1280, instructions_a_ns: int = 0, clock_slower: int = 1
+) -> Guest:
     """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again."""
     ram = GuestRam(memory_mib)
     with tempfile.TemporaryDirectory() as results:
@@ -75,11 +78,19 @@ def left_by(kernel: str, nodes: int = 1, memory_mib: int = 1280, instructions_a_
             results=Path(results),
             ram=ram,
             instructions_a_ns=instructions_a_ns,
+            clock_slower=clock_slower,
         )
-        vm.run(machine, threading.Event(), lambda _stage: None)
+        outcome = vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")
         recording = read_recording(Path(results))
         allocations = read_allocations(Path(results), Chains(Path(results), symbols))
     root = symbols.address(X86_64.page_tables.root)
     assert root
-    return Guest(ram, symbols, KernelMemory(ram, X86_64, root), recording.per_cpu_offsets, allocations)
+    return Guest(
+        ram,
+        symbols,
+        KernelMemory(ram, X86_64, root),
+        recording.per_cpu_offsets,
+        allocations,
+        outcome.clock_slower,
+    )

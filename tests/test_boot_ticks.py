@@ -20,11 +20,8 @@ from bigiron.machines.topology import Topology
 
 IMAGE = X86_64.page_tables.image
 BANNER, ONLINE, PERIOD = 0x10000, 0x20000, 0x30000
-SYMBOLS = SymbolTable(
-    f"{IMAGE + BANNER:x} D linux_banner\n"
-    f"{IMAGE + ONLINE:x} D __num_online_cpus\n"
-    f"{IMAGE + PERIOD:x} B lapic_timer_period\n"
-)
+NAMES = {"linux_banner": BANNER, "__num_online_cpus": ONLINE, "lapic_timer_period": PERIOD}
+SYMBOLS = SymbolTable("".join(f"{IMAGE + place:x} D {name}\n" for name, place in NAMES.items()))
 CPUS = 300
 
 
@@ -87,10 +84,10 @@ def test_the_longest_period(ram: GuestRam) -> None:
     assert period(ram) == 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("missing", ["linux_banner", "__num_online_cpus", "lapic_timer_period"])
+@pytest.mark.parametrize("missing", NAMES)
 def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
     ram.write(0, b"\x02" * (1 << 20))
-    symbols = SymbolTable("".join(f"{IMAGE:x} D {name}\n" for name in SYMBOLS._addresses if name != missing))
+    symbols = SymbolTable("".join(f"{IMAGE:x} D {name}\n" for name in NAMES if name != missing))
     ticks = BootTicks(ram, X86_64, symbols, CPUS)
     ticks.look()
     ticks.put_back()

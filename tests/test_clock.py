@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from booted import KERNELS, Guest, left_by
@@ -11,6 +12,8 @@ from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
 from bigiron.introspect.memory import KernelMemory
 from bigiron.machines import dilation, icount
+from bigiron.machines.engine import Job, Programs
+from bigiron.machines.vm_engine import VmEngine
 from bigiron.study import store
 
 CPUS = 2
@@ -56,6 +59,55 @@ def test_all_clocks_of_a_kernel_take_the_instructions_for_their_time(kernel: str
             number(guest, at, "clock_event_device", "shift") for guest, at in ((fast, then), (slow, now))
         ]
         assert shifts[0] - shifts[1] == 6
+
+
+@pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])
+def test_a_clock_that_follows_the_host_s_may_be_slower(kernel: str) -> None:
+    fast, slow, factor = left_by(kernel), left_by(kernel, clock_slower=64), 64
+    assert (fast.clock_slower, slow.clock_slower) == (1, factor)
+    for then, now in zip(timekeepers(fast), timekeepers(slow), strict=True):
+        for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval"):
+            ratio = number(fast, then, "timekeeper", path) / number(slow, now, "timekeeper", path)
+            assert ratio == pytest.approx(factor, rel=0.02), path  # each measures the counter's rate
+    assert rate_khz(slow) / rate_khz(fast) == pytest.approx(factor, rel=0.02)
+    for then, now in zip(of_each_cpu(fast, "lapic_events"), of_each_cpu(slow, "lapic_events"), strict=True):
+        shifts = [
+            number(guest, at, "clock_event_device", "shift") for guest, at in ((fast, then), (slow, now))
+        ]
+        assert shifts[0] - shifts[1] == 6
+
+
+@pytest.mark.parametrize(
+    ("cpus", "change", "slower"),
+    [
+        (dilation.SLOWED_FROM - 1, {}, 1),
+        (dilation.SLOWED_FROM, {}, 2 * dilation.SLOWED_FROM),
+        (300, {}, 512),
+        (300, {"recorder": None}, 1),
+        (300, {"turns": False}, 1),
+    ],
+)
+def test_where_many_cpus_are_recorded_it_is_slower(cpus: int, change: dict[str, Any], slower: int) -> None:
+    here = Path("/dev/null")
+    programs = replace(Programs(here, here, (), turns=True, init=here), **change)
+    job = Job("debian/6.12", "", (), cpus, cpus, 1, programs=programs)
+    assert VmEngine("x86_64", "")._machine(job).clock_slower == slower
+    assert VmEngine("x86_64", "", measures_time=True)._machine(job).clock_slower == 1
+    assert VmEngine("x86_64", "", slow_clock=True)._machine(job).clock_slower == 1
+
+
+def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of it is changed."""
+    slow = dilation._slow_timer
+
+    def fails(kernel: dilation._Kernel, start: int, factor: int) -> None:
+        slow(kernel, start, factor)
+        raise MachineError("the kernel does not tell where lapic_events is")
+
+    monkeypatch.setattr(dilation, "_slow_timer", fails)
+    guest = left_by.__wrapped__("debian/6.12", clock_slower=64)
+    assert guest.clock_slower == 1
+    assert rate_khz(guest) == pytest.approx(rate_khz(left_by("debian/6.12")), rel=0.02)
 
 
 def rate_khz(guest: Guest) -> int:

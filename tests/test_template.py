@@ -194,6 +194,33 @@ def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
             other.reach(os.getpid())
 
 
+def test_its_memory_is_read_once_unless_it_is_written(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = keep(ram) / "memory"
+    pieces, read = template.Template._pieces, []
+
+    def count(self: template.Template) -> Iterator[tuple[int, memoryview]]:
+        read.append(self.folder)
+        return pieces(self)
+
+    monkeypatch.setattr(template.Template, "_pieces", count)
+    for times in (1, 1):
+        found = template.find(machine(), QEMU)
+        assert found
+        with found:
+            found.check()
+        assert len(read) == times
+    with memory.open("r+b") as file:
+        file.seek(40 * MIB)
+        file.write(b"something else")
+    for _ in range(2):
+        found = template.find(machine(), QEMU)
+        assert found
+        with found, pytest.raises(template.DamagedError, match="its memory is not what was kept"):
+            found.check()
+
+
 @pytest.mark.parametrize("file", ["state", "symbols", "memory", "template.json"])
 @pytest.mark.parametrize("harm", ["garbled", "cut off", "gone"])
 def test_one_that_is_damaged_is_none(
@@ -247,6 +274,25 @@ def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: p
     assert template.find(machine("second"), QEMU)
     third = keep(ram, "third")
     assert {kept.name for kept in template.everything()} == {second.name, third.name}
+
+
+def test_symbols_that_are_kept_alone_go_too(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take room as a template does, and it is counted when they were used last."""
+    template.keep_symbols("used", bytes(MIB))
+    template.keep_symbols("old", bytes(MIB))
+    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "5")
+    for age, name in enumerate(("old", "used")):
+        os.utime(cache / "symbols" / name, (age, age))
+    first = keep(ram, "first")
+    assert template.symbols_of("old") is None and first.exists()
+    assert template.symbols_of("used") == bytes(MIB)
+    os.utime(first, (0, 0))
+    template.keep_symbols("large", bytes(3 * MIB))
+    assert not first.exists() and template.symbols_of("used")
+    template.drop(None)
+    assert template.symbols_of("used") is None
 
 
 def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:

@@ -28,7 +28,7 @@ MAPS = [
     "7f0000010000-7f0000011000 rw-s 00000000 00:05 7 /tmp/a file",
     "7ffff7ff9000-7ffff7ffb000 r-xp 00000000 00:00 0 [vdso]",
 ]
-SYMBOLS = "400100 T testcase\n401040 b counters\n402000 B _end\n"
+SYMBOLS = "0000000000400100 T testcase\n0000000000401040 b counters\n0000000000402000 B _end\n"
 
 
 def memory(*pages: tuple[int, int, bool]) -> UserMemory:

@@ -81,11 +81,13 @@ class PointerWalk:
             if self._left < 0:
                 return
             value = int.from_bytes(content[offset : offset + WORD], "little")
+            if value < PAGE:
+                continue
             if value >> 63:
                 if (value, target) not in self._followed and (found := self._object(value, target)):
                     yield found
                 self._followed.add((value, target))
-            elif value >= PAGE and value not in self.per_cpu and self._per_cpu.is_pointer(value):
+            elif value not in self.per_cpu and self._per_cpu.is_pointer(value):
                 path = btf.place(struct.type, offset, WORD).path
                 self.per_cpu[value] = Struct(value, target, btf.size(target), f"{struct.label}.{path}")
 

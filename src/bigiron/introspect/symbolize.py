@@ -19,7 +19,7 @@ from bigiron.introspect.allocation_log import Allocation, AllocationLog
 from bigiron.introspect.btf import Btf, BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
 from bigiron.introspect.mm.percpu import PerCpu
-from bigiron.introspect.mm.slab import Object, Slabs
+from bigiron.introspect.mm.slab import Cache, Object, Slabs
 from bigiron.introspect.mm.structs import WORD, Memory, Structs, UnreadableError
 from bigiron.introspect.mm.vmalloc import Areas
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
@@ -108,6 +108,9 @@ class Objects:
         self._pointed = PointerWalk(
             self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
         )
+        # Pointers lead to the same few slabs again and again.
+        self._slab_in = lru_cache(None)(self._read_slab)
+        self._type_in = lru_cache(None)(self._find_type)
         # Of a file's pages thousands of lines are asked for.
         self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
         self._details: dict[str, Callable[[int], str]] = {
@@ -333,23 +336,32 @@ class Objects:
         if cache.is_kmalloc or cache.name == "kmem_cache_node":
             part = self._slabs.part_at(found.start)
             return self._btf.find(part[0]) if part else self._btf.find(cache.name)
-        if cache.merged and (cache.name not in kernel_knowledge.MERGED or self._is_lent(cache.name)):
+        return self._type_in(cache.name, cache.merged)
+
+    def _find_type(self, cache: str, merged: bool) -> int:
+        if merged and (cache not in kernel_knowledge.MERGED or self._is_lent(cache)):
             return 0
-        return self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
+        return self._btf.find(kernel_knowledge.CACHES.get(cache, cache))
 
     def _is_lent(self, cache: str) -> bool:
         """Whether code is there that has many objects of its own in it."""
         return self._symbols.address(kernel_knowledge.LENT.get(cache, "")) is not None
 
     def _slab_object_at(self, address: int) -> Object | None:
+        slab = self._slab_in(address // self._map.page_bytes)
+        return self._slabs.object(*slab, address) if slab else None
+
+    def _read_slab(self, page: int) -> tuple[Cache, int] | None:
+        """The cache whose slab a page belongs to, and where that slab starts."""
+        address = page * self._map.page_bytes
         if self._class_of(address) != "page or slab object":
             return None
         try:
-            page = self._pages.at(address)
-            cache = self._slabs.cache_of(page.head) if page.use is Use.SLAB else None
+            found = self._pages.at(address)
+            cache = self._slabs.cache_of(found.head) if found.use is Use.SLAB else None
         except UnreadableError:
             return None
-        return self._slabs.object(cache, page.start, address) if cache else None
+        return (cache, found.start) if cache else None
 
     def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
         """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""

@@ -1,43 +1,33 @@
 """The kernel's symbols: which function or object an address belongs to."""
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
+_ADDRESS, _KIND, _NAME = slice(16), slice(17, 18), 19
+_AFTER = "~"  # comes after a space
 _MARKS = re.compile(r"(__start_|__stop_|__per_cpu_start|__per_cpu_end|_s?text$|_[es]?data$|_end$|__bss_)")
 
 
 class SymbolTable:
-    """The places and names in the text of /proc/kallsyms."""
+    """The places and names in the text of /proc/kallsyms.
+
+    A line begins with the sixteen digits of its address, so that lines sort by it, and each is taken apart
+    when it is asked for: there are 160,000.
+    """
 
     def __init__(self, text: str) -> None:
-        places: dict[int, str] = {}
-        variables: dict[int, str] = {}
-        marks: dict[str, int] = {}
-        self._addresses: dict[str, int] = {}
-        for line in text.splitlines():
-            try:
-                address, kind, name = line.split(maxsplit=3)[:3]
-                at = int(address, 16)
-            except ValueError:
-                continue  # the guest's word
-            self._addresses.setdefault(name, at)
-            if _MARKS.match(name):
-                marks.setdefault(name, at)
-            # Of several names of one place the first, as in the kernel's own lookup. Absolute symbols are
-            # no places, but per-CPU variables where these are counted from zero.
-            elif kind in "aA":
-                variables.setdefault(at, name)
-            else:
-                places.setdefault(at, name)
-        start, end = marks.get("__per_cpu_start", 0), marks.get("__per_cpu_end", 0)
-        if start:
-            variables = {at: name for at, name in places.items() if start <= at < end}
-        self._places = _Sorted(places)
-        self._variables = _Sorted({at: name for at, name in variables.items() if start <= at < end})
+        lines = text.split("\n")
+        names = [line[_NAME:].partition("\t")[0] for line in lines]
+        self._named = dict(zip(reversed(names), reversed(lines), strict=True))
+        # Absolute symbols are no places, but per-CPU variables where these are counted from zero.
+        self._places = _Sorted(line for line in lines if line[_KIND] not in "aA")
+        start, end = self.address("__per_cpu_start") or 0, self.address("__per_cpu_end") or 0
         self._per_cpu = range(start, end)
+        self._variables = self._places if start else _Sorted(line for line in lines if line[_KIND] in "aA")
 
     @classmethod
     def read(cls, path: Path) -> "SymbolTable":
@@ -66,7 +56,8 @@ class SymbolTable:
         >>> SymbolTable("ffffffff82a1aa40 D init_task\n").address("init_task") == 0xffffffff82a1aa40
         True
         """
-        return self._addresses.get(name)
+        line = self._named.get(name)
+        return None if line is None else _address(line)
 
     def is_per_cpu(self, address: int) -> bool:
         """Whether a symbol's address is no place, but counted from where each CPU's variables start."""
@@ -90,10 +81,27 @@ def _table(content: bytes) -> SymbolTable:
 
 
 class _Sorted:
-    def __init__(self, names: dict[int, str]) -> None:
-        self._addresses = sorted(names)
-        self._names = [names[address] for address in self._addresses]
+    """Lines by their addresses."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = sorted(lines, key=itemgetter(_ADDRESS))
 
     def lookup(self, address: int) -> tuple[str, int]:
-        place = bisect_right(self._addresses, address) - 1
-        return (self._names[place], address - self._addresses[place]) if place >= 0 else ("", 0)
+        """Of several names of one place the first, as in the kernel's own lookup."""
+        end = bisect_right(self._lines, f"{address:016x}{_AFTER}")
+        while end:
+            start = bisect_left(self._lines, self._lines[end - 1][_ADDRESS])
+            for line in self._lines[start:end]:
+                name, at = line[_NAME:].partition("\t")[0], _address(line)
+                if at is not None and not _MARKS.match(name):
+                    return name, address - at
+            end = start
+        return "", 0
+
+
+def _address(line: str) -> int | None:
+    """None where it is no line of symbols: all of them are the guest's word."""
+    try:
+        return int(line[_ADDRESS], 16)
+    except ValueError:
+        return None

@@ -1,6 +1,7 @@
 """Time dilation: a guest's clocks slowed down, so that ticks come as often an operation as on a processor.
 
-A clock that follows the instructions of all CPUs together (icount) is that many times too fast for each. Here
+A clock that follows the instructions of all CPUs together (icount) is that many times too fast for each, and
+so, where one thread of the host executes many CPUs, is the host's. Here
 a stopped guest's own idea of time is changed, in its memory: its clock, the scheduler's, and each CPU's timer
 all take so many times longer (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI
 2006).
@@ -25,6 +26,10 @@ _PROCESSOR = 2  # instructions a nanosecond, in kernel code
 _ALL = (1 << 64) - 1
 
 
+SLOWED_FROM = 32
+"""CPUs of a machine whose clock follows the host's: from so many on most of what they execute is ticks."""
+
+
 def factor(busy: int) -> int:
     """How many instructions of all CPUs are to make a nanosecond where so many CPUs execute any.
 
@@ -46,6 +51,7 @@ class _Kernel:
 
     def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
         self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
+        self._changes: list[tuple[int, bytes]] = []
         self.memory = KernelMemory(ram, architecture, symbols.address(architecture.page_tables.root) or 0)
         self.types: Btf = types_in(self.memory, symbols)
 
@@ -68,10 +74,15 @@ class _Kernel:
         return int.from_bytes(content, "little")
 
     def set(self, number: _Number, value: int) -> None:
+        """With `change`: all of them or none."""
         physical = self.memory.physical(number.address)
         offset = None if physical is None else self._architecture.ram_offset(physical, self._ram.bytes)
         assert offset is not None
-        self._ram.write(offset, value.to_bytes(number.bytes, "little"))
+        self._changes.append((offset, value.to_bytes(number.bytes, "little")))
+
+    def change(self) -> None:
+        for offset, content in self._changes:
+            self._ram.write(offset, content)
 
     def copies(self, symbol: str) -> Iterator[int]:
         """Where each CPU's copy of a per-CPU variable is."""
@@ -107,12 +118,19 @@ def is_settled(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, 
 
 
 def dilate(
-    ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int, now: int, factor: int
+    ram: GuestRam,
+    architecture: Architecture,
+    symbols: SymbolTable,
+    cpus: int,
+    now: int,
+    factor: int,
+    counter_khz: int = _COUNTER_KHZ,
 ) -> bool:
     """Slow a stopped guest's time down, `factor` times, a power of two.
 
-    Its time stamp counter says `now`, and counts 1 a nanosecond from then on, which the kernel does not know.
-    False, and nothing is changed, where it was stopped in the middle of carrying its clock on.
+    Its time stamp counter says `now`, and counts at that rate from then on, which the kernel does not know;
+    0: at the rate that it knows. False where it was stopped in the middle of carrying its clock on. Then, and
+    where MachineError says why it cannot be, nothing is changed.
     """
     kernel = _Kernel(ram, architecture, symbols, cpus)
     lock, timekeepers = kernel.timekeepers()
@@ -126,18 +144,20 @@ def dilate(
                 "cannot be slowed down: leave out --clock"
             )
     rate = _Number(kernel.address("tsc_khz"), 4)
-    slower = Fraction(factor * _COUNTER_KHZ, kernel.get(rate))
+    counter_khz = counter_khz or kernel.get(rate)
+    slower = Fraction(factor * counter_khz, kernel.get(rate))
     for start in timekeepers:
         for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval", "raw_interval"):
             _divide(kernel, kernel.member(start, "timekeeper", path), slower)
     # Whoever takes the counter for the clock anew:
     _divide(kernel, kernel.member(counter, "clocksource", "mult"), slower)
-    kernel.set(rate, min(factor * _COUNTER_KHZ, _MOST_KHZ))
+    kernel.set(rate, min(factor * counter_khz, _MOST_KHZ))
     for start in kernel.copies("cyc2ns"):
         _slow_scheduler_clock(kernel, start, now, slower)
     # The first is what a CPU's timer is made of that comes later.
     for start in (kernel.address("lapic_clockevent"), *kernel.copies("lapic_events")):
         _slow_timer(kernel, start, factor)
+    kernel.change()
     return True
 
 

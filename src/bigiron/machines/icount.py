@@ -25,18 +25,30 @@ def counting(state: bytes) -> tuple[bytes, int]:
     One clock takes the place of two, the counter's and that of timers. It starts from the later one: a
     kernel waits until its clock has come to where it was.
     """
+    clocks = _find_clocks(state)
+    end = clocks + _CLOCKS.size
+    now = max(_CLOCKS.unpack_from(state, clocks))
+    count = _SUBSECTION + _name(_COUNT) + struct.pack(">Iqq", _COUNT_VERSION, now, 0)
+    return state[:end] + count + state[end:], now
+
+
+def counter(state: bytes) -> int:
+    """What the counter of a machine says that was stopped in this state."""
+    now: int = _CLOCKS.unpack_from(state, _find_clocks(state))[0]
+    return now
+
+
+def _find_clocks(state: bytes) -> int:
+    """Where in the state they are."""
     start = state.find(_name(_TIMER)) - 5
     if start < 0:
         raise MachineError("QEMU's state has no clock: it cannot follow instructions: leave out --clock")
     clocks = start + _HEADER.size
-    end = clocks + _CLOCKS.size
     kind, number, _, _, version = _HEADER.unpack(state[start:clocks].ljust(_HEADER.size, b"\0"))
     footer = _FOOTER + number.to_bytes(4, "big")
-    if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(footer, end):
+    if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(footer, clocks + _CLOCKS.size):
         raise MachineError("QEMU's state has another clock than thought: leave out --clock")
-    now = max(_CLOCKS.unpack_from(state, clocks))
-    count = _SUBSECTION + _name(_COUNT) + struct.pack(">Iqq", _COUNT_VERSION, now, 0)
-    return state[:end] + count + state[end:], now
+    return clocks
 
 
 def _name(name: bytes) -> bytes:

@@ -21,6 +21,7 @@ class Outcome:
     damaged: int = 0  # messages that came damaged, and were skipped
     results: Path = Path()  # where the recorder's files are, if there was one
     ram: GuestRam | None = None  # the machine's memory, where something was recorded in it
+    clock_slower: int = 1  # how many times the machine's clock was slowed down, which follows the host's
 
     def receive(self, message: Message, seconds: float) -> None:
         """Take in a message that came so many seconds after the start.

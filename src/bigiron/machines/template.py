@@ -1,9 +1,10 @@
 """Templates: machines that were booted, stopped and kept, from which cells are resumed instead of booted.
 
-Invariant: a folder under its final name is complete and never changes; it is made under a temporary name and
-renamed. Whoever writes holds the lock, so a temporary folder found under the lock is a dead writer's. Who
-resumes from one has its files open: it may be dropped meanwhile, and nobody's machine needs it.
-What a folder holds is checked when it is read, so that nothing waits for a disk when it is written.
+Invariant: a folder under its final name is complete and never changes, but for a note that it was checked.
+It is made under a temporary name and renamed. Whoever writes holds the lock, so a temporary folder found
+under the lock is a dead writer's. Who resumes from one has its files open: it may be dropped meanwhile, and
+nobody's machine needs it. What a folder holds is checked when it is read, so that nothing waits for a disk
+when it is written.
 """
 
 import fcntl
@@ -32,6 +33,7 @@ from bigiron.machines.outcome import StoppedError
 FORMAT = 4
 _LOOK_S = 0.25  # how soon a stop is noticed
 _STAGING = ".new-"
+_CHECKED = "checked"
 _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
 _DEFAULT_MIB = 8 << 10
@@ -129,12 +131,27 @@ class Template:
         return Stopped(self.state, self.symbols, [(part.offset, part.length) for part in self.record.room])
 
     def check(self) -> None:
-        """DamagedError where its memory is not what was kept."""
+        """DamagedError where its memory is not what was kept.
+
+        A crash of the host may have lost some of it: it is read once while this host runs, and again when
+        somebody has written into it. With 300 CPUs that is 5 GiB.
+        """
+        note, seen = self.folder / _CHECKED, self._as_it_is()
+        with suppress(OSError):
+            if note.read_text() == seen:
+                return
         crc = 0
         for _, content in self._pieces():
             crc = zlib.crc32(content, crc)
         if crc != self.record.memory_crc:
             raise DamagedError("its memory is not what was kept")
+        with suppress(OSError):
+            note.write_text(seen)
+
+    def _as_it_is(self) -> str:
+        """What is another after each boot of the host, and after each change of the file of its memory."""
+        file, boot = os.fstat(self.fd), Path("/proc/sys/kernel/random/boot_id").read_text()
+        return f"{boot}{file.st_dev} {file.st_ino} {file.st_size} {file.st_mtime_ns} {file.st_ctime_ns}\n"
 
     def fill(self, ram: GuestRam) -> None:
         """Give a machine its memory, where that cannot be a private copy."""
@@ -241,7 +258,7 @@ def keep(
                 (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
                 folder.rename(root / name)
-            _drop_oldest(root, name)
+            _drop_oldest(root / name)
     except OSError as error:
         refuse(machine, f"no template is kept in {root}: {error.strerror or error}")
         return False
@@ -280,7 +297,9 @@ def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None])
 def symbols_of(kernel_sha256: str) -> bytes | None:
     """Those of a kernel, as they were kept or as a template of any shape has them; None where neither is."""
     with suppress(OSError):
-        return _kept_symbols(kernel_sha256).read_bytes()
+        content = _kept_symbols(kernel_sha256).read_bytes()
+        os.utime(_kept_symbols(kernel_sha256))
+        return content
     for kept in everything():
         if kept.machine and kept.machine.kernel_sha256 == kernel_sha256:
             with suppress(OSError, DamagedError), _open(_root() / kept.name) as found:
@@ -290,8 +309,10 @@ def symbols_of(kernel_sha256: str) -> bytes | None:
 
 def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
     """For machines that boot without a template; whoever cannot keep them asks a machine again."""
-    with suppress(OSError):
-        keep_whole(_kept_symbols(kernel_sha256), symbols)
+    file = _kept_symbols(kernel_sha256)
+    with suppress(OSError), _writing(_root()):
+        keep_whole(file, symbols)
+        _drop_oldest(file)
 
 
 def _kept_symbols(kernel_sha256: str) -> Path:
@@ -312,7 +333,10 @@ def everything() -> list[Kept]:
 
 
 def drop(name: str | None) -> list[Kept]:
-    """Remove the one with that name, or the start of it, or all; UserError where none or several have it."""
+    """Remove the one with that name, or the start of it, or all, and the symbols that are kept alone.
+
+    UserError where none or several have that name.
+    """
     fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
     if name is not None and len(fitting) != 1:
         what = "several templates start with" if fitting else "there is no template"
@@ -320,6 +344,8 @@ def drop(name: str | None) -> list[Kept]:
     with _writing(_root()):
         for kept in fitting:
             _remove(_root() / kept.name)
+        for file in _symbol_files() if name is None else ():
+            file.unlink(missing_ok=True)
     return fitting
 
 
@@ -398,13 +424,25 @@ def _limit_bytes() -> int:
     return (int(given) if given else _DEFAULT_MIB) << 20
 
 
-def _drop_oldest(root: Path, newest: str) -> None:
-    """Until the rest is within the limit."""
+def _drop_oldest(newest: Path) -> None:
+    """Templates and symbols that were used least recently, until the rest is within the limit."""
+    found = [(kept.used, kept.size, _root() / kept.name) for kept in everything()]
+    for file in _symbol_files():
+        status = file.stat()
+        found.append((status.st_mtime, status.st_blocks * 512, file))
     left = _limit_bytes()
-    for kept in everything():
-        left -= kept.size
-        if left < 0 and kept.name != newest:
-            _remove(root / kept.name)
+    for _, size, path in sorted(found, reverse=True):
+        left -= size
+        if left >= 0 or path == newest:
+            continue
+        if path.is_dir():
+            _remove(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _symbol_files() -> list[Path]:
+    return [path for path in cache_folder("symbols").iterdir() if not path.name.startswith(".")]
 
 
 def _remove(folder: Path) -> None:

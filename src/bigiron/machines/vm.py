@@ -70,6 +70,7 @@ class VirtualMachine:
     init: Path | None = None  # what it boots into; None: compiled here
     from_template: bool = False  # whether it is resumed from one that was booted and kept
     instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
+    clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
     seed: bytes = b""  # of its random numbers; empty: another one each time
 
     @property
@@ -159,8 +160,9 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
-    clock = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
-    job = vm.job + "".join(f"{line}\n" for line in (*turns, *clock))
+    dilated = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
+    slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
+    job = vm.job + "".join(f"{line}\n" for line in (*turns, *dilated, *slowed))
     files = {file.name: file.read_bytes() for file in vm.files}
     content = handover(vm.agent.read_bytes(), job, files)
     return announced(content, vm.seed or os.urandom(_SEED_BYTES))
@@ -192,7 +194,7 @@ class _Cell:
 
     def booted(self) -> Outcome:
         """It boots for this alone."""
-        if self.vm.instructions_a_ns:
+        if self.vm.instructions_a_ns or self.vm.clock_slower > 1:
             with GuestRam(self.vm.memory_mib) as ram:
                 try:
                     return self._resumed(self._stopped(ram), ram, lambda: None)
@@ -290,6 +292,7 @@ class _Cell:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
         state, now = icount.counting(stopped.state) if self.vm.instructions_a_ns else (stopped.state, 0)
+        content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
         with self._started(resumes=True) as guest:
@@ -300,9 +303,13 @@ class _Cell:
             check()
             if self.vm.instructions_a_ns:
                 self._dilate(stopped.symbols, now)
+            elif slower > 1 and not self._slow_down(stopped):
+                content, slower = _content(replace(self.vm, clock_slower=1)), 1
             with ThreadPoolExecutor(1) as aside:
                 aside.submit(self._read_ahead, stopped.symbols)
-                return guest.run(self.content, stopped.room)
+                outcome = guest.run(content, stopped.room)
+                outcome.clock_slower = slower
+                return outcome
 
     def _dilate(self, content: bytes, now: int) -> None:
         """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
@@ -314,6 +321,15 @@ class _Cell:
         symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
         if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
             raise DamagedError("it was stopped while its clock was carried on")
+
+    def _slow_down(self, stopped: Stopped) -> bool:
+        """Slow a clock down that follows the host's; False where its kernel does not tell how."""
+        vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
+        try:
+            now, cpus = icount.counter(stopped.state), vm.topology.cpus
+            return dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
+        except MachineError:
+            return False
 
     def _is_settled(self) -> bool:
         """Whether the stopped machine's clock could be changed."""

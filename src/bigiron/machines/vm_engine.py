@@ -47,6 +47,7 @@ class VmEngine(Engine):
     changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
     file_system: FileSystem | None = None  # that workloads work on; None: the machine's tmpfs
     slow_clock: bool = False  # whether it follows what CPUs execute, and not the host's
+    measures_time: bool = False  # by the machine's clock
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
@@ -165,11 +166,24 @@ class VmEngine(Engine):
             init=job.programs.init,
             from_template=target.resumes and not (job.programs.fresh_boot or kvm),
         )
-        return machine if kvm or not self.slow_clock else _with_slow_clock(machine, job)
+        if kvm:
+            return machine
+        return _with_slow_clock(machine, job) if self.slow_clock else self._with_host_clock(machine, job)
+
+    def _with_host_clock(self, machine: VirtualMachine, job: Job) -> VirtualMachine:
+        """Slower where many CPUs are recorded beside each other: they would do little else than ticks."""
+        counts = machine.plugin and machine.turns and not self.measures_time
+        if not counts or job.cpus < dilation.SLOWED_FROM or not machine.architecture.resumes:
+            return machine
+        return replace(machine, clock_slower=dilation.factor(_busy(job)))
 
 
 def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
     """Its clock follows instructions; what it draws by lot is the same for all of a repetition's cells."""
-    busy = max(1, min(job.tasks, job.cpus))
     seed = hashlib.sha256(str(job.repetition).encode()).digest()
-    return replace(machine, instructions_a_ns=dilation.factor(busy), seed=seed)
+    return replace(machine, instructions_a_ns=dilation.factor(_busy(job)), seed=seed)
+
+
+def _busy(job: Job) -> int:
+    """How many CPUs execute anything."""
+    return max(1, min(job.tasks, job.cpus))

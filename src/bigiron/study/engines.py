@@ -35,6 +35,7 @@ def _vm(spec: "Spec") -> Engine:
         changes,
         spec.file_system,
         slow_clock=spec.clock == "instructions",
+        measures_time=spec.measures_time,
     )
 
 

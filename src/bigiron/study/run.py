@@ -244,6 +244,8 @@ def run_cell(
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.recorded_ns = collected.recorded_ns
         record.lost = dict(collected.lost)
+        if collected.clock_slower > 1:
+            record.environment["clock_slower"] = collected.clock_slower
     except StoppedError:
         raise
     except UserError as error:
@@ -309,6 +311,7 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
         seconds=outcome.seconds,
         seconds_to_agent=outcome.seconds_to_agent,
         recorded_ns=outcome.recorded_ns,
+        clock_slower=outcome.clock_slower,
     )
 
 

@@ -108,6 +108,7 @@ class Collected:
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
     recorded_ns: int = 0
+    clock_slower: int = 1  # than the host's, which it followed
 
 
 def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
