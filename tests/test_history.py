@@ -407,7 +407,7 @@ def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: P
     ]  # fmt: skip
 
     class Measured(store.Study):
-        def records(self) -> list[store.CellRecord]:
+        def records(self, change: str = "") -> list[store.CellRecord]:
             return records
 
     study = Measured(tmp_path, Spec(workload="open1", variant=[Variant(name=OLD, kernel=OLD)]))
