@@ -10,6 +10,7 @@ from conftest import bigiron, compared, measured
 
 from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
+from bigiron.fleet import controller
 from bigiron.introspect.memory import KernelMemory
 from bigiron.machines import dilation, icount
 from bigiron.machines.engine import Job, Programs
@@ -94,6 +95,13 @@ def test_where_many_cpus_are_recorded_it_is_slower(cpus: int, change: dict[str, 
     assert VmEngine("x86_64", "")._machine(job).clock_slower == slower
     assert VmEngine("x86_64", "", measures_time=True)._machine(job).clock_slower == 1
     assert VmEngine("x86_64", "", slow_clock=True)._machine(job).clock_slower == 1
+
+
+def test_what_a_fleet_asks_of_its_workers_is_known_before_a_cell_runs() -> None:
+    """Or the workers would be refused where a study's cells have it already."""
+    here = Path("/dev/null")
+    job = Job("debian/6.12", "", (), 64, 64, 1, programs=Programs(here, here, (), turns=True, init=here))
+    assert set(controller._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
 
 
 def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,7 +22,8 @@ from test_setup import ROOT
 from bigiron.analysis.check import ALLOCATORS
 from bigiron.counted import counted
 from bigiron.errors import UserError
-from bigiron.history import allowed, derive, measure, points
+from bigiron.history import allowed, collect, derive, measure, points
+from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, VERSION, History, create, open_history
 from bigiron.history.derive import Counted
 from bigiron.history.records import (
@@ -37,6 +39,7 @@ from bigiron.history.records import (
     Workload,
 )
 from bigiron.report import history as history_report
+from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 
 OLD, NEW = "debian/6.1", "debian/6.12"
@@ -385,6 +388,34 @@ def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path:
     view = history_report.overview(opened)
     assert view.sections[0].rows.rows == [("open1@f2fs", "any", "refused", "")]
     assert view.notes == [f"open1@f2fs on {OLD}: still no f2fs"]
+    points.refuse(opened, spec, {})
+    assert not opened.select(Refusal)
+
+
+def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: Path) -> None:
+    alike = {
+        "workload_sha256": "", "recorder": "a", "qemu": "", "accelerator": "", "turn": "", "memory_mib": 1,
+        "sockets": 1, "nodes": 1, "cores": 64, "threads": 1,
+    }  # fmt: skip
+    made_by: list[dict[str, object]] = [{}, {}, {"recorder": "b"}, {"clock_slower": 128}]
+    records = [
+        store.CellRecord(
+            id=str(number), variant=OLD, machine="vm", cpus=64, tasks=64, repetition=number,
+            environment=alike | other, tables=dict.fromkeys(PROBES, store.TableFile("", "")),
+        )
+        for number, other in enumerate(made_by)
+    ]  # fmt: skip
+
+    class Measured(store.Study):
+        def records(self, change: str = "") -> list[store.CellRecord]:
+            return records
+
+    study = Measured(tmp_path, Spec(workload="open1", variant=[Variant(name=OLD, kernel=OLD)]))
+    found = sorted([record.id for record in cells.records] for cells in points._cells(study, "s"))
+    assert found == [["0", "1"], ["2"], ["3"]]
+    plain, slower = (collect.identity(study, records[number]) for number in (0, 3))
+    assert (plain.clock, slower.clock) == ("host", "host, 128 times slower")
+    assert derive.maker(plain) == derive.maker(slower)  # it follows from the CPUs
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
@@ -435,6 +466,31 @@ def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
     assert "cannot be used" in refused("history", "show", tmp_path)
 
 
+def test_a_row_of_what_is_not_there_is_one_line(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened.writing():
+        points.kernel(opened, OLD, "6.1.0", "", "x86_64", "a")
+        opened.add(Refusal(workload=9, kernel=1, cpus=0, kind="input", reason="none"))
+    assert "is damaged: a refusal is of a workload" in refused("history", "show", tmp_path)
+
+
+def test_a_writer_that_was_killed_is_undone_by_who_reads(tmp_path: Path) -> None:
+    with create(tmp_path).writing():
+        pass
+    program = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN")
+for number in range(999):
+    connection.execute("INSERT INTO kernel VALUES (?, ?, '', '', '', '', 0)", (number, "k" * 999))
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path / FILE], check=False)
+    assert (tmp_path / f"{FILE}-journal").stat().st_size
+    assert open_history(tmp_path).select(Kernel) == []
+
+
 def test_a_name_that_steers_a_terminal_is_written_out(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened.writing():
@@ -455,6 +511,7 @@ def test_what_cannot_be_added(history: Path, tmp_path: Path) -> None:
     assert "names none of them" in refused(*add, OLD, "--workloads", "open9", "-o", tmp_path / "h")
     assert "no kernel 'linux'" in refused(*add, "linux", "-o", tmp_path / "h")
     assert "--cpus 'x'" in refused(*add, OLD, "--cpus", "x", "-o", tmp_path / "h")
+    assert "cpus = 0" in refused(*add, OLD, "--cpus", "0", "-o", tmp_path / "h")
     assert not (tmp_path / "h").exists()
     (tmp_path / "file").write_text("mine")
     assert "is no history" in refused(*add, OLD, "-o", tmp_path)

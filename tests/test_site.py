@@ -207,6 +207,15 @@ def hrefs(file: Path) -> list[str]:
     return found
 
 
+def test_a_workload_that_is_refused_everywhere_has_no_page_and_no_link(tmp_path: Path) -> None:
+    history = small(tmp_path / "history")
+    with sqlite3.connect(history / database.FILE) as connection:
+        connection.execute("INSERT INTO workload VALUES (99, 'w@btrfs', 'w', 'btrfs', '', 'process', 200)")
+        connection.execute("INSERT INTO refusal VALUES (99, 1, 0, 'input', 'no btrfs')")
+    first = (made(history, tmp_path / "site") / "index.html").read_text()
+    assert "w@btrfs" in first and "workload/w-btrfs" not in first
+
+
 def test_every_link_leads_somewhere(pages: Path) -> None:
     checked = 0
     for file in pages.rglob("*.html"):

@@ -348,12 +348,14 @@ class _Found:
 
     def _holds(self, row: Row, locks_changed: Sequence[Change]) -> bool:
         """Whether a lock that is taken otherwise lies in the line itself, whatever is touched most there."""
+        if row.halves:
+            return False
         called = [plain(lock.object) for lock in locks_changed]
         for name in row.lines:
             table = self._cells[name][0].table
             lines = table.filter(pl.col("object") == row.lines[name].object)["line"].unique()
             there = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
-            if not row.halves and any(_is_part(plain(one), lock) for one in there for lock in called):
+            if any(_is_part(plain(one), lock) for one in there for lock in called):
                 return True
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from statistics import fmean
 
 from bigiron.analysis import conflicts, locks, match_lines, merge_lines, work
@@ -50,7 +51,7 @@ def identity(study: Study, record: CellRecord) -> Identity:
         mode=study.spec.mode,
         operations=study.spec.operations,
         turn=str(known["turn"]),
-        clock=study.spec.clock,
+        clock=_clock(study, record),
         memory_mib=int(known["memory_mib"]),
         sockets=int(known["sockets"]),
         nodes=int(known["nodes"]),
@@ -58,6 +59,12 @@ def identity(study: Study, record: CellRecord) -> Identity:
         threads=int(known["threads"]),
         fs=f"{file_system}, {made_by}".strip(", ") if file_system else "",
     )
+
+
+def _clock(study: Study, record: CellRecord) -> str:
+    """What the machine's clock followed, and how much slower it was where it was slowed down."""
+    slower = record.environment.get("clock_slower")
+    return f"{study.spec.clock}, {slower} times slower" if slower else study.spec.clock
 
 
 def add_point(history: History, cells: Cells, workload: records.Workload, kernel: int, identity: int) -> int:
@@ -235,7 +242,7 @@ def _command(study: Study, record: CellRecord) -> str:
     """What measures such a point anew, in a study of its own."""
     spec = study.spec
     kernel = next(variant.kernel for variant in spec.variant if variant.name == record.variant)
-    words = ["bigiron run", spec.workload, f"--kernel {kernel} --cpus {record.cpus}"]
+    words = ["bigiron run", quote(spec.workload), f"--kernel {quote(kernel)} --cpus {record.cpus}"]
     words += [f"--probe {','.join(spec.probes)}"]
     if spec.operations != 500:
         words.append(f"--operations {spec.operations}")

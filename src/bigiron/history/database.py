@@ -105,17 +105,20 @@ def open_history(path: str | Path) -> History:
     file = database_of(path)
     if not file.is_file():
         raise UserError(f"{path} is no history: it has no {FILE}; {_NO_HISTORY}")
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+    with _complaining(file):
+        # Not mode=ro, which cannot undo what a writer left half-written that was killed.
+        connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
+        connection.execute("PRAGMA query_only = ON")
     _check(connection, file)
+    _refuse_loose_rows(connection, file)
     return History(connection, file)
 
 
 def create(folder: Path) -> History:
     """Open a history for writing, made where there is none."""
     file = folder / FILE
-    connection = sqlite3.connect(file, timeout=60)
-    connection.execute("PRAGMA foreign_keys = OFF")
     with _complaining(file):
+        connection = sqlite3.connect(file, timeout=60)
         if not connection.execute("PRAGMA schema_version").fetchone()[0]:
             _make(connection)
     _check(connection, file)
@@ -179,6 +182,20 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
             f"{file} has version {version} and this bigiron reads {VERSION}: use the version that made it, "
             f"or delete the file, and `bigiron history add` makes it again from the studies beside it"
         )
+
+
+def _refuse_loose_rows(connection: sqlite3.Connection, file: Path) -> None:
+    """UserError where a row names another that is not there: anybody can have written a history."""
+    for record in RECORDS:
+        for column, table in record.NAMES.items():
+            question = f"SELECT 1 FROM {record.TABLE} WHERE {_quoted(column)} NOT IN (SELECT id FROM {table})"
+            with _complaining(file):
+                found = connection.execute(f"{question} LIMIT 1").fetchone()
+            if found:
+                raise UserError(
+                    f"{file} is damaged: a {record.TABLE} is of a {table} that it does not have; delete it, "
+                    "and `bigiron history add` makes it again from the studies beside it"
+                )
 
 
 @contextmanager

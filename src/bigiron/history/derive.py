@@ -14,11 +14,10 @@ from bigiron.analysis.check import BY_CHANCE, Tolerance, is_of_allocators
 from bigiron.analysis.growth import Series
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
+from bigiron.study.baseline import WORK_TOLERANCE
 
 ACCESSES = Tolerance(match_lines.TOLERANCE, match_lines.RELATIVE_TOLERANCE)
 """As in `compare`: what differs by no more is no change, of acquisitions either."""
-INSTRUCTIONS = Tolerance(20.0, 0.01)
-"""As in `check`."""
 PREDICTED_AT = (64, 256)
 _MOST_FUNCTIONS = 8
 _SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
@@ -153,7 +152,7 @@ _Pair = tuple[Line | None, Line | None]
 def changes(before: Counted, after: Counted) -> Iterator[Change]:
     """What differs between two points of one identity, the largest first: all lines, all work, then each."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
-    yield from _total(before, after, "work", "instructions", INSTRUCTIONS)
+    yield from _total(before, after, "work", "instructions", WORK_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
     for line in after.lines:
         lines[line.row] = (lines.get(line.row, (None, None))[0], line)
@@ -265,8 +264,9 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
 
 
 def maker(identity: Identity) -> Identity:
-    """The same without the machine's shape, which follows from its CPUs."""
-    return msgspec.structs.replace(identity, **dict.fromkeys(_SHAPE, 0))
+    """The same without the machine's shape and how slow its clock was, which follow from its CPUs."""
+    clock = identity.clock.partition(",")[0]
+    return msgspec.structs.replace(identity, clock=clock, **dict.fromkeys(_SHAPE, 0))
 
 
 def _growth(point: Point, what: Any, series: Series) -> Growth:

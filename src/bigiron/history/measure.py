@@ -33,7 +33,7 @@ from bigiron.study import run as runner
 from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.run import Pool, Pools, Progress
-from bigiron.study.spec import MOST_CPUS, Spec, Variant, slug
+from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
 from bigiron.workloads import Workload
 
@@ -109,7 +109,7 @@ class Question:
     """What is asked of a history."""
 
     kernels: Sequence[str]
-    cpus: Sequence[int]
+    cpus: list[int]
     workloads: Sequence[Asked]
     arch: str = "x86_64"
 
@@ -128,6 +128,7 @@ def add(folder: Path, question: Question, jobs: int, fleet: Pools | None, watche
 
     KeyboardInterrupt ends the machines that run; what was measured by then is in the history.
     """
+    check_cpus(question.cpus)  # or each workload would stand there as refused for them
     images = [kernels.find(name, question.arch) for name in question.kernels]
     with _writing(folder) as history:
         _refuse_another_architecture(history, question.arch)
@@ -179,8 +180,8 @@ class _Adding:
 
     def measure(self, jobs: int, fleet: Pools | None) -> Done:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
-        specs = [self._spec(asked, self._images) for asked in self._question.workloads]
-        beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(specs[0])
+        spec = self._spec(self._question.workloads[0], self._images)
+        beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
         stop = threading.Event()
         pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
         works = filter(None, map(self._work, self._asked(fleet)))
@@ -222,9 +223,8 @@ class _Adding:
     def _work(self, asked: Asked) -> _Work | None:
         """The study of a workload, asked what is asked now; None if nothing of that is missing."""
         spec, refused = self._resolved(asked)
-        if refused:
-            self._done.refused += len(refused)
-            points.refuse(self._history, self._spec(asked, self._images), refused)
+        self._done.refused += len(refused)
+        points.refuse(self._history, self._spec(asked, self._images), refused)
         if not spec:
             return None
         folder = self._folder / points.STUDIES / slug(asked.name) / _maker(spec)

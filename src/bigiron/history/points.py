@@ -112,21 +112,30 @@ def _update(history: History, opened: Study, folder: str) -> None:
 
 
 def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
-    """Write why kernels, by name, do not run a workload with any number of CPUs."""
+    """Write why kernels, by name, do not run a workload with any number of CPUs.
+
+    What was written of the spec's other kernels is no longer so, and goes.
+    """
+    if not why and not history.find(Workload, name=name_of(spec.workload, spec.fs)):
+        return
+    asked = {variant.name for variant in spec.variant}
     with history.writing():
         of = workload(history, spec)
         for known in history.select(Kernel):
+            if known.name not in asked:
+                continue
             place = {"workload": of.id, "kernel": known.id, "cpus": 0}
+            history.remove(Refusal, **place)
             if known.name in why:
-                history.remove(Refusal, **place)
                 history.add(Refusal(**place, kind="input", reason=why[known.name]))
 
 
 def _cells(study: Study, folder: str) -> Iterator[Cells]:
-    """The measured cells of each point."""
+    """The measured cells of each point: those of one kernel, CPUs and tasks that the same measured."""
 
-    def place(record: CellRecord) -> tuple[str, int, int]:
-        return record.variant, record.cpus, record.tasks
+    def place(record: CellRecord) -> tuple[object, ...]:
+        made_by = msgspec.structs.astuple(collect.identity(study, record))
+        return record.variant, record.cpus, record.tasks, made_by
 
     measured = [one for one in study.records() if one.measured and set(PROBES) <= set(one.tables)]
     for _, records in groupby(sorted(measured, key=place), place):

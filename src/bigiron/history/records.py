@@ -3,6 +3,7 @@
 Counts are per operation, and means of a point's repetitions where there are several.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import msgspec
@@ -14,6 +15,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     TABLE: ClassVar[str]
     INDEX: ClassVar[tuple[str, ...]] = ()
     """Columns by which rows are looked for."""
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    """Columns that hold the `id` of a row of another table, and which."""
 
 
 class Kernel(Record, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ class Identity(Record, frozen=True, kw_only=True):
     operations: int
     turn: str
     clock: str
+    """What it followed, and how many times slower it was, if it was: `host, 128 times slower`."""
     memory_mib: int
     sockets: int
     nodes: int
@@ -81,6 +85,7 @@ class Point(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "point"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
+    NAMES: ClassVar[Mapping[str, str]] = {"workload": "workload", "kernel": "kernel", "identity": "identity"}
 
     id: int
     workload: int
@@ -116,6 +121,7 @@ class Line(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "line"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "object")
+    NAMES: ClassVar[Mapping[str, str]] = {"point": "point"}
 
     id: int
     point: int
@@ -149,6 +155,7 @@ class Chain(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "chain"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "line")
+    NAMES: ClassVar[Mapping[str, str]] = {"point": "point", "line": "line"}
 
     point: int
     line: int
@@ -161,6 +168,7 @@ class Lock(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "lock"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "name")
+    NAMES: ClassVar[Mapping[str, str]] = {"point": "point"}
 
     point: int
     name: str
@@ -184,6 +192,7 @@ class Function(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "function"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "function")
+    NAMES: ClassVar[Mapping[str, str]] = {"point": "point"}
 
     point: int
     function: str
@@ -201,6 +210,7 @@ class Growth(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "growth"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
+    NAMES: ClassVar[Mapping[str, str]] = {"workload": "workload", "kernel": "kernel"}
 
     workload: int
     kernel: int
@@ -232,6 +242,7 @@ class Prediction(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "prediction"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
+    NAMES: ClassVar[Mapping[str, str]] = {"workload": "workload", "kernel": "kernel", "point": "point"}
 
     workload: int
     kernel: int
@@ -256,6 +267,7 @@ class Change(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "change"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "after")
+    NAMES: ClassVar[Mapping[str, str]] = {"workload": "workload", "before": "kernel", "after": "kernel"}
 
     id: int
     workload: int
@@ -282,6 +294,7 @@ class Refusal(Record, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str] = "refusal"
     INDEX: ClassVar[tuple[str, ...]] = ("workload",)
+    NAMES: ClassVar[Mapping[str, str]] = {"workload": "workload", "kernel": "kernel"}
 
     workload: int
     kernel: int

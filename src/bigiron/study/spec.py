@@ -312,9 +312,14 @@ def command_words(command: str, tasks: int) -> list[str]:
     return words
 
 
+def check_cpus(cpus: list[int]) -> None:
+    """UserError for numbers of CPUs that no study can have."""
+    _checked("cpus", cpus, MOST_CPUS)
+
+
 def check_numbers(spec: Spec) -> None:
     """UserError for numbers that no study can have."""
-    _checked("cpus", spec.cpus, MOST_CPUS)
+    check_cpus(spec.cpus)
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)

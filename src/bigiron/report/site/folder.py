@@ -17,7 +17,7 @@ _FORMAT = 1
 
 def write(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, str]) -> int:
     """Write a site's files by their addresses, and return how many bytes they have."""
-    folder = Path(folder.absolute())
+    folder = folder.absolute()
     _check(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _replace(folder: Path, whole: Path, old: Path) -> None:
         folder.rename(old)
     try:
         whole.rename(folder)
-    except OSError:
+    except BaseException:
         if old.exists():
             old.rename(folder)
         raise

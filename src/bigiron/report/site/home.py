@@ -51,7 +51,7 @@ class Row:
     """A workload, whatever the view."""
 
     workload: Workload
-    href: str
+    href: str  # "" where it has no page: it was refused everywhere
     grows: str
     ahead: list[Prediction | None]  # what is predicted of the newest kernel
     hottest: str  # object with the most accesses on the newest kernel
@@ -206,7 +206,7 @@ def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
     hottest = plain(lines[0].object) if lines and lines[0].accesses_per_op >= LEAST else ""
     return Row(
         workload,
-        address.workload(workload.name),
+        address.workload(workload.name) if reading.most_cpus(workload) else "",
         total.law if total else "",
         [reading.prediction(workload, newest, *machine) for machine in _ahead(reading)],
         hottest,

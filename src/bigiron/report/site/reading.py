@@ -94,8 +94,8 @@ class Reading:
         self._points = {point.id: point for point in self.points}
         changes = history.select(Change)
         self._object_changes: dict[int, list[ObjectChange]] = {}  # by kernel
-        self._check(history, changes)
         self._current = {(p.workload, p.kernel, p.cpus): p for p in self.points if p.current}
+        self._check(history, changes)
         self._lines = _grouped(history.select(Line), lambda line: line.point)
         self._chains = _grouped(history.select(Chain), lambda chain: chain.line)
         self._locks = _grouped(history.select(Lock), lambda lock: lock.point)
@@ -107,17 +107,16 @@ class Reading:
     def _check(self, history: History, changes: Iterable[Change]) -> None:
         """UserError where rows that belong together are not: anybody can have written a history."""
         whole = all(
-            point.workload in self._workloads
-            and point.kernel in self._kernels
-            and point.identity in self.identities
-            and math.isfinite(point.accesses_per_op)
-            and _is_time(point.measured)
-            for point in self.points
-        ) and all({change.before, change.after} <= set(self._kernels) for change in changes)
+            math.isfinite(point.accesses_per_op) and _is_time(point.measured) for point in self.points
+        ) and all(
+            (change.workload, kernel, change.cpus) in self._current
+            for change in changes
+            for kernel in (change.before, change.after)
+        )
         if not whole:
             raise UserError(
-                f"{history.path} is damaged: a point or a change has no workload, kernel, identity, count or "
-                "time; delete it, and `bigiron history add` makes it again from the studies beside it"
+                f"{history.path} is damaged: a point has no count or time, or a change no points; "
+                "delete it, and `bigiron history add` makes it again from the studies beside it"
             )
 
     # What there is
