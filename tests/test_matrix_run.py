@@ -17,6 +17,7 @@ from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines import vm
 from bigiron.machines.file_system import FileSystem
 from bigiron.matrix import listing, outcomes, summary
+from bigiron.matrix.calls import Call
 from bigiron.matrix.outcomes import Access, Conflict, Outcome
 from bigiron.study import matrix_folder, matrix_machine
 from bigiron.study.matrix_folder import Matrix
@@ -58,6 +59,7 @@ B 1 pread 5 0 -> page 9
 
 
 PIPES = "0 pipe -> 3 4\n"
+CLOSES = "test 1 close/close same\nA 0 close 3 -> 0\nB 0 close 4 -> 0\n"
 
 
 # What several runs come to
@@ -144,6 +146,20 @@ def test_wrong_tests_are_in_no_share() -> None:
         ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
         (TESTS + "\n" + TESTS, "two tests 1"),
         ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
+        (CLOSES.replace("test 1", "test ²"), "line 1: a test begins with"),
+        (CLOSES.replace("test 1", "test " + "9" * 5000), "line 1: a test begins with"),
+        (CLOSES.replace("close 3", "close " + "9" * 5000), "line 2: what follows close"),
+        (CLOSES.replace("close 3", "close 60"), "line 2: what follows close"),
+        (CLOSES.replace("close 3", "write 3 256"), "line 2: what follows write"),
+        (CLOSES.replace("close 3", "memread 8"), "line 2: what follows memread"),
+        (CLOSES.replace("close 3", "mmap 0 rw 3 -1"), "line 2: what follows mmap"),
+        (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by what it returns"),
+        (CLOSES.replace("close 3 -> 0", "close 3 -> " + "0" * 96), "line 2: a call is followed by"),
+        (CLOSES + PIPES, "and they come last"),
+        (CLOSES.replace("A 0 close 3", "A 0 dup 3 5"), "line 1: dup, receive are there to set up only"),
+        (CLOSES.replace("B 0", "B 1"), "line 1: in a test of the same process"),
+        (CLOSES.replace("A 0", "0 receive 3 5 -> 5\nA 0"), "line 1: in a test of the same process"),
+        (CLOSES.replace("same", "two"), "line 1: A and B are by the same process"),
     ],
 )
 def test_what_is_no_list_of_tests(text: str, why: str) -> None:
@@ -169,6 +185,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=why):
             matrix_folder.create(tmp_path / "m", tests, recorder)
+    (tmp_path / "m" / "tests").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="tests is damaged"):
+        matrix_folder.open_matrix(tmp_path / "m").tests  # noqa: B018
     (tmp_path / "m" / "matrix.json").write_text('{"format": 99}')
     with pytest.raises(UserError, match="is of format 99"):
         matrix_folder.open_matrix(tmp_path / "m")
@@ -186,6 +205,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     [
         (["show", "FOLDER/none"], "is no matrix: make one with bigiron matrix KERNEL"),
         (["test", "FOLDER/m", "77"], "has no test 77"),
+        (["test", "FOLDER/m", "1", "--fs", "ext4"], "goes with --kernel"),
         (["show", "FOLDER/m", "--pair", "open"], "has no test of it; its calls are"),
         (["show", "FOLDER/m", "--pair", "open/open"], "has no test of it; its calls are"),
         (["debian/6.12", "-o", "FOLDER/m", "--fs", "ntfs"], "use one of tmpfs, ext4"),
@@ -246,6 +266,11 @@ def test_what_changed_between_kernels(by_hand: Path) -> None:
     shown = bigiron("matrix", "show", by_hand)
     assert shown.status == 0 and "k/1 tmpfs to k/2 tmpfs: what changed" in shown.out
     assert "<b>struct</b> (1)" in shown.out
+    (changed,) = json.loads(bigiron("matrix", "show", by_hand, "--format", "json").out)["changed"]
+    assert (changed["before"], changed["after"]) == ("k/1 tmpfs", "k/2 tmpfs")
+    (pair,) = changed["pairs"]
+    assert (pair["conflict_free_before"], pair["conflict_free_after"]) == (0, 1)
+    assert pair["gone"] == [{"name": "<b>struct</b>", "tests": 1}]
 
 
 # Machines
@@ -271,6 +296,25 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
         matrix_machine.run(place, listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
     # Once may be chance; the second time it is left out.
     assert [len(order) // matrix_machine.RUNS for order in ran] == [6, 6, 5]
+
+
+def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends_at = iter(range(1000))
+
+    def too_slow(machine: vm.VirtualMachine, _stop: Event, _stage: object) -> object:
+        assert machine.results
+        order = [test.a for test in listing.read(machine.files[0].read_text(), "")]
+        place = order.index(tests[next(ends_at) % len(tests)].a)
+        (machine.results / "tests.csv").write_text(f"test,accesses\n{place}")
+        raise MachineError("the machine did not end in time")
+
+    tests = listing.read(TESTS, "")
+    tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
+    monkeypatch.setattr(matrix_machine.virtual, "run", too_slow)
+    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
+    with pytest.raises(MachineError, match="after 5 other tests the machine did not end in time"):
+        matrix_machine.run(place, tests, 1, Event(), lambda _stage: None)
+    assert next(ends_at) == 6
 
 
 @pytest.fixture(scope="module")

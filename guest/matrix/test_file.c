@@ -32,9 +32,9 @@ static int read_call(struct test *test, char *line, char error[TEST_ERROR_BYTES]
 
 static int is_whole(const struct test *test)
 {
-	const struct test_call *last = &test->calls[test->nr_calls - 1];
+	const struct test_call *after = &test->calls[test->nr_calls];
 
-	return test->nr_calls >= 2 && last[-1].call.role == ROLE_A && last->call.role == ROLE_B;
+	return test->nr_calls >= 2 && after[-2].call.role == ROLE_A && after[-1].call.role == ROLE_B;
 }
 
 int test_read(struct test *test, FILE *file, char error[TEST_ERROR_BYTES])

@@ -1,6 +1,5 @@
 """`bigiron matrix`: which pairs of system calls that commute share cache lines."""
 
-import os
 import sys
 from pathlib import Path
 from threading import Event
@@ -9,14 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from bigiron import kernels
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import Jobs, choice
 from bigiron.commands.output import say
 from bigiron.errors import UserError
 from bigiron.matrix import listing, situations
 from bigiron.report import matrix as report
-from bigiron.report import matrix_page
 from bigiron.study import matrix as runner
 from bigiron.study import matrix_folder, matrix_machine
 from bigiron.study.matrix import Progress
@@ -63,7 +60,7 @@ def run(
     try:
         matrix = matrix_folder.create(output, _tests(tests, output), runner.identity())
         with matrix.writing():
-            runner.run_missing(matrix, places, jobs or len(os.sched_getaffinity(0)), _show)
+            runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
@@ -102,7 +99,7 @@ def test(
     kernel: Annotated[
         str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
     ] = "",
-    fs: Annotated[str, typer.Option(help="with --kernel: what files lie on")] = "tmpfs",
+    fs: Annotated[str, typer.Option(help="with --kernel: what files lie on; tmpfs unless given")] = "",
 ) -> None:
     """Show one test, its calls and the lines that they share; or run it alone.
 
@@ -112,10 +109,12 @@ def test(
     found = next((one for one in matrix.tests if one.number == number), None)
     if not found:
         raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
+    if fs and not kernel:
+        raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
     if kernel:
-        (place,) = runner.places([kernel], fs, say("kernel"))
+        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"))
         (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)
-        print(report.of_test(found, {f"{kernels.find(kernel).name} {fs}": outcome}), end="")
+        print(report.of_test(found, {f"{place.kernel.name} {place.file_system.name}": outcome}), end="")
         return
     outcomes = {
         column.place.name: column.outcomes[number] for column in matrix.columns if number in column.outcomes
@@ -132,8 +131,10 @@ def page(
 
     Example: `bigiron matrix page m -o matrix.html`
     """
+    from bigiron.report import matrix_page  # here, as no other command should wait for its templates
+
     matrix = matrix_folder.open_matrix(folder)
-    output.write_text(matrix_page.render(report.document(matrix), str(folder)))
+    output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
 
 
 def _tests(file: Path | None, output: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Self
 
 from bigiron.errors import UserError
 
-FIRST_FD = 3
+FIRST_FD, LAST_FD = 3, 59
 SLOTS = 8
 Argument = str | int | bool | None
 Result = str  # as guest/pairs/ prints it: "3", "-ENOENT", "4 5", "page 7", "byte 7", "file 1 0 i1", "SIGBUS"
@@ -65,6 +65,16 @@ SET_UP_CALLS: dict[str, dict[str, Kind]] = {
     "receive": {"fd": Kind.FD, "to": Kind.FD},
 }
 SIGNATURES = {**CALLS, **SET_UP_CALLS}
+# What guest/pairs/calls.c and guest/matrix/test_file.c take.
+_RANGES = {
+    Kind.FD: range(FIRST_FD, LAST_FD + 1),
+    Kind.FILE: range(FIRST_FD, LAST_FD + 1),
+    Kind.OFFSET: range(-1_000_000, 1_000_001),
+    Kind.VALUE: range(256),
+    Kind.SLOT: range(SLOTS),
+}
+_MOST_DIGITS = 9
+_MOST_RESULT = 95  # characters
 
 
 @dataclass(frozen=True)
@@ -167,19 +177,50 @@ def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[Result]]]:
 def _parsed_test(block: list[tuple[int, str]]) -> Test:
     (first, header), *rest = block
     words = header.split()
-    if len(words) != 4 or words[0] != "test" or not words[1].isdigit() or words[3] not in ("same", "two"):
+    if len(words) != 4 or words[0] != "test" or not _is_number(words[1]) or words[3] not in ("same", "two"):
         raise UserError(f"line {first}: a test begins with: test NUMBER CALL/CALL same|two")
-    calls: dict[str, list[tuple[Call, Result]]] = {"": [], "A": [], "B": []}
+    roles: list[str] = []
+    calls: list[tuple[Call, Result]] = []
     for number, line in rest:
         text, _, result = line.partition(" -> ")
-        role = text[0] if text[:2] in ("A ", "B ") else ""
+        roles.append(text[0] if text[:2] in ("A ", "B ") else "")
         try:
-            calls[role].append((Call.parsed(text.removeprefix(role)), result.strip()))
+            calls.append((Call.parsed(text.removeprefix(roles[-1])), _checked_result(result.strip())))
         except UserError as error:
             raise UserError(f"line {number}: {error}") from None
-    if len(calls["A"]) != 1 or len(calls["B"]) != 1:
-        raise UserError(f"line {first}: a test has one call A and one call B")
-    return Test(int(words[1]), words[3] == "same", tuple(calls[""]), calls["A"][0], calls["B"][0])
+    if roles[-2:] != ["A", "B"] or any(roles[:-2]):
+        raise UserError(f"line {first}: a test has one call A and one call B, and they come last")
+    *set_up, a, b = calls
+    test = Test(int(words[1]), words[3] == "same", tuple(set_up), a, b)
+    if wrong := _wrong_in(test):
+        raise UserError(f"line {first}: {wrong}")
+    return test
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
+
+
+def _checked_result(result: str) -> Result:
+    if not result or len(result) > _MOST_RESULT or not (result.isascii() and result.isprintable()):
+        raise UserError("a call is followed by what it returns, for instance -> 3")
+    return result
+
+
+def _wrong_in(test: Test) -> str:
+    """What keeps it from being run as it stands, or nothing."""
+    a, b = test.a[0], test.b[0]
+    if not {a.name, b.name} <= CALLS.keys():
+        return f"{', '.join(SET_UP_CALLS)} are there to set up only"
+    if test.same:
+        calls = (*(call for call, _ in test.set_up), a, b)
+        others = any(call.process or call.name == "receive" for call in calls)
+        return "in a test of the same process all calls are by process 0, and none receives" if others else ""
+    return (
+        "A and B are by the same process: let B be by the other one, or say same"
+        if a.process == b.process
+        else ""
+    )
 
 
 def _parsed_arguments(name: str, words: list[str]) -> tuple[Argument, ...] | None:
@@ -197,7 +238,7 @@ def _parsed_arguments(name: str, words: list[str]) -> tuple[Argument, ...] | Non
         if kind is Kind.FILE and word == "anon":
             arguments += [None, 0]
             break
-        if not _fits(kind, word):
+        if not _fits(kind, word) or (name == "mmap" and kind is Kind.OFFSET and word[0] == "-"):
             return None
         arguments.append(word if kind is Kind.NAME else word == "rw" if kind is Kind.ACCESS else int(word))
     return None if flags or next(rest, "") else tuple(arguments)
@@ -210,7 +251,7 @@ def _fits(kind: Kind, word: str) -> bool:
         case Kind.ACCESS:
             return word in ("r", "rw")
         case _:
-            return word.removeprefix("-").isdecimal() and (kind is Kind.OFFSET or word[0] != "-")
+            return _is_number(word.removeprefix("-")) and int(word) in _RANGES[kind]
 
 
 def _form(name: str) -> str:

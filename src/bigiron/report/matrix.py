@@ -169,7 +169,7 @@ def _changes(before: str, after: str, changes: Sequence[Change]) -> str:
 
 
 def as_markdown(document: Document) -> str:
-    """The same tables for a page or a mail."""
+    """The shares, and of each place its triangle and what keeps it from more, for a page or a mail."""
     shares = [
         [plain(one.place), f"{one.all.tests:,}", f"{one.all.free:,}", percent(one.all.share)]
         for one in document.summaries
@@ -264,9 +264,24 @@ def json(document: Document) -> str:
                 name: {"tests": tests, "conflict_free": free} for name, (free, tests) in PUBLISHED.items()
             },
             "places": places,
+            "changed": [
+                {"before": before, "after": after, "pairs": [_changed_pair(one) for one in changes]}
+                for before, after, changes in document.changed
+            ],
             "tests": [dict(zip(rows.columns, row, strict=True)) for row in rows.rows],
         }
     )
+
+
+def _changed_pair(change: Change) -> dict[str, object]:
+    return {
+        "calls": change.pair,
+        "tests": change.before.tests,
+        "conflict_free_before": change.before.free,
+        "conflict_free_after": change.after.free,
+        "gone": [{"name": name, "tests": number} for name, number in change.gone],
+        "come": [{"name": name, "tests": number} for name, number in change.come],
+    }
 
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {

@@ -101,7 +101,11 @@ class Matrix:
     @property
     def text(self) -> str:
         """The file of its tests."""
-        return (self.folder / _TESTS).read_text()
+        file = self.folder / _TESTS
+        try:
+            return file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file} is damaged: {error}") from None
 
     @cached_property
     def tests(self) -> list[Test]:

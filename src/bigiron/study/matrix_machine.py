@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +69,12 @@ class Place:
         )
 
 
+def side_by_side() -> int:
+    """How many machines: one a core, as far as what they touch fits into half the memory."""
+    fit = virtual.host_mib() // 2 // virtual.touched_mib(virtual.memory_mib(CPUS), CPUS)
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+
 class _CulpritError(Exception):
     """A test ended the machine: which one, and how."""
 
@@ -95,7 +102,7 @@ def run(
         try:
             return found + _run(place, left, seed, stop, on_stage, memory_mib)
         except _CulpritError as culprit:
-            if len(found) == _MOST_CULPRITS:
+            if len(suspects | {culprit.test.number}) > _MOST_CULPRITS:
                 raise MachineError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
             if culprit.test.number in suspects:
                 found.append(outcomes.wrong(culprit.test.number, 0, culprit.how))
