@@ -63,10 +63,13 @@ static void begin(uint64_t number)
 	flush_lines();
 	for_each_cpu(cpu)
 		lines_clear(&cpu->lines);
+	if (tests.runs && tests.number == number)
+		return;
+	/* One that failed before it was recorded has no end. */
+	fprintf(tests.log, tests.runs ? "\n%lu" : "%lu", number);
+	fflush(tests.log);
 	tests.number = number;
 	tests.runs = true;
-	fprintf(tests.log, "%lu", number);
-	fflush(tests.log);
 }
 
 static uint64_t accesses(void)

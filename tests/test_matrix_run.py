@@ -95,6 +95,15 @@ def test_different_bytes_of_a_line() -> None:
     assert (found.name, found.false, found.pair) == ("struct a.x", True, False)
 
 
+def test_sharing_is_false_where_all_lines_of_a_name_are() -> None:
+    beside = [access("A", "struct a.x", writes=1), access("B", "struct a.y", first=8)]
+    same = shared("struct a.x", line=0x2000)
+    (found,) = outcomes.outcome(1, [beside + same, same + beside, beside]).conflicts
+    assert not found.false
+    (found,) = outcomes.outcome(1, [beside + same, beside, beside]).conflicts
+    assert found.false and found.a.startswith("sys_a")
+
+
 def test_lines_side_by_side_are_told_apart() -> None:
     pair = [access("A", "struct a.x", writes=1), access("B", "struct a.z", line=0x1040)]
     found = outcomes.outcome(1, [pair])
@@ -315,6 +324,17 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
     with pytest.raises(MachineError, match="after 5 other tests the machine did not end in time"):
         matrix_machine.run(place, tests, 1, Event(), lambda _stage: None)
     assert next(ends_at) == 6
+
+
+def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
+    """It hangs before it is recorded: a thread waits for what the other one of its process never sends."""
+    good, *_ = listing.read(TESTS, "")
+    hangs = dataclasses.replace(good, number=7, same=True, set_up=((Call("receive", 0, (3, 5)), "5"),))
+    tests = [*(dataclasses.replace(good, number=number) for number in (1, 2, 3)), hangs]
+    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
+    with pytest.raises(matrix_machine._CulpritError, match="did not return") as culprit:
+        matrix_machine._run(place, tests, 1, Event(), lambda _stage: None, 0)
+    assert culprit.value.test is hangs
 
 
 @pytest.fixture(scope="module")

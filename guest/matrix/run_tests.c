@@ -297,6 +297,8 @@ static int run_test(unsigned long warmup)
 {
 	int two = shared->test.two_processes, failed = AS_EXPECTED;
 
+	/* Whatever ends the machine from here on is this test's doing, in its warm-up too. */
+	recorder_mark(MARK_TEST, NULL, shared->test.number);
 	if (awake != two && change_sides(two))
 		return 1;
 	for (unsigned long run = 0; run <= warmup && !failed; run++)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -170,18 +170,21 @@ def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
     A line counts that is there in more than half of them, and not what is there by chance: an object that
     shares its line with another one, a counter whose batch is full. Lines are the same in two runs if they
     hold the same struct, though not the same object; they are called by the member that most runs have.
+    Sharing is false where it is so of all lines of a name, in more than half of the runs that have it.
     """
     shared = [_shared_lines(accesses) for accesses in runs]
     half = len(runs) / 2
     of_struct: dict[tuple[str, bool], Counter[str]] = defaultdict(Counter)
-    examples: dict[tuple[str, bool], _Shared] = {}
+    examples: dict[tuple[str, bool, bool], _Shared] = {}
+    false_runs: Counter[tuple[str, bool]] = Counter()
     present: Counter[tuple[str, bool]] = Counter()
     for lines in shared:
         names = {(line.name, line.pair) for line in lines}
         for name, pair in names:
             of_struct[struct_of(name), pair][name] += 1
         for line in lines:
-            examples.setdefault((line.name, line.pair), line)
+            examples.setdefault((line.name, line.pair, line.false), line)
+        false_runs.update(names - {(line.name, line.pair) for line in lines if not line.false})
         present.update({(struct_of(name), pair) for name, pair in names})
     conflicts: list[Conflict] = []
     by_chance: set[str] = set()
@@ -194,9 +197,10 @@ def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
         chosen = steady or [min(names_of, key=lambda name: (-names_of[name], name))]
         by_chance.update(set(names_of) - set(chosen))
         for name in chosen:
-            example = examples[name, pair]
+            false = 2 * false_runs[name, pair] > names_of[name]
+            example = examples[name, pair, false]
             runs_of = names_of[name] if steady else number
-            conflicts.append(Conflict(name, runs_of, pair, example.false, example.a, example.b))
+            conflicts.append(Conflict(name, runs_of, pair, false, example.a, example.b))
     lines_too = {struct_of(one.name) for one in conflicts if not one.pair}
     kept = [one for one in conflicts if not one.pair or struct_of(one.name) not in lines_too]
     return Outcome(test, len(runs), kept, sorted(by_chance))
@@ -205,8 +209,3 @@ def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
 def wrong(test: int, runs: int, why: str) -> Outcome:
     """A test whose calls returned something else than they should, or that did not end."""
     return Outcome(test, runs, wrong=why)
-
-
-def counted(outcomes: Mapping[int, Outcome]) -> list[Outcome]:
-    """Those that say something."""
-    return [outcome for outcome in outcomes.values() if not outcome.wrong]
