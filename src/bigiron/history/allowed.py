@@ -23,8 +23,11 @@ from bigiron.study.store import CellRecord, Study
 _FEWEST = 2  # differences between kernels that follow each other
 
 
-def baseline(history: History, study: Study, record: CellRecord) -> Baseline:
-    """What one point of a study is held against; UserError where the history has nothing to compare with."""
+def baseline(history: History, study: Study, record: CellRecord) -> Baseline | None:
+    """What one point of a study is held against; None where the history has newer kernels alone.
+
+    UserError where the history has nothing to compare with.
+    """
     name = points.name_of(study.spec.workload, study.spec.fs)
     place = f"{name} at {record.cpus} CPUs and {record.tasks} tasks"
     workload = history.find(Workload, name=name)
@@ -37,6 +40,8 @@ def baseline(history: History, study: Study, record: CellRecord) -> Baseline:
             f"`bigiron history add KERNEL --workloads {name} --cpus {record.cpus}` measures them"
         )
     ordered = _before(history, _made_alike(history, there, study, record, place), record)
+    if not ordered:
+        return None
     lines = {point.id: history.select(Line, point=point.id) for point in ordered}
     newest = ordered[-1]
     kernel = next(one for one in history.select(Kernel) if one.id == newest.kernel)
@@ -81,14 +86,13 @@ def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
 
 
 def _before(history: History, alike: Sequence[Point], record: CellRecord) -> list[Point]:
-    """The points of other kernels, oldest first, without newer ones where there are older ones too."""
+    """The points of other kernels that are no newer, oldest first; of the same image where it is alone."""
     kernels = {kernel.id: kernel for kernel in history.select(Kernel)}
     image = str(record.environment["kernel_sha256"])
     others = [point for point in alike if kernels[point.kernel].sha256 != image] or list(alike)
     others.sort(key=lambda point: kernels[point.kernel].position)
     release = derive.release_order(str(record.environment["kernel_release"]))
-    older = [point for point in others if derive.release_order(kernels[point.kernel].release) <= release]
-    return older or others
+    return [point for point in others if derive.release_order(kernels[point.kernel].release) <= release]
 
 
 def _known(kernels: Sequence[Sequence[Line]]) -> list[Known]:

@@ -69,15 +69,22 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
     probes = [probe for probe in _PROBES if probe in study.spec.probes]
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
+        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
         point = allowed.baseline(history, study, records[0])
+        if not point:
+            checked.append(Checked(place, "", [], "the history has newer kernels alone"))
+            continue
         findings = []
         if "conflicts" in probes:
             findings += check.check(point, _lines(study, records), Tolerance())
         if "work" in probes and point.work:
             now = _functions(study, records)
             findings.append(check_work.check(point.work, point.functions, now, baselines.WORK_TOLERANCE))
-        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
         checked.append(Checked(place, point.place, findings))
+    if all(one.skipped for one in checked):
+        raise UserError(
+            f"{path} has newer kernels alone: there is none before the study's to hold it against"
+        )
     return checked
 
 
