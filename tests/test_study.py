@@ -468,3 +468,19 @@ def test_a_study_of_before_a_probe_had_a_record_opens(tmp_path: Path) -> None:
     assert spec.options[ConflictsOptions].scope == "user"
     assert spec.options[FunctionsOptions] == FunctionsOptions(functions=["vfs_*"], depth=3)
     assert set(msgspec.toml.decode(OLD)) <= set(msgspec.toml.decode(to_toml(spec)))
+
+
+def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
+    spec = Spec(workload="open1", cpus=[64], repetitions=2, variant=[Variant(name="a"), Variant(name="b")])
+    study = store.create(tmp_path / "s", spec, None)
+    cells = {(cell.variant.name, cell.repetition): cell for cell in study.plan()}
+    first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
+    record = store.new_record(first, "vm", {"clock_slower": 128})
+    study.add(record, {"work": Table(pl.DataFrame({"x": [1]}))})
+    same = run.same_machine(study, second)
+    run._refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
+    with pytest.raises(
+        UserError, match="clock_slower 128 and this one 1: counts of the two are not compared"
+    ):
+        run._refuse_another_clock(store.new_record(second, "vm", {}), same)
+    run._refuse_another_clock(store.new_record(other, "vm", {}), run.same_machine(study, other))

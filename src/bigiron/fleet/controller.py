@@ -145,7 +145,7 @@ class StudyPool:
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._lonely_since = math.inf
-        self._same: dict[int, dict[str, str | int]] = {}
+        self._same: dict[tuple[int, str], dict[str, str | int]] = {}  # by CPUs and variant
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -437,14 +437,13 @@ class StudyPool:
         return flight.done
 
     def _request(self, cell: Cell) -> bytes:
-        if cell.cpus not in self._same:
+        place = cell.cpus, cell.variant.name
+        if place not in self._same:
             same = run.same_machine(self._study, cell)
             if not same:
                 return messages.ask(self._spec, cell, self._supplies, {}, self._topic)
-            self._same[cell.cpus] = {
-                what: value for what, value in same.items() if isinstance(value, str | int)
-            }
-        return messages.ask(self._spec, cell, self._supplies, self._same[cell.cpus], self._topic)
+            self._same[place] = {what: value for what, value in same.items() if isinstance(value, str | int)}
+        return messages.ask(self._spec, cell, self._supplies, self._same[place], self._topic)
 
     def _send(self, flight: _Flight) -> None:
         with self._lock:

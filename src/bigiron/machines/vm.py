@@ -327,9 +327,12 @@ class _Cell:
         vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
         try:
             now, cpus = icount.counter(stopped.state), vm.topology.cpus
-            return dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
+            slowed = dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
         except MachineError:
             return False
+        if not slowed:
+            raise DamagedError("it was stopped while its clock was carried on")
+        return True
 
     def _is_settled(self) -> bool:
         """Whether the stopped machine's clock could be changed."""

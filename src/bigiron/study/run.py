@@ -246,6 +246,7 @@ def run_cell(
         record.lost = dict(collected.lost)
         if collected.clock_slower > 1:
             record.environment["clock_slower"] = collected.clock_slower
+        _refuse_another_clock(record, same)
     except StoppedError:
         raise
     except UserError as error:
@@ -386,22 +387,39 @@ def same_machine(study: Study, cell: Cell) -> dict[str, object]:
     """What a cell must have as those that are measured of its shape: counts of others do not compare."""
     if not study.spec.engine.emulated:
         return {}
-    same = (one for one in study.plan() if (one.cpus, one.change) == (cell.cpus, cell.change))
-    known = map(study.record, same)
-    other = next((record for record in known if record and record.measured), None)
+    alike = (one for one in study.plan() if (one.cpus, one.change) == (cell.cpus, cell.change))
+    known = [record for record in map(study.record, alike) if record and record.measured]
+    if not known:
+        return {}
     # An older bigiron recorded neither.
-    return {what: other.environment.get(what, "unknown") for what in ("turn", "memory_mib")} if other else {}
+    same: dict[str, object] = {what: known[0].environment.get(what, "unknown") for what in _OF_ALL}
+    # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
+    own = next((record for record in known if record.variant == cell.variant.name), None)
+    return same | ({_CLOCK: own.environment.get(_CLOCK, 1)} if own else {})
+
+
+_OF_ALL = ("turn", "memory_mib")
+_CLOCK = "clock_slower"
 
 
 def _refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> None:
     """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
-    for what, was in same.items():
-        now = record.environment.get(what, "unknown")
-        if was != now:
-            raise UserError(
-                f"the study's other cells have {what} {was} and this one {now}: "
-                "counts of the two are not compared; give another -o"
-            )
+    for what in _OF_ALL:
+        _refuse_another(what, record.environment.get(what, "unknown"), same)
+
+
+def _refuse_another_clock(record: CellRecord, same: Mapping[str, object]) -> None:
+    """The same of the clock, which is known once the cell has run."""
+    _refuse_another(_CLOCK, record.environment.get(_CLOCK, 1), same)
+
+
+def _refuse_another(what: str, now: object, same: Mapping[str, object]) -> None:
+    was = same.get(what, now)
+    if was != now:
+        raise UserError(
+            f"the study's other cells have {what} {was} and this one {now}: "
+            "counts of the two are not compared; give another -o"
+        )
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:
