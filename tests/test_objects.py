@@ -225,9 +225,7 @@ def test_memory_above_4_gib_and_of_a_second_node() -> None:
 def test_a_kernel_without_types_has_symbols() -> None:
     guest = left_by("debian/6.1")
     marks = ("__start_BTF", "__stop_BTF")
-    text = "".join(
-        f"{address:x} D {name}\n" for name, address in guest.symbols._addresses.items() if name not in marks
-    )
+    text = "\n".join(line for name, line in guest.symbols._named.items() if name not in marks)
     objects = Objects(guest.memory, SymbolTable(text), guest.per_cpu_offsets, X86_64)
     in_memory, variable = X86_64.start_of("page or slab object") + (1 << 20), guest.address("vm_committed_as")
     names = objects.names([(in_memory, 8), (variable, 8)])
