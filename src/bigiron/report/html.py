@@ -18,7 +18,7 @@ from bigiron.report import cells, growth, lkp
 from bigiron.report.document import Document
 
 _MOST_ROWS = 300  # of a table
-_ENVIRONMENT = Environment(
+ENVIRONMENT = Environment(
     loader=PackageLoader("bigiron.report", "page"),
     autoescape=True,
     undefined=StrictUndefined,
@@ -30,19 +30,10 @@ _ENVIRONMENT = Environment(
 def render(document: Document, live: bool = False) -> str:
     """The page. A live one asks the server that it came from for what is new."""
     style, script = (Markup(source(name)) for name in ("page.css", "page.js"))
-    policy = [
-        "default-src 'none'",
-        f"style-src '{digest(style)}'",
-        f"script-src '{digest(script)}'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        *(["connect-src 'self'"] if live else []),
-    ]
-    return _ENVIRONMENT.get_template("page.html").render(
+    return ENVIRONMENT.get_template("page.html").render(
         document=document,
         live=live,
-        policy="; ".join(policy),
+        policy=policy(style, script, live),
         style=style,
         script=script,
         value=_value,
@@ -54,13 +45,27 @@ def render(document: Document, live: bool = False) -> str:
     )
 
 
+def policy(style: str, script: str, live: bool = False) -> str:
+    """What a page may do: be laid out and run by what is in it, and, live, ask where it came from."""
+    rules = [
+        "default-src 'none'",
+        f"style-src '{_digest(style)}'",
+        f"script-src '{_digest(script)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        *(["connect-src 'self'"] if live else []),
+    ]
+    return "; ".join(rules)
+
+
 def source(name: str) -> str:
     """A file of the page's folder."""
-    assert _ENVIRONMENT.loader
-    return _ENVIRONMENT.loader.get_source(_ENVIRONMENT, name)[0]
+    assert ENVIRONMENT.loader
+    return ENVIRONMENT.loader.get_source(ENVIRONMENT, name)[0]
 
 
-def digest(source: str) -> str:
+def _digest(source: str) -> str:
     """What the policy calls an element's content."""
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 

@@ -7,39 +7,22 @@ and a strict policy lets nothing run or load but what is in the file.
 from collections.abc import Hashable
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import bigiron
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.summary import PUBLISHED
-from bigiron.report.html import digest, embedded_json, source
+from bigiron.report.html import ENVIRONMENT, embedded_json, policy, source
 from bigiron.report.matrix import Document, innermost
-
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("bigiron.report", "page"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
 
 
 def render(document: Document, name: str) -> str:
     """The page of a matrix that lies in a folder of that name."""
     style, script = (Markup(source(part)) for part in ("matrix.css", "matrix.js"))
-    policy = [
-        "default-src 'none'",
-        f"style-src '{digest(style)}'",
-        f"script-src '{digest(script)}'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
-    return _ENVIRONMENT.get_template("matrix.html").render(
+    return ENVIRONMENT.get_template("matrix.html").render(
         name=name,
         version=bigiron.__version__,
-        policy="; ".join(policy),
+        policy=policy(style, script),
         style=style,
         script=script,
         data=embedded_json(_data(document, name)),
