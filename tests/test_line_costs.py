@@ -1,13 +1,12 @@
 """`--machine`: shared lines ranked by what they are predicted to cost, in compare, explain and the page."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import bigiron, measured
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from bigiron.analysis import explain
 from bigiron.analysis.line_costs import LineCosts
@@ -68,24 +67,19 @@ def test_explain_says_what_it_costs(mmap1: Path) -> None:
     assert "predicted" not in bigiron("explain", mmap1).out
 
 
-def test_the_page_has_the_curves_and_what_was_measured(mmap1: Path, tmp_path: Path) -> None:
+def test_the_page_has_the_curves_and_what_was_measured(mmap1: Path, browser: Browser, tmp_path: Path) -> None:
     points, page = tmp_path / "points.csv", tmp_path / "report.html"
     points.write_text("tasks,throughput\n1,300000\n8,150000\n")
     there = ("--machine", HASWELL, "--one-task", "3e5", "--measured", points)
     assert bigiron("report", mmap1, *there, "-o", page).status == 0
-    chromium = shutil.which("chromium")
-    if not chromium:
-        pytest.skip("no chromium on PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=300_000)
-        tab = browser.new_page()
-        tab.goto(page.as_uri())
-        section = tab.locator("#predicted")
-        expect(section.locator("svg.chart .band")).to_have_count(1)
-        expect(section.locator("svg.chart .marker")).to_have_count(2)
-        expect(section).to_contain_text("lock mm_struct.mmap_lock")
-        expect(tab.locator("#answer .findings > li").first).to_contain_text("mmap_lock")
-        browser.close()
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    section = tab.locator("#predicted")
+    expect(section.locator("svg.chart .band")).to_have_count(1)
+    expect(section.locator("svg.chart .marker")).to_have_count(2)
+    expect(section).to_contain_text("lock mm_struct.mmap_lock")
+    expect(tab.locator("#answer .findings > li").first).to_contain_text("mmap_lock")
+    tab.close()
     for format in ("mail", "markdown"):
         assert f"Predicted for {HASWELL}" in bigiron("report", mmap1, *there, "--format", format).out
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -10,7 +9,7 @@ from threading import Event
 import msgspec
 import pytest
 from conftest import bigiron
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from bigiron import kernels
 from bigiron.errors import KernelCrashError, MachineError, UserError
@@ -245,30 +244,27 @@ def by_hand(tmp_path: Path) -> Path:
     return matrix.folder
 
 
-def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(by_hand: Path, tmp_path: Path) -> None:
+def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(
+    by_hand: Path, browser: Browser, tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
     assert bigiron("matrix", "page", by_hand, "-o", file).status == 0
-    chromium = shutil.which("chromium")
-    if not chromium:
-        pytest.skip("no chromium on PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.goto(file.as_uri())
-        assert page.locator("#all tbody tr").count() == 4
-        page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
-        assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
-        page.locator("#tests").get_by_role("button", name="2", exact=True).click()
-        shown = page.locator("#test").inner_text()
-        assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
-        assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
-        page.get_by_label("compared with").select_option("k/2 tmpfs")
-        assert page.locator("#triangle button").all_inner_texts() == ["-50"]
-        assert not said
-        browser.close()
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(file.as_uri())
+    assert page.locator("#all tbody tr").count() == 4
+    page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
+    assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
+    page.locator("#tests").get_by_role("button", name="2", exact=True).click()
+    shown = page.locator("#test").inner_text()
+    assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
+    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
+    page.get_by_label("compared with").select_option("k/2 tmpfs")
+    assert page.locator("#triangle button").all_inner_texts() == ["-50"]
+    assert not said
+    page.close()
 
 
 def test_what_changed_between_kernels(by_hand: Path) -> None:
