@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from kernel_calls import answered, made
+from random_traces import random_trace, text_of
 
 from bigiron import compile
 from bigiron.errors import UserError
 from bigiron.matrix import model
 from bigiron.matrix.calls import Call, parsed_tests
-from bigiron.matrix.traces import random_trace, text_of
 
 CALLS_OF_A_TRACE = 40
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from statistics import fmean
+from typing import Any
 
 from bigiron.analysis import conflicts, locks, match_lines, merge_lines, work
 from bigiron.analysis.match_lines import Line
@@ -194,7 +195,7 @@ def _locks(cells: Cells, point: int) -> Iterator[Lock]:
         locks.profile(cells.study.table(record, "locks"), _operations(record, "locks"))
         for record in cells.records
     ]
-    found: dict[tuple[str, str], list[dict[str, object]]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for profile in profiles:
         for row in profile.iter_rows(named=True):
             found.setdefault((row["lock"], row["taken_by"]), []).append(row)
@@ -205,18 +206,18 @@ def _locks(cells: Cells, point: int) -> Iterator[Lock]:
     yield from sorted(rows, key=lambda lock: (lock.cpus == 1, -lock.held_per_op, lock.name, lock.taken_by))
 
 
-def _lock(point: int, rows: Sequence[Mapping[str, object]], repetitions: int) -> Lock:
+def _lock(point: int, rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
     def mean(column: str) -> float:
-        return round(sum(float(str(row[column])) for row in rows) / repetitions, 6)
+        return round(float(sum(row[column] for row in rows)) / repetitions, 6)
 
     def most(column: str) -> int:
-        return max(int(str(row[column])) for row in rows)
+        return int(max(row[column] for row in rows))
 
-    taken_in = dict.fromkeys(function for row in rows for function in row["taken_in"])  # type: ignore[attr-defined]
+    taken_in = dict.fromkeys(function for row in rows for function in row["taken_in"])
     return Lock(
         point=point,
-        name=str(rows[0]["lock"]),
-        taken_by=str(rows[0]["taken_by"]),
+        name=rows[0]["lock"],
+        taken_by=rows[0]["taken_by"],
         acquisitions_per_op=mean("acquisitions_per_op"),
         held_per_op=mean("held_per_op"),
         longest=most("longest"),

@@ -135,6 +135,12 @@ def host_mib() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
+def side_by_side(mib: int, cpus: int) -> int:
+    """How many such machines: one a core, as far as what they touch fits into half of this one's memory."""
+    fit = host_mib() // 2 // touched_mib(mib, cpus)
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+
 def check_memory(mib: int, cpus: int) -> None:
     """Raise UserError if what a machine of so much memory touches cannot fit into this one's."""
     touched, here = touched_mib(mib, cpus), host_mib()

@@ -1,7 +1,6 @@
 """The engine of virtual machines: one for each cell."""
 
 import hashlib
-import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -23,10 +22,10 @@ from bigiron.machines.topology import Topology
 from bigiron.machines.vm import (
     VirtualMachine,
     check_memory,
-    host_mib,
     kvm_works,
     memory_mib,
     run,
+    side_by_side,
     touched_mib,
 )
 
@@ -83,8 +82,7 @@ class VmEngine(Engine):
 
     def side_by_side(self, cpus: int) -> int:
         """One a core, as far as what they touch fits into half the memory."""
-        fit = host_mib() // 2 // touched_mib(self._most_mib(cpus), cpus)
-        return max(1, min(len(os.sched_getaffinity(0)), fit))
+        return side_by_side(self._most_mib(cpus), cpus)
 
     def takes(self, cpus: int) -> Mapping[str, float]:
         """A core, the memory that it touches, and a QEMU of its architecture."""

@@ -281,25 +281,24 @@ class State:
         return 1
 
     def _pread(self, me: int, fd: int, offset: int) -> Given:
-        if offset < 0:
-            return "-EINVAL"
-        description = self.fds[me, int(fd)]
-        if description is None:
-            return "-EBADF"
-        if isinstance(description.target, Pipe):
-            return "-ESPIPE"
-        return _read_at(description.target, offset)
+        file = self._file_for(me, fd, offset)
+        return file if isinstance(file, str) else _read_at(file, offset)
 
     def _pwrite(self, me: int, fd: int, offset: int, value: int) -> Given:
+        file = self._file_for(me, fd, offset)
+        if isinstance(file, str):
+            return file
+        _write_at(file, offset, value)
+        return 1
+
+    def _file_for(self, me: int, fd: int, offset: int) -> File | str:
+        """The file that pread() and pwrite() work on, or why they do not."""
         if offset < 0:
             return "-EINVAL"
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
-        if isinstance(description.target, Pipe):
-            return "-ESPIPE"
-        _write_at(description.target, offset, value)
-        return 1
+        return "-ESPIPE" if isinstance(description.target, Pipe) else description.target
 
     # Memory.
 

@@ -20,7 +20,7 @@ _MOST = 3  # limits in a row
 def text(found: Prediction, measured: Measured | None = None) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
-    for curve, (title, rows) in zip(found.curves, tables(found, measured), strict=True):
+    for (curve, there), (title, rows) in zip(_curves(found, measured), tables(found, measured), strict=True):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = "\n".join(
             "  ".join(
@@ -29,9 +29,7 @@ def text(found: Prediction, measured: Measured | None = None) -> str:
             ).rstrip()
             for row in rows
         )
-        told = "\n".join(
-            textwrap.fill(note, _WIDTH) for note in _notes(curve, found, _of(curve, found, measured))
-        )
+        told = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
         parts.append(f"{title}\n{table}\n{told}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
     parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
@@ -67,8 +65,7 @@ def tables(found: Prediction, measured: Measured | None = None) -> list[tuple[st
             _title(curve, found),
             [_headings(found, there), *(_row(curve, p, found, there) for p in curve.points)],
         )
-        for curve in found.curves
-        for there in [_of(curve, found, measured)]
+        for curve, there in _curves(found, measured)
     ]
 
 
@@ -76,8 +73,8 @@ def notes(found: Prediction, measured: Measured | None = None) -> list[str]:
     """What must be known of them, in sentences."""
     of_curves = [
         f"{curve.variant}: {note}"
-        for curve in found.curves
-        for note in _notes(curve, found, _of(curve, found, measured))
+        for curve, there in _curves(found, measured)
+        for note in _notes(curve, found, there)
     ]
     refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
@@ -86,17 +83,18 @@ def notes(found: Prediction, measured: Measured | None = None) -> list[str]:
 def markdown(found: Prediction, measured: Measured | None = None) -> str:
     """The same for a wiki."""
     parts = [_heading(found)]
-    for curve, (title, (headings, *rows)) in zip(found.curves, tables(found, measured), strict=True):
+    shown = zip(_curves(found, measured), tables(found, measured), strict=True)
+    for (curve, there), (title, (headings, *rows)) in shown:
         table = listing.markdown(headings, rows, "r" * (len(headings) - 1) + "l")
-        parts += [f"**{title}**", table.rstrip("\n"), *_notes(curve, found, _of(curve, found, measured))]
+        parts += [f"**{title}**", table.rstrip("\n"), *_notes(curve, found, there)]
     parts += [in_words(ratio) for ratio in found.ratios]
     parts += [f"refused: {one.variant}: {one.why}" for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 
-def _of(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Measured | None:
-    """What was measured of a variant: it was the first's, as the rate of one task is."""
-    return measured if curve is found.curves[0] else None
+def _curves(found: Prediction, measured: Measured | None) -> Iterable[tuple[PredictedCurve, Measured | None]]:
+    """Each curve with what was measured of it: that is of the first variant, as the rate of one task is."""
+    return ((curve, None if number else measured) for number, curve in enumerate(found.curves))
 
 
 def _heading(found: Prediction) -> str:
@@ -246,8 +244,7 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
                     for limit in point.limits
                 ],
             }
-            for curve in found.curves
-            for there in [_of(curve, found, measured)]
+            for curve, there in _curves(found, measured)
             for point in curve.points
         ],
         "knees": [
@@ -289,8 +286,7 @@ def as_csv(found: Prediction, measured: Measured | None = None) -> str:
             there.throughput.get(point.tasks) if there else None,
             limited_by(point.limited_by),
         )
-        for curve in found.curves
-        for there in [_of(curve, found, measured)]
+        for curve, there in _curves(found, measured)
         for point in curve.points
     ]
     return Listing(columns, rows).as_csv()

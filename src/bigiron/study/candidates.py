@@ -34,10 +34,30 @@ from bigiron.study.store import CellRecord, Study
 from bigiron.workloads import Workload
 
 
-class ListOfVariants:
-    """Variants in an order: the first is the old end, the last the new one."""
+class _Listed:
+    """Candidates in a row, of which git knows nothing."""
 
     parted_at: tuple[str, ...] = ()
+
+    def idle(self, name: str, images: Sequence[Variant]) -> bool:
+        """Nothing is known of those that were not measured."""
+        return False
+
+    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
+        """None is known to be the same before it is there: see `image`."""
+        return None
+
+    def title(self, name: str) -> str:
+        """Its name."""
+        return name
+
+    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
+        """No log."""
+        return ""
+
+
+class ListOfVariants(_Listed):
+    """Variants in an order: the first is the old end, the last the new one."""
 
     def __init__(self, variants: Sequence[Variant], arch: str) -> None:
         if len(variants) < 2:
@@ -63,31 +83,14 @@ class ListOfVariants:
         kernel = kernels.find(variant.kernel, self._arch).sha256
         return " ".join([kernel, variant.boot, *variant.set])
 
-    def idle(self, name: str, images: Sequence[Variant]) -> bool:
-        """Nothing is known of those that were not measured."""
-        return False
-
-    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
-        """See `image`."""
-        return None
-
-    def title(self, name: str) -> str:
-        """Its name."""
-        return name
-
     def reverted(self, name: str) -> Variant | str:
         """A list has nothing to take back."""
         return ""
 
-    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
-        """No log: git knows nothing of them."""
-        return ""
 
-
-class OptionsOfConfiguration:
+class OptionsOfConfiguration(_Listed):
     """Options of the configuration, each set on top of those before it; the old end has none of them."""
 
-    parted_at: tuple[str, ...] = ()
     old = "none of the options"
 
     def __init__(
@@ -125,27 +128,11 @@ class OptionsOfConfiguration:
         """The image's checksum."""
         return kernels.find(variant.kernel, self._arch).sha256
 
-    def idle(self, name: str, images: Sequence[Variant]) -> bool:
-        """Nothing is known of an option until its kernel is built."""
-        return False
-
-    def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
-        """See `image`."""
-        return None
-
-    def title(self, name: str) -> str:
-        """The option and its value."""
-        return name
-
     def reverted(self, name: str) -> Variant | str:
         """All options but this one."""
         if name == self.new:
             return "it is the last option: without it, there are those before it"
         return self._built([option for option in self._options if option != name])
-
-    def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
-        """No log: git knows nothing of them."""
-        return ""
 
     def _built(self, options: Sequence[str]) -> Variant:
         text = "".join(f"{option}\n" for option in options)

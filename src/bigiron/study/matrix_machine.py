@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -70,9 +69,8 @@ class Place:
 
 
 def side_by_side() -> int:
-    """How many machines: one a core, as far as what they touch fits into half the memory."""
-    fit = virtual.host_mib() // 2 // virtual.touched_mib(virtual.memory_mib(CPUS), CPUS)
-    return max(1, min(len(os.sched_getaffinity(0)), fit))
+    """How many machines."""
+    return virtual.side_by_side(virtual.memory_mib(CPUS), CPUS)
 
 
 class _CulpritError(Exception):
