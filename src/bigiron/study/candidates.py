@@ -136,7 +136,9 @@ class OptionsOfConfiguration(_Listed):
 
     def _built(self, options: Sequence[str]) -> Variant:
         text = "".join(f"{option}\n" for option in options)
-        called = hashlib.sha256(f"{self._tree}\n{self.question['config']}\n{text}".encode()).hexdigest()
+        called = hashlib.sha256(
+            f"{self._tree.resolve()}\n{self.question['config']}\n{text}".encode()
+        ).hexdigest()
         with tempfile.TemporaryDirectory() as folder:
             fragment = Path(folder) / "options.config"
             fragment.write_text(text, encoding="utf-8")
