@@ -84,6 +84,18 @@ def test_an_atomic_is_one_access() -> None:
     assert (row["writers"], row["readers"]) == (2, 2)
 
 
+def test_one_access_more_gives_a_line_no_other_name() -> None:
+    row = only(
+        profile(
+            *(count(cpu, "lock", 100, 100, object="a.lock", pc=2) for cpu in (0, 1)),
+            count(0, "look", 101, 0, object="a.children", pc=1),
+            count(1, "look", 100, 0, object="a.children", pc=1),
+            count(1, "rarely", 80, 0, object="a.other", pc=3),
+        )
+    )
+    assert row["object"] == "a.lock"
+
+
 def test_only_the_chosen_contexts_count() -> None:
     rows = count(0, "f", 10, 10), count(1, "tick", 10, 10, context="interrupt")
     assert profile(*rows) == profile(*rows, contexts=("interrupt",)) == []

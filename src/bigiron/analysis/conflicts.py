@@ -46,6 +46,7 @@ SCHEMA = Schema(
 PAIR_BYTES = 128
 """Of two lines that processors with an adjacent-line prefetcher fetch together."""
 
+_NEARLY = 0.9  # of the accesses of the hottest instruction
 _ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
@@ -160,7 +161,7 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     return (
         touched.group_by("line")
         .agg(
-            pl.col("object").sort_by("accesses", "pc", descending=True).first(),
+            hottest_object("accesses"),
             pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum(),
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
@@ -170,6 +171,16 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
         .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
+
+
+def hottest_object(accesses: str) -> pl.Expr:
+    """In a group of counts, what the hottest instruction touched; `accesses` is the column that tells.
+
+    Many are equally hot: of all that are nearly so it is the last in the kernel's code, so that a stray
+    access to one of them gives the line no other name.
+    """
+    hot = pl.col(accesses) >= _NEARLY * pl.col(accesses).max()
+    return pl.col("object").filter(hot).sort_by(pl.col("pc").filter(hot)).last()
 
 
 def _disturbed(touched: pl.DataFrame) -> pl.DataFrame:
@@ -240,9 +251,7 @@ def ranges(mask: int) -> str:
 
 def _halves(touched: pl.DataFrame) -> pl.DataFrame:
     """Of each pair its two lines: what lies there, and which bytes which CPUs touched."""
-    objects = touched.group_by("line", "half").agg(
-        pl.col("object").sort_by("all_per_op", "pc", descending=True).first()
-    )
+    objects = touched.group_by("line", "half").agg(hottest_object("all_per_op"))
     masks = touched.group_by("line", "half", "cpu").agg(
         writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bigiron.analysis import locks as lock_table
+from bigiron.analysis.conflicts import hottest_object
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
 from bigiron.lazy import numpy as np
@@ -284,7 +285,7 @@ def _lines(
         cpus=pl.len(),
     )
     names = touched.group_by("line").agg(
-        object=pl.col("object").sort_by("accesses", "pc", descending=True).first(),
+        object=hottest_object("accesses"),
         allocating=pl.col("cpu").filter(allocates).n_unique(),
     )
     lines: list[Line] = []
