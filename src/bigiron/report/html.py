@@ -29,10 +29,11 @@ ENVIRONMENT = Environment(
 
 def render(document: Document, live: bool = False) -> str:
     """The page. A live one asks the server that it came from for what is new."""
-    style, script = (Markup(source(name)) for name in ("page.css", "page.js"))
+    style, script = Markup(style_of("page")), Markup(source("page.js"))
     return ENVIRONMENT.get_template("page.html").render(
         document=document,
         live=live,
+        version=document.version,
         policy=policy(style, script, live),
         style=style,
         script=script,
@@ -57,6 +58,11 @@ def policy(style: str, script: str, live: bool = False) -> str:
         *(["connect-src 'self'"] if live else []),
     ]
     return "; ".join(rules)
+
+
+def style_of(page: str) -> str:
+    """A page's style sheet, after what all pages have in common."""
+    return source("base.css") + source(f"{page}.css")
 
 
 def source(name: str) -> str:

@@ -12,13 +12,13 @@ from markupsafe import Markup
 import bigiron
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.summary import PUBLISHED
-from bigiron.report.html import ENVIRONMENT, embedded_json, policy, source
+from bigiron.report.html import ENVIRONMENT, embedded_json, policy, source, style_of
 from bigiron.report.matrix import Document, innermost
 
 
 def render(document: Document, name: str) -> str:
     """The page of a matrix that lies in a folder of that name."""
-    style, script = (Markup(source(part)) for part in ("matrix.css", "matrix.js"))
+    style, script = Markup(style_of("matrix")), Markup(source("matrix.js"))
     return ENVIRONMENT.get_template("matrix.html").render(
         name=name,
         version=bigiron.__version__,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import bigiron
 from bigiron.history.database import History
+from bigiron.report.html import source, style_of
 from bigiron.report.site import feed, folder, home, objects, release, workload
 from bigiron.report.site import object as objects_page
 from bigiron.report.site.page import Page, files
@@ -33,9 +34,9 @@ def _files(reading: Reading, every: list[Page], kernels: str) -> Iterator[tuple[
     for page in every:
         yield from files(page, kernels)
     yield feed.FILE, feed.feed(reading)
-    yield "style.css", (_source("page/page.css") + _source("site/templates/site.css")).encode()
-    yield "site.js", (_source("page/page.js") + _source("site/templates/site.js")).encode()
+    yield "style.css", (style_of("page") + _source("site.css")).encode()
+    yield "site.js", (source("page.js") + _source("site.js")).encode()
 
 
 def _source(name: str) -> str:
-    return (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
