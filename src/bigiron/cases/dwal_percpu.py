@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
@@ -41,7 +41,6 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         look: seed_range(rows, "waiting for the lock", f"{look} padded", _AT) for look in ("read", "sum")
     }
     figures = [
-        *counted.figures(published),
         Figure(
             f"throughput, {_AT} tasks: sums instead of reads under the lock",
             f"{headline:g} %",
@@ -52,8 +51,8 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         _step(rows),
         *(_throughput(rows, number_of) for number_of in tasks),
     ]
-    claims = [*counted.claims(published), _halves(change, headline), _one_lock(waiting)]
-    return Report(figures, claims, list(_NOTES))
+    simulated = Simulated(figures, [_halves(change, headline), _one_lock(waiting)])
+    return Report(counted.figures(published), counted.claims(published), list(_NOTES), simulated)
 
 
 class _OnBtrfs:
