@@ -102,8 +102,14 @@ class _ByLimit:
 
     def accessed(self) -> list[Figure]:
         """What is accessed of list_lock's lines, which also count a node's slabs."""
-        what = "accesses to the shared lines of list_lock (kmem_cache_node), for 1,000 operations"
-        return [self._each(what, cpus, self._accesses, ".1f") for cpus in self._cpus]
+        return [
+            self._each(f"{what}, for 1,000 operations", cpus, of, digits)
+            for cpus in self._cpus
+            for what, of, digits in (
+                ("accesses to the shared lines of list_lock (kmem_cache_node)", self._accesses, ".1f"),
+                ("list_lock taken meanwhile", self._taken, ".2f"),
+            )
+        ]
 
     def when(self) -> list[Figure]:
         """Grace periods and batches of variants that differ in how RCU waits and what it invokes at once."""
@@ -311,7 +317,7 @@ CASE = Case(
     studies=("counts", "lines", "waits", "limits"),
     quick={
         "counts": Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
-        "lines": Quick(cpus=[8], without=("100000",)),
+        "lines": Quick(cpus=[2], without=("100000",)),
         "waits": Quick(
             cpus=[8],
             without=(
