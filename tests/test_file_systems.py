@@ -185,7 +185,7 @@ def test_a_disk_that_is_too_small_for_the_workload(tmp_path: Path) -> None:
     assert "fxmark: pwrite: No space left on device" in answer.err
 
 
-def run_with(file: Path, job: str) -> None:
+def run_with(file: Path, job: str, *at_boot: Path) -> None:
     machine = vm.VirtualMachine(
         architecture=X86_64,
         kernel=kernels.find(KERNEL).image,
@@ -195,6 +195,7 @@ def run_with(file: Path, job: str) -> None:
         memory_mib=512,
         deadline_s=300,
         files=(file,),
+        modules=at_boot,
     )
     vm.run(machine, threading.Event(), lambda _stage: None)
 
@@ -212,6 +213,8 @@ def test_a_module_that_does_not_load(tmp_path: Path) -> None:
     damaged.write_bytes(b"no module at all")
     with pytest.raises(UserError, match=f"^{complaint}Exec format error"):
         run_with(damaged, "module required btrfs.ko")
+    with pytest.raises(UserError, match=f"^{complaint}Exec format error"):
+        run_with(damaged, "", damaged)
     run_with(damaged, "module optional btrfs.ko")
     with pytest.raises(UserError, match=r"^setting: the kernel has no file system zfs$"):
         run_with(damaged, "file_system zfs")

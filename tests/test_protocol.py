@@ -255,6 +255,8 @@ def test_what_a_machine_boots_into() -> None:
     assert stat.S_ISCHR(entries["dev/console"].mode) and entries["dev/console"].device == (5, 1)
     folders = [path for path, entry in entries.items() if stat.S_ISDIR(entry.mode)]
     assert folders == ["dev", "proc", "sys", "tmp"]
+    loads = read_back(initramfs(b"boot", 8, symbols=False, modules={"xor.ko": b"\x7fELF"}))
+    assert Entry("modules/xor.ko", stat.S_IFREG | 0o644, b"\x7fELF") in loads
 
 
 @pytest.mark.skipif(not shutil.which("cpio"), reason="no cpio on PATH")

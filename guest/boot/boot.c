@@ -21,6 +21,7 @@
 #include "../report.h"
 #include "archive.h"
 #include "handover.h"
+#include "modules.h"
 
 static const struct {
 	const char *type, *path;
@@ -76,7 +77,7 @@ int main(void)
 	if (!access("/symbols", F_OK))
 		record_symbols();
 	wait_for_clock();
-	if (room_make(&room) || handover_wait(&room, &archive, &length) || archive_unpack(AT_FDCWD, archive, length)) {
+	if (modules_load() || room_make(&room) || handover_wait(&room, &archive, &length) || archive_unpack(AT_FDCWD, archive, length)) {
 		report_end(1);
 		halt_machine();
 	}

@@ -37,12 +37,21 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Simulated:
+    """What a case that measures has simulated besides: it stands apart."""
+
+    figures: list[Figure]
+    claims: list[Claim]
+
+
+@dataclass(frozen=True)
 class Report:
     """What a case found."""
 
     figures: list[Figure]
     claims: list[Claim]
     notes: list[str]
+    simulated: Simulated | None = None
 
 
 class Published:

@@ -95,6 +95,13 @@ class Counted:
         objects = rows.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
         return {re.sub(r" of CPU \d+|\[\d+\]", "", name) for name in objects}
 
+    def offsets(self, cell: CellRecord, function: str, part: str) -> list[int]:
+        """At which bytes of a pair of lines those objects lie that a function reads."""
+        rows = self._of(cell, "conflicts").filter(
+            (pl.col("function") == function) & pl.col("object").str.contains(part)
+        )
+        return sorted((rows["address"] % cell.facts["conflicts"]["pair_bytes"]).unique())
+
     def _of(self, cell: CellRecord, probe: str) -> pl.DataFrame:
         return self._table(probe).filter(pl.col("cell") == cell.id)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
@@ -41,7 +41,6 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         look: seed_range(rows, "waiting for the lock", f"{look} padded", _AT) for look in ("read", "sum")
     }
     figures = [
-        *counted.figures(published),
         Figure(
             f"throughput, {_AT} tasks: sums instead of reads under the lock",
             f"{headline:g} %",
@@ -52,8 +51,8 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         _step(rows),
         *(_throughput(rows, number_of) for number_of in tasks),
     ]
-    claims = [*counted.claims(published), _halves(change, headline), _one_lock(waiting)]
-    return Report(figures, claims, list(_NOTES))
+    simulated = Simulated(figures, [_halves(change, headline), _one_lock(waiting)])
+    return Report(counted.figures(published), counted.claims(published), list(_NOTES), simulated)
 
 
 class _OnBtrfs:
@@ -159,14 +158,16 @@ class _OnBtrfs:
     def _layout(self) -> Claim:
         plain, padded = (self._cells[name, self._most] for name in ("sums", "sums, padded"))
         before, after = (self._counted.beside(cell, _SUM, _PART) for cell in (plain, padded))
+        lie = [self._counted.offsets(cell, _SUM, rf"{_PART} of CPU \d") for cell in (plain, padded)]
         held = [self._lock(cell).each for cell in (plain, padded)]
         return Claim(
             "Where per-CPU variables lie matters (the padding experiment)",
             None,
             "with the padding, into the lines in which a sum reads the CPUs' parts come: "
-            f"{_some(after - before)}; and from them go: {_some(before - after)}. What an operation executes "
-            f"stays, {held[0]:,.0f} and {held[1]:,.0f} instructions under the lock; what the lines' misses "
-            "cost is in no count",
+            f"{_some(after - before)}; and from them go: {_some(before - after)}. The parts lie at bytes "
+            f"{_numbers(lie[0])} of a pair of lines, padded at {_numbers(lie[1])}. What an operation "
+            f"executes stays, {held[0]:,.0f} and {held[1]:,.0f} instructions under the lock; what "
+            "the lines' misses cost is in no count",
         )
 
     def _doubt(self, published: Published) -> Claim:
@@ -204,6 +205,10 @@ class _OnBtrfs:
             for (variant, tasks), (taken, held, summed) in rows.items()
         )
         return Claim(f"With {many} tasks an operation counts otherwise than with {few}", any(differs), each)
+
+
+def _numbers(offsets: list[int]) -> str:
+    return ", ".join(map(str, offsets)) or "that were not seen"
 
 
 def _some(names: set[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
@@ -35,15 +35,13 @@ _PROFILE = {
 
 def report(studies: Mapping[str, Study], published: Published) -> Report:
     """What is counted by limit; then, simulated, throughput, where the curves part, and what differs."""
-    counted, waits = _ByLimit(Counted(studies["counts"])), _ByLimit(Counted(studies["waits"]))
+    counted, lines, waits = (_ByLimit(Counted(studies[name])) for name in ("counts", "lines", "waits"))
     rows = studies["limits"].tables("simulation")
     tasks = sorted(rows["tasks"].unique())
     most = max(tasks)
     theirs = published.value("divergence", "curves diverge", "tasks")
     apart = _first_apart(rows, tasks)
     figures = [
-        *counted.figures(published),
-        waits.when(),
         Figure(
             "the curves part at",
             f"{theirs:g} tasks",
@@ -54,7 +52,12 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         *(_at(rows, number) for number in tasks),
         *(_inside(rows, limit, most) for limit in rows["variant"].unique(maintain_order=True)),
     ]
-    return Report(figures, [*counted.claims(), *_claims(rows, most, apart, theirs)], list(_NOTES))
+    return Report(
+        [*counted.figures(published), *lines.accessed(), *waits.when()],
+        counted.claims(),
+        list(_NOTES),
+        Simulated(figures, _claims(rows, most, apart, theirs)),
+    )
 
 
 @dataclass(frozen=True)
@@ -89,25 +92,36 @@ class _ByLimit:
             ("file_free_rcu called, for 1,000 operations", lambda cell: 1000 * self._freed(cell), ",.0f"),
             ("list_lock taken, for 1,000 operations", self._taken, ".2f"),
             ("list_lock taken in get_partial_node, for 1,000 operations", self._in_partial, ".3f"),
-            ("accesses to shared lines of kmem_cache_node, for 1,000 operations", self._accesses, ".1f"),
         ]
         figures = []
         for cpus in self._cpus:
             periods = {limit: self._periods(limit, cpus) for limit in self._limits}
             figures.append(self._figure(_PERIODS, cpus, periods))
-            for what, of, digits in rows:
-                each = {limit: self._of(limit, cpus, of).said(digits) for limit in self._limits}
-                figures.append(self._figure(what, cpus, each))
+            figures += [self._each(what, cpus, of, digits) for what, of, digits in rows]
         return [*figures, *(self._share(function, published) for function in _PROFILE)]
 
-    def when(self) -> Figure:
-        """Grace periods of variants that differ in when RCU looks for quiescent states itself."""
-        each = ", ".join(f"{name}: {self._periods(name, self._most)}" for name in self._limits)
-        return Figure(
-            f"{_PERIODS}, {self._most} CPUs, by when RCU looks for quiescent states",
-            "not published",
-            f"{each}; counted",
+    def accessed(self) -> list[Figure]:
+        """What is accessed of list_lock's lines, which also count a node's slabs."""
+        return [
+            self._each(f"{what}, for 1,000 operations", cpus, of, digits)
+            for cpus in self._cpus
+            for what, of, digits in (
+                ("accesses to the shared lines of list_lock (kmem_cache_node)", self._accesses, ".1f"),
+                ("list_lock taken meanwhile", self._taken, ".2f"),
+            )
+        ]
+
+    def when(self) -> list[Figure]:
+        """Grace periods and batches of variants that differ in how RCU waits and what it invokes at once."""
+        periods = ", ".join(f"{name}: {self._periods(name, self._most)}" for name in self._limits)
+        batches = ", ".join(
+            f"{name}: {self._of(name, self._most, self._batch).said(',.0f')}" for name in self._limits
         )
+        how = f"{self._most} CPUs, by when RCU looks for quiescent states, and what it invokes at once"
+        return [
+            Figure(f"{_PERIODS}, {how}", "not published", f"{periods}; counted"),
+            Figure(f"callbacks invoked in a batch, {how}", "not published", f"{batches}; counted"),
+        ]
 
     def claims(self) -> list[Claim]:
         """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
@@ -151,6 +165,10 @@ class _ByLimit:
             return ", ".join(f"{limit}: {value(limit, cpus)}" for limit in ("256", "100000", "off"))
 
         return "; ".join(f"{cpus} CPUs: {of(cpus)}" for cpus in self._cpus) + f" {unit}"
+
+    def _each(self, what: str, cpus: int, of: Callable[[CellRecord], float], digits: str) -> Figure:
+        values = {limit: self._of(limit, cpus, of).said(digits) for limit in self._limits}
+        return self._figure(what, cpus, values)
 
     def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> Figure:
         each = ", ".join(f"{limit}: {value}" for limit, value in values.items())
@@ -296,12 +314,19 @@ _NOTES = [
 CASE = Case(
     name="open1-rcu",
     description="open1's curves part where cond_resched counts as a quiescent state (3.16-rc0)",
-    studies=("counts", "waits", "limits"),
+    studies=("counts", "lines", "waits", "limits"),
     quick={
         "counts": Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
+        "lines": Quick(cpus=[2], without=("100000",)),
         "waits": Quick(
             cpus=[8],
-            without=("off, after 3 ticks", "off, after 10 ticks", "256, after 10 ticks"),
+            without=(
+                "off, after 3 ticks",
+                "256, after 3 ticks",
+                "off, after 10 ticks",
+                "off, all at once",
+                "off, a part at once",
+            ),
             operations=40_000,
         ),
         "limits": Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),

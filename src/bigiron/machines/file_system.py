@@ -27,6 +27,9 @@ DISK_MIB = 16 << 10
 """By default: what is not written takes no memory, and on a smaller one file systems have fewer groups."""
 MOST_DISK_MIB = 1 << 20
 
+_MEASURING = ("raid6_pq", "xor")
+"""Modules that find out for many ticks how fast the CPU sums: minutes, by a clock that is slowed down."""
+
 _PIECE = struct.Struct("<QQ")  # guest/file_system.c: where it goes, how long it is
 _BLOCK = 4096
 _SAME = "6269676e-6972-4f6e-8000-000000000001"  # of all: else it is drawn by lot, and the order of names too
@@ -95,12 +98,18 @@ class FileSystem:
     def files(self, kernel: Kernel) -> tuple[Path, ...]:
         """What the guest is given: modules, and what lies on its disk."""
         disk = (self.made(),) if self.size_mib else ()
-        return (*disk, *(module.file for module in self._modules(kernel)))
+        return (*disk, *(module.file for module in self._modules(kernel) if module.name not in _MEASURING))
+
+    def at_boot(self, kernel: Kernel) -> tuple[Path, ...]:
+        """Modules that the machine loads before it is kept, and before its clock is slowed down."""
+        return tuple(module.file for module in self._modules(kernel) if module.name in _MEASURING)
 
     def job(self, kernel: Kernel) -> list[str]:
         """What the agent is to do (docs/protocol.md)."""
         lines = []
         for module in self._modules(kernel):
+            if module.name in _MEASURING:
+                continue
             how = "required" if module.required else "optional"
             parameters = f" rd_nr=1 rd_size={self.size_mib << 10}" if module.name == "brd" else ""
             lines.append(f"module {how} {module.file.name}{parameters}")

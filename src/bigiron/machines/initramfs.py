@@ -39,12 +39,16 @@ def archive(entries: list[Entry]) -> bytes:
     return b"".join(records) + _record(Entry("TRAILER!!!", 0), 0)
 
 
-def initramfs(boot: bytes, room_mib: int, *, symbols: bool) -> bytes:
+def initramfs(
+    boot: bytes, room_mib: int, *, symbols: bool, modules: Mapping[str, bytes] | None = None
+) -> bytes:
     """What a virtual machine boots into (guest/boot/), and how much room it is to have for `handover()`.
 
-    With `symbols` it hands those of the kernel to the recorder.
+    With `symbols` it hands those of the kernel to the recorder. It loads `modules` before it waits.
     """
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
+    if modules:
+        folders.append(Entry("modules", stat.S_IFDIR | 0o755))
     return archive(
         [
             *folders,
@@ -52,6 +56,7 @@ def initramfs(boot: bytes, room_mib: int, *, symbols: bool) -> bytes:
             Entry("init", stat.S_IFREG | 0o755, boot),
             Entry("room", stat.S_IFREG | 0o644, f"{room_mib}\n".encode()),
             *([Entry("symbols", stat.S_IFREG | 0o644)] if symbols else []),
+            *(Entry(f"modules/{name}", stat.S_IFREG | 0o644, file) for name, file in (modules or {}).items()),
         ]
     )
 

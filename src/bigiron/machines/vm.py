@@ -68,6 +68,7 @@ class VirtualMachine:
     change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
+    modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
     from_template: bool = False  # whether it is resumed from one that was booted and kept
     instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
     clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
@@ -194,8 +195,9 @@ class _Cell:
         """What it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
         symbols = self.vm.from_template or bool(self.vm.plugin or self.vm.instructions_a_ns)
+        modules = {file.name: file.read_bytes() for file in self.vm.modules}
         file = self.folder / "initramfs"
-        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols))
+        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols, modules=modules))
         return file
 
     def booted(self) -> Outcome:

@@ -162,6 +162,7 @@ class VmEngine(Engine):
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
+            modules=self.file_system.at_boot(kernel) if self.file_system else (),
             from_template=target.resumes and not (job.programs.fresh_boot or kvm),
         )
         if kvm:

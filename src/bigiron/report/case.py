@@ -1,10 +1,10 @@
 """What `bigiron case` prints, and the report that it writes: bigiron's figures beside the published ones."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from bigiron.cases import Case, Report
-from bigiron.cases.case import Claim
+from bigiron.cases.case import Claim, Figure
 from bigiron.report import listing
 from bigiron.report.listing import plain
 from bigiron.study.store import Study
@@ -22,17 +22,25 @@ def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator
     yield f"{case.name}: {case.description}"
     yield _how(studies)
     yield ""
-    for figure in report.figures:
+    yield from _found(report.figures, report.claims)
+    if report.simulated:
+        yield "Simulated:"
+        yield ""
+        yield from _found(report.simulated.figures, report.simulated.claims)
+    for note in report.notes:
+        yield from _wrapped(note, "")
+
+
+def _found(figures: Sequence[Figure], claims: Sequence[Claim]) -> Iterator[str]:
+    for figure in figures:
         yield from _wrapped(figure.what, "")
         yield from _wrapped(f"published  {figure.published}", "  ")
         yield from _wrapped(f"here       {figure.ours}", "  ", "             ")
     yield ""
-    for claim in report.claims:
+    for claim in claims:
         yield from _wrapped(f"{_verdict(claim)}: {claim.says}", "")
         yield from _wrapped(claim.evidence, "  ")
     yield ""
-    for note in report.notes:
-        yield from _wrapped(note, "")
 
 
 def _wrapped(line: str, indent: str, later: str | None = None) -> list[str]:
@@ -66,14 +74,21 @@ def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
         "",
         plain(f"{how[0].upper()}{how[1:]}, on {'; '.join(variants)}."),
         "",
+        *_tables(report.figures, report.claims),
+    ]
+    if report.simulated:
+        lines += ["## Simulated", "", *_tables(report.simulated.figures, report.simulated.claims)]
+    return "\n".join([*lines, *(f"- {plain(note)}" for note in report.notes)]) + "\n"
+
+
+def _tables(figures: Sequence[Figure], claims: Sequence[Claim]) -> list[str]:
+    return [
         listing.markdown(
             ["", "published", "here"],
-            [map(plain, (figure.what, figure.published, figure.ours)) for figure in report.figures],
+            [map(plain, (figure.what, figure.published, figure.ours)) for figure in figures],
         ),
         listing.markdown(
             ["the published text says", "", "evidence"],
-            [map(plain, (claim.says, _verdict(claim), claim.evidence)) for claim in report.claims],
+            [map(plain, (claim.says, _verdict(claim), claim.evidence)) for claim in claims],
         ),
-        *(f"- {plain(note)}" for note in report.notes),
     ]
-    return "\n".join(lines) + "\n"
