@@ -1,5 +1,6 @@
 """The gate: what a baseline records, what passes and what fails, what is refused, how each format says it."""
 
+import json
 import re
 import shutil
 import tomllib
@@ -225,6 +226,7 @@ points = st.builds(
     kernel=texts,
     cpus=st.integers(1, 1024),
     tasks=st.integers(1, 9999),
+    clock_slower=st.sampled_from([1, 64]),
     lines=st.lists(knowns, max_size=3),
     work=st.none() | works,
     functions=st.lists(functions, max_size=3),
@@ -396,6 +398,23 @@ def test_other_counts_of_cpus_and_other_workloads_are_refused(
         assert words in answer.complaint
     answer = bigiron("check", studies[NEW], "--record", changed)
     assert answer.status == 2, "a file that is not understood is not overwritten"
+
+
+def test_counts_of_a_slowed_clock_are_held_against_their_like_alone(
+    studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    slowed = tmp_path / "slowed"
+    shutil.copytree(studies[NEW], slowed)
+    (cell,) = slowed.glob("cells/*/cell.json")
+    record = json.loads(cell.read_text())
+    record["environment"]["clock_slower"] = 64
+    cell.write_text(json.dumps(record))
+    refused = bigiron("check", slowed, "--baseline", baseline)
+    assert refused.status == 2
+    assert "is of machines with clock_slower 1, and the study of those with 64" in refused.complaint
+    assert bigiron("check", slowed, "--record", tmp_path / "slowed.toml").status == 0
+    assert bigiron("check", slowed, "--baseline", tmp_path / "slowed.toml").status == 0
+    assert bigiron("check", studies[NEW], "--baseline", tmp_path / "slowed.toml").status == 2
 
 
 def test_a_study_with_a_missing_cell_is_refused(

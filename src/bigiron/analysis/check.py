@@ -58,6 +58,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     tasks: int
     memory_mib: int = 0
     """Of the machine; 0: not known."""
+    clock_slower: int = 1
+    """How many times slower the machine's clock was than the host's; an older bigiron slowed none down."""
     lines: list[Known] = []
     work: Work | None = None
     functions: list[Function] = []

@@ -15,7 +15,7 @@ import msgspec
 import bigiron
 from bigiron import probes, sanitize
 from bigiron.analysis import shared_lines
-from bigiron.analysis.comparison import Options, Point, Row, with_losses
+from bigiron.analysis.comparison import Options, Point, Row, with_caveats
 from bigiron.analysis.explain import findings
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
@@ -358,7 +358,7 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
 def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
     if lines and probe == "conflicts":
         read = measurements.read(study, probe)
-        points = with_losses(shared_lines.compare(read, options, lines), read).points
+        points = with_caveats(shared_lines.compare(read, options, lines), read).points
     else:
         points = dispatch.comparison_of(study, probe, options).points
     burning = None
