@@ -148,6 +148,29 @@ class Reading:
         at = self.kernels.index(kernel)
         return self.kernels[at - 1] if at else None
 
+    def compared(self, workload: Workload, kernel: Kernel, cpus: int = 0) -> Kernel | None:
+        """What a kernel is compared with in a workload: the newest before it that the same measured.
+
+        With so many CPUs; 0: the most of the workload.
+        """
+        cpus = cpus or self.most_cpus(workload)
+        here = self.point(workload, kernel, cpus)
+        for older in reversed(self.kernels[: self.kernels.index(kernel)]):
+            there = self.point(workload, older, cpus)
+            if here and there and there.identity == here.identity:
+                return older
+        return None
+
+    def against(self, kernel: Kernel) -> list[Kernel]:
+        """All kernels that it is compared with in some workload, newest first."""
+        found = {
+            one.id
+            for workload in self.workloads
+            for cpus in self.cpus
+            if (one := self.compared(workload, kernel, cpus))
+        }
+        return [one for one in reversed(self.kernels) if one.id in found]
+
     def kernel(self, number: int) -> Kernel:
         """A kernel by its number."""
         return self._kernels[number]
