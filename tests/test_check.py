@@ -61,7 +61,7 @@ LABEL_LINE = known("aa_label", 2.0, 2.0)
         (line("aa_label", 2.0, 2.08), True),
         (line("aa_label", 2.08, 2.08), True),
         (line("aa_label", 0.0, 2.0), False),
-        (line("other", 0.0, 0.2), True),  # new
+        (line("other", 0.2, 0.2), True),  # new
         (line("other", 0.0, 0.1), False),  # a baseline has nothing of lines this small
     ],
 )
@@ -78,6 +78,15 @@ def test_by_default_one_access_more_per_operation_fails_and_chance_does_not() ->
 
 def test_a_new_write_to_a_line_that_was_only_read_fails() -> None:
     assert worse(point(known("inode", 0.0, 4.0)), [line("inode", 1.0, 4.0)]) == ["inode"]
+
+
+def test_reads_of_a_new_line_count_as_far_as_writes_can_disturb_them() -> None:
+    """Eight CPUs: a write makes each fetch the line once."""
+    assert not worse(point(), [line("psi_system.avgs_work", 0.001, 2.1)])
+    assert not worse(
+        point(), [line("psi_system.avgs_work", 0.001, 2.1)], [line("psi_system.avgs_work", 1, 3)]
+    )
+    assert worse(point(), [line("psi_system.avgs_work", 0.2, 2.1)]) == ["psi_system.avgs_work"]
 
 
 def test_a_line_can_have_a_tolerance_of_its_own() -> None:
