@@ -504,6 +504,21 @@ def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
     assert "cannot be used" in refused("history", "show", tmp_path)
 
 
+def test_a_damaged_byte_is_one_line(tmp_path: Path) -> None:
+    create(tmp_path)._connection.close()
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE kernel", b"CREATE\xa0TABLE kernel"))
+    assert "cannot be used" in refused("history", "show", tmp_path)
+
+
+def test_two_kernels_of_one_name_are_one_line(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened._connection as connection:
+        for number in (1, 2):
+            connection.execute(f"INSERT INTO kernel VALUES ({number}, 'k', '6.1', '', 'x86_64', 'a', 0)")
+    assert "is damaged: two rows of kernel have the same name" in refused("history", "show", tmp_path)
+
+
 def test_a_row_of_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened.writing():

@@ -414,7 +414,12 @@ def test_what_is_no_history(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("table", "column", "value"),
-    [("point", "kernel", 99), ("point", "measured", "yesterday"), ("change", "before", 99)],
+    [
+        ("point", "kernel", 99),
+        ("point", "measured", "yesterday"),
+        ("change", "before", 99),
+        ("prediction", "tasks", 0),
+    ],
 )
 def test_a_history_whose_rows_do_not_belong_together(
     tmp_path: Path, table: str, column: str, value: object

@@ -214,5 +214,5 @@ def _complaining(file: Path) -> Iterator[None]:
     """What SQLite says of a file that is none of its own, or damaged, as a UserError."""
     try:
         yield
-    except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
+    except (sqlite3.Error, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} cannot be used: {error}") from None
