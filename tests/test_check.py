@@ -1,5 +1,6 @@
 """The gate: what a baseline records, what passes and what fails, what is refused, how each format says it."""
 
+import json
 import re
 import shutil
 import tomllib
@@ -60,7 +61,7 @@ LABEL_LINE = known("aa_label", 2.0, 2.0)
         (line("aa_label", 2.0, 2.08), True),
         (line("aa_label", 2.08, 2.08), True),
         (line("aa_label", 0.0, 2.0), False),
-        (line("other", 0.0, 0.2), True),  # new
+        (line("other", 0.2, 0.2), True),  # new
         (line("other", 0.0, 0.1), False),  # a baseline has nothing of lines this small
     ],
 )
@@ -77,6 +78,15 @@ def test_by_default_one_access_more_per_operation_fails_and_chance_does_not() ->
 
 def test_a_new_write_to_a_line_that_was_only_read_fails() -> None:
     assert worse(point(known("inode", 0.0, 4.0)), [line("inode", 1.0, 4.0)]) == ["inode"]
+
+
+def test_reads_of_a_new_line_count_as_far_as_writes_can_disturb_them() -> None:
+    """Eight CPUs: a write makes each fetch the line once."""
+    assert not worse(point(), [line("psi_system.avgs_work", 0.001, 2.1)])
+    assert not worse(
+        point(), [line("psi_system.avgs_work", 0.001, 2.1)], [line("psi_system.avgs_work", 1, 3)]
+    )
+    assert worse(point(), [line("psi_system.avgs_work", 0.2, 2.1)]) == ["psi_system.avgs_work"]
 
 
 def test_a_line_can_have_a_tolerance_of_its_own() -> None:
@@ -225,6 +235,7 @@ points = st.builds(
     kernel=texts,
     cpus=st.integers(1, 1024),
     tasks=st.integers(1, 9999),
+    clock_slower=st.sampled_from([1, 64]),
     lines=st.lists(knowns, max_size=3),
     work=st.none() | works,
     functions=st.lists(functions, max_size=3),
@@ -396,6 +407,23 @@ def test_other_counts_of_cpus_and_other_workloads_are_refused(
         assert words in answer.complaint
     answer = bigiron("check", studies[NEW], "--record", changed)
     assert answer.status == 2, "a file that is not understood is not overwritten"
+
+
+def test_counts_of_a_slowed_clock_are_held_against_their_like_alone(
+    studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    slowed = tmp_path / "slowed"
+    shutil.copytree(studies[NEW], slowed)
+    (cell,) = slowed.glob("cells/*/cell.json")
+    record = json.loads(cell.read_text())
+    record["environment"]["clock_slower"] = 64
+    cell.write_text(json.dumps(record))
+    refused = bigiron("check", slowed, "--baseline", baseline)
+    assert refused.status == 2
+    assert "is of machines with clock_slower 1, and the study of those with 64" in refused.complaint
+    assert bigiron("check", slowed, "--record", tmp_path / "slowed.toml").status == 0
+    assert bigiron("check", slowed, "--baseline", tmp_path / "slowed.toml").status == 0
+    assert bigiron("check", studies[NEW], "--baseline", tmp_path / "slowed.toml").status == 2
 
 
 def test_a_study_with_a_missing_cell_is_refused(

@@ -1,6 +1,7 @@
 """From counts to rows, in tables small enough to read: what is shared, what is the same, how it shows."""
 
 import csv
+import html as html_escapes
 import io
 import json
 import re
@@ -379,8 +380,16 @@ def test_writes_differ_too() -> None:
 # A whole study
 
 
-def study_of(folder: Path, cells: dict[str, list[pl.DataFrame | None]], lost: int = 0) -> Study:
-    """A study with these counts (10 operations of 2 tasks) by variant and repetition; None: failed."""
+def study_of(
+    folder: Path,
+    cells: dict[str, list[pl.DataFrame | None]],
+    lost: int = 0,
+    slower: dict[str, int] | None = None,
+) -> Study:
+    """A study with these counts (10 operations of 2 tasks) by variant and repetition; None: failed.
+
+    `slower`: how many times slower the clock was, by variant.
+    """
     spec = Spec(
         workload="getppid1",
         cpus=[2],
@@ -395,7 +404,8 @@ def study_of(folder: Path, cells: dict[str, list[pl.DataFrame | None]], lost: in
         failure = None if table is not None else Failure("machine", "it burnt")
         record = CellRecord(
             id=cell.id, variant=cell.variant.name, machine="vm", cpus=2, tasks=2,
-            repetition=cell.repetition, environment={}, failure=failure,
+            repetition=cell.repetition, failure=failure,
+            environment={"clock_slower": slower[cell.variant.name]} if slower else {},
         )  # fmt: skip
         study.add(record, {} if table is None else {"conflicts": Table(table, facts)})
     return study
@@ -528,6 +538,22 @@ def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
     made = document.document_of(study, None, ("operation",))
     for text in (as_text.text(found), markdown.text(made)):
         assert text.count("no room for 77 accesses") == 1
+
+
+def test_every_format_says_where_clocks_differ(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]}, slower={"old": 1, "new": 64})
+    sentence = "the clock was the host's on old, 64 times slower on new: what lives on time does not compare"
+    made = document.document_of(study, None, ("operation",))
+    shown = [dispatch.compare(study, "conflicts", _as(name)) for name in dispatch.FORMATS]
+    for text in (*shown, (html.render(made), []), (mail.text(made), []), (markdown.text(made), [])):
+        words = html_escapes.unescape(" ".join([*text[0].split(), *text[1]]))
+        assert words.count(sentence) == 1, text
+    alike = study_of(tmp_path / "t", {"old": [OLD], "new": [NEW]}, slower={"old": 64, "new": 64})
+    assert "clock" not in dispatch.compare(alike, "conflicts", _as("text"))[0]
+
+
+def _as(format: str) -> dispatch.CompareOptions:
+    return dispatch.CompareOptions(format, None, ("operation",))
 
 
 def test_the_report_and_compare_show_the_same_rows(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_workload_an_object_and_a_kernel(history: Path) -> None:
         (cpus, kernel) for cpus in (2, 3, 4) for kernel in (OLD, NEW)
     }
     growth = {(row["kernel"], row["what"]): row for row in workload["growth"]}
-    assert growth[OLD, "lines"]["law"] == "constant" and growth[OLD, "lines"]["formula"].startswith("6.0")
+    assert growth[OLD, "lines"]["law"] == "constant" and growth[OLD, "lines"]["formula"] == "6"
     limited = [row for row in workload["predictions"] if row["tasks"] == 256 and row["kernel"] == OLD]
     assert len(limited) == 2 and all("aa_label" in row["limited by"] for row in limited)
     object = shown(history, "--object", "struct aa_label.count")
@@ -429,7 +429,31 @@ def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: P
     assert found == [["0", "1"], ["2"], ["3"]]
     plain, slower = (collect.identity(study, records[number]) for number in (0, 3))
     assert (plain.clock, slower.clock) == ("host", "host, 128 times slower")
-    assert derive.maker(plain) == derive.maker(slower)  # it follows from the CPUs
+
+
+def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> None:
+    """By how much it is slowed follows from the CPUs; that it is does not, of an older bigiron's points."""
+    clocks = {1: "host", 2: "host", 3: "host, 64 times slower", 4: "host, 128 times slower"}
+    identities = {
+        number: Identity(
+            id=number, workload_sha256="", recorder="", qemu="", accelerator="", architecture="x86_64",
+            mode="", operations=1, turn="", clock=clock, memory_mib=number, sockets=1, nodes=1, cores=number,
+            threads=1, fs="",
+        )
+        for number, clock in clocks.items()
+    }  # fmt: skip
+
+    def apart(*points: tuple[int, int]) -> list[list[int]]:
+        made = [
+            msgspec.structs.replace(point(1), id=number, identity=number, cpus=cpus)
+            for number, cpus in points
+        ]
+        found = derive.by_maker(made, identities)
+        return [[point.cpus for point in each] for each in found.values()]
+
+    assert apart((1, 8), (3, 32), (4, 64)) == [[8, 32, 64]]
+    assert apart((1, 8), (2, 32)) == [[8, 32]]
+    assert apart((1, 8), (2, 32), (4, 64)) == [[32], [8, 64]]
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
@@ -478,6 +502,21 @@ def test_a_damaged_row_is_one_line(tmp_path: Path) -> None:
     with opened._connection as connection:
         connection.execute("INSERT INTO kernel VALUES (1, 'k', '6.1', '', 'x86_64', 'a', 'first')")
     assert "cannot be used" in refused("history", "show", tmp_path)
+
+
+def test_a_damaged_byte_is_one_line(tmp_path: Path) -> None:
+    create(tmp_path)._connection.close()
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE kernel", b"CREATE\xa0TABLE kernel"))
+    assert "cannot be used" in refused("history", "show", tmp_path)
+
+
+def test_two_kernels_of_one_name_are_one_line(tmp_path: Path) -> None:
+    opened = create(tmp_path)
+    with opened._connection as connection:
+        for number in (1, 2):
+            connection.execute(f"INSERT INTO kernel VALUES ({number}, 'k', '6.1', '', 'x86_64', 'a', 0)")
+    assert "is damaged: two rows of kernel have the same name" in refused("history", "show", tmp_path)
 
 
 def test_a_row_of_what_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ import json
 import re
 import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from itertools import cycle
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,13 +19,15 @@ from browsing import opened
 from conftest import bigiron
 from hypothesis import example, given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
+from playwright.sync_api import Page as Shown
 from test_report import HOSTILE, SHOWN
 
 from bigiron.errors import UserError
-from bigiron.history import database
+from bigiron.history import database, derive
 from bigiron.history.database import History, open_history
 from bigiron.history.records import (
+    RECORDS,
     Chain,
     Change,
     Growth,
@@ -35,7 +40,9 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.report import history as history_report
 from bigiron.report.site import address, folder, site
+from bigiron.report.site.reading import Reading
 
 LABEL = "struct aa_label.count.count"
 KERNELS = ("debian/6.1", "debian/6.12", "debian/7.2")
@@ -272,7 +279,32 @@ def test_points_of_two_identities_are_never_one_line(tmp_path: Path) -> None:
     assert "debian/7.2: cannot be compared with debian/6.12, as what measured it differs (QEMU" in text
     home = page_of(pages, "index").read_text()
     assert len(re.findall(r'<td class="figure h\d apart"', home)) == 2
-    assert "1 of 1 workloads cannot be compared" in home
+    assert "None of 1 workloads can be compared" in home and "against" not in home
+    assert "The same measured no older kernel" in page_of(pages, address.release("debian/7.2")).read_text()
+
+
+def test_what_was_compared_is_named_and_not_what_stands_before(tmp_path: Path) -> None:
+    """The same measured 6.1 and 7.2; 6.12 was measured by something else, or not at all."""
+    written = Written(tmp_path / "history")
+    with written.history.writing():
+        old, new = written.identity(qemu="10.0.2"), written.identity(qemu="11.0.0")
+        for name, between in (("open1", old), ("dup1", 0)):
+            workload = written.workload(name)
+            for kernel, accesses, identity in ((1, 6.0, new), (2, 6.0, between), (3, 2.0, new)):
+                if identity:
+                    written.point(workload, kernel, accesses, identity)
+    with written.history.writing():
+        for workload in written.history.select(Workload):
+            derive.derive(written.history, workload.id)
+    pages = made(tmp_path / "history", tmp_path / "site")
+    release = page_of(pages, address.release("debian/7.2")).read_text()
+    assert "against debian/6.1<" in release and "Against debian/6.1, of 2 workloads" in release
+    assert "against debian/6.1, accesses" in page_of(pages, "index").read_text()
+    for name in "open1", "dup1":
+        text = page_of(pages, f"workload/{name}").read_text()
+        assert "debian/7.2, against debian/6.1: struct aa_label.count.count 6.00 → 2.00" in text
+    about = json.loads((pages / f"{address.release('debian/7.2')}.json").read_text())
+    assert about["against"] == ["debian/6.1"]
 
 
 def test_points_of_one_identity_are_one_line(pages: Path) -> None:
@@ -353,6 +385,15 @@ def test_a_site_replaces_its_own_and_nothing_else(pages: Path, tmp_path: Path) -
         made(history, tmp_path / "link")
 
 
+def test_a_folder_of_something_else_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be huge."""
+    looked_into, into = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: looked_into.append(path) or into(path))
+    with pytest.raises(UserError, match=r"^/ has \w+, which no `bigiron history site` wrote"):
+        folder.write(Path("/"), iter(()), {})
+    assert looked_into == [Path("/")]
+
+
 def test_a_site_that_cannot_be_finished_leaves_the_old_one(pages: Path, tmp_path: Path) -> None:
     shutil.copytree(pages, tmp_path / "site")
     twice = iter([("index.html", b"new"), ("a.html", b""), ("a.html", b"")])
@@ -373,7 +414,12 @@ def test_what_is_no_history(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("table", "column", "value"),
-    [("point", "kernel", 99), ("point", "measured", "yesterday"), ("change", "before", 99)],
+    [
+        ("point", "kernel", 99),
+        ("point", "measured", "yesterday"),
+        ("change", "before", 99),
+        ("prediction", "tasks", 0),
+    ],
 )
 def test_a_history_whose_rows_do_not_belong_together(
     tmp_path: Path, table: str, column: str, value: object
@@ -384,6 +430,56 @@ def test_a_history_whose_rows_do_not_belong_together(
     answer = bigiron("history", "site", history, "-o", tmp_path / "site")
     assert answer.status == 2 and "is damaged" in answer.complaint
     assert not (tmp_path / "site").exists()
+
+
+def damages() -> Iterator[tuple[str, str]]:
+    """Every table and column that a history's database has, with what is wrong there."""
+    for record in RECORDS:
+        table = record.TABLE
+        yield f"{table} is gone", f"DROP TABLE {table}"
+        for column, value in zip(record.__struct_fields__, cycle(("'text'", "NULL", "9e999", "-1"))):
+            yield f"{table}.{column} is gone", f'ALTER TABLE {table} DROP COLUMN "{column}"'
+            yield f"{table}.{column} is {value}", f'UPDATE {table} SET "{column}" = {value}'
+        yield f"{table} is there twice", f"INSERT INTO {table} SELECT * FROM {table}"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history's database without any constraint, as somebody may have made it by hand."""
+    file = small(tmp_path_factory.mktemp("damaged") / "history") / database.FILE
+    with closing(sqlite3.connect(file)) as connection:
+        for table in (record.TABLE for record in RECORDS):
+            connection.execute(f"CREATE TABLE loose AS SELECT * FROM {table}")
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(f"ALTER TABLE loose RENAME TO {table}")
+        connection.commit()
+    return file
+
+
+@pytest.mark.parametrize("table", [record.TABLE for record in RECORDS])
+def test_no_damage_is_more_than_a_complaint(whole: Path, tmp_path: Path, table: str) -> None:
+    for damage, statement in damages():
+        if not damage.startswith((f"{table}.", f"{table} ")):
+            continue
+        file = shutil.copy(whole, tmp_path / "history.sqlite")
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(statement)
+            connection.commit()
+        for shows in (
+            history_report.overview,
+            lambda history: history_report.of_workload(history, "open1"),
+            lambda history: history_report.of_object(history, "struct aa_label"),
+            lambda history: history_report.of_kernel(history, "debian/6.12"),
+        ):
+            try:
+                view = shows(open_history(file))
+                assert all(form(view) for form in history_report.FORMATS.values())
+            except UserError as error:
+                assert "\n" not in str(error), damage
+        try:
+            assert list(site.pages(Reading(open_history(file))))
+        except UserError as error:
+            assert "\n" not in str(error), damage
 
 
 # The feed
@@ -407,7 +503,7 @@ def test_a_reader_of_feeds_reads_the_feed(pages: Path) -> None:
 # In a browser
 
 
-def rows_shown(page: Page) -> list[str]:
+def rows_shown(page: Shown) -> list[str]:
     return page.locator("#cells tr[data-row]:visible th a").all_inner_texts()
 
 
@@ -516,7 +612,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_site_of_a_real_history(browser: Browser, real: Path) -> None:
     page = opened(browser, page_of(real, "index")).page
     cells = page.locator("#cells tr", has_text="open1").locator("td.figure:not(.ahead)")
-    assert cells.all_inner_texts() == ["6.00", "▼2.00"]
+    assert [text[:-1] for text in cells.all_inner_texts()] == ["6.0", "▼2.0"]
     page.locator("#newest").get_by_role("link", name=LABEL).or_(
         page.locator("#shared").get_by_role("link", name=LABEL)
     ).first.click()

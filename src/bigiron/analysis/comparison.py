@@ -54,6 +54,8 @@ class Measurements:
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
     lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
+    unlike: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """How the machines of the variants differ there, where they do, in a sentence."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
 
@@ -211,11 +213,17 @@ class Point:
     legend: str = ""  # what a mark and a dash mean
     notes: tuple[str, ...] = ()  # what the figures do not say
     lost: tuple[str, ...] = ()  # what is missing in the figures
+    unlike: str = ""  # how the machines of the variants differ
     appendices: tuple[Appendix, ...] = ()
     place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
     items: tuple[Item, ...] = ()
     known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
     records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be known of the figures whatever the probe."""
+        return (self.unlike, *self.lost) if self.unlike else self.lost
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -285,13 +293,18 @@ class Comparison:
     judged: bool = False  # whether it has noise: verdicts, all points of one heading in one table
 
 
-def with_losses(found: Comparison, measured: Measurements) -> Comparison:
-    """The same, each point with what its cells lost on the way, whatever the probe.
+def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
+    """The same, each point with what its cells lost on the way and how they differ, whatever the probe.
 
-    That has what the probe itself tells of its figures; cells of an older bigiron keep nothing but that.
+    What was lost has what the probe itself tells of its figures; cells of an older bigiron keep nothing but
+    that.
     """
     points = (
-        replace(point, lost=measured.lost.get((point.cpus, point.tasks)) or point.lost)
+        replace(
+            point,
+            lost=measured.lost.get((point.cpus, point.tasks)) or point.lost,
+            unlike=measured.unlike.get((point.cpus, point.tasks), ""),
+        )
         for point in found.points
     )
     return replace(found, points=tuple(points))

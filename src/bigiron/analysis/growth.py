@@ -41,6 +41,15 @@ _UNHEARD = 1e-6  # of the weight: a candidate with less moves no interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
+def number(value: float) -> str:
+    """Three significant digits, and all that there are before the point.
+
+    >>> number(11.0), number(0.12345), number(51234.5)
+    ('11', '0.123', '51234')
+    """
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 class Law(StrEnum):
     """The term of N that prevails when N is large; the last is the worst."""
 
@@ -118,6 +127,18 @@ class Candidate:
     on_level: float  # information that the points hold on the value there
     on_b: float
     weight: float = 0.0  # among all candidates; their sum is 1
+
+    @property
+    def formula(self) -> str:
+        """As one would write it: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
+        level = number(self.a) if abs(self.a) >= 5e-4 or not self.form.term else ""
+        if not self.form.term:
+            return level
+        term, size = self.form.term, number(abs(self.b))
+        slope = size + term.removeprefix("1") if term == "1/N" else term if size == "1" else f"{size} {term}"
+        if not level:
+            return slope if self.b >= 0 else f"-{slope}"
+        return f"{level} {'+' if self.b >= 0 else '-'} {slope}"
 
     def value(self, cpus: float) -> float:
         """What the form says for a number of CPUs."""

@@ -29,6 +29,8 @@ class Stacks:
     """By CPUs and tasks, then by variant, one of each repetition."""
     lost: Mapping[tuple[int, int], tuple[str, ...]]
     """What was lost on the way at each of them, in sentences."""
+    unlike: Mapping[tuple[int, int], str]
+    """How the machines of the variants differ there, where they do."""
 
 
 def compare(stacks: Stacks, by: By, options: Options) -> Comparison:
@@ -78,6 +80,7 @@ def _point(
         by_symbol=True,
         notes=stacks.notes,
         lost=stacks.lost.get((cpus, tasks), ()),
+        unlike=stacks.unlike.get((cpus, tasks), ""),
         place={"cpus": cpus, "tasks": tasks},
         items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
         records=tuple(

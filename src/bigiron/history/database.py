@@ -19,6 +19,7 @@ from bigiron.history.records import RECORDS, Record
 VERSION = 1
 FILE = "history.sqlite"
 _APPLICATION = 0x62696769  # what file(1) and SQLite know the kind of file by: "bigi"
+_MADE_AGAIN = "delete it, and `bigiron history add` makes it again from the studies beside it"
 _NO_HISTORY = "`bigiron history add KERNEL -o FOLDER` makes one"
 
 _Kind = TypeVar("_Kind", bound=Record)
@@ -49,7 +50,9 @@ class History:
 
     def _records(self, kind: type[_Kind], where: str, values: Iterable[object]) -> Iterator[_Kind]:
         columns = kind.__struct_fields__
-        question = f"SELECT {', '.join(map(_quoted, columns))} FROM {kind.TABLE}"
+        # With the table's name: SQLite takes the name of a column that is not there for a text.
+        selected = ", ".join(f"{kind.TABLE}.{_quoted(column)}" for column in columns)
+        question = f"SELECT {selected} FROM {kind.TABLE}"
         question += f" WHERE {where}" if where else ""
         with _complaining(self.path):
             rows = self._connection.execute(f"{question} ORDER BY rowid", tuple(values)).fetchall()
@@ -185,17 +188,25 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _refuse_loose_rows(connection: sqlite3.Connection, file: Path) -> None:
-    """UserError where a row names another that is not there: anybody can have written a history."""
+    """UserError where a row names another that is not there, or two: anybody can have written a history."""
     for record in RECORDS:
+        of = record.TABLE
+        for column in (*({"id"} & set(record.__struct_fields__)), *record.UNIQUE):
+            question = f"SELECT 1 FROM {of} GROUP BY {of}.{_quoted(column)} HAVING COUNT(*) > 1"
+            _refuse_any(connection, file, question, f"two rows of {of} have the same {column}")
         for column, table in record.NAMES.items():
-            question = f"SELECT 1 FROM {record.TABLE} WHERE {_quoted(column)} NOT IN (SELECT id FROM {table})"
-            with _complaining(file):
-                found = connection.execute(f"{question} LIMIT 1").fetchone()
-            if found:
-                raise UserError(
-                    f"{file} is damaged: a {record.TABLE} is of a {table} that it does not have; delete it, "
-                    "and `bigiron history add` makes it again from the studies beside it"
-                )
+            question = (
+                f"SELECT 1 FROM {of} WHERE {of}.{_quoted(column)} NOT IN (SELECT {table}.id FROM {table})"
+            )
+            _refuse_any(connection, file, question, f"a {of} is of a {table} that it does not have")
+
+
+def _refuse_any(connection: sqlite3.Connection, file: Path, question: str, damage: str) -> None:
+    """UserError where a question has an answer."""
+    with _complaining(file):
+        found = connection.execute(f"{question} LIMIT 1").fetchone()
+    if found:
+        raise UserError(f"{file} is damaged: {damage}; {_MADE_AGAIN}")
 
 
 @contextmanager
@@ -203,5 +214,5 @@ def _complaining(file: Path) -> Iterator[None]:
     """What SQLite says of a file that is none of its own, or damaged, as a UserError."""
     try:
         yield
-    except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
+    except (sqlite3.Error, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
         raise UserError(f"{file} cannot be used: {error}") from None

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from bigiron.analysis.check import BY_CHANCE, Tolerance, is_of_allocators
 from bigiron.analysis.growth import Series
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
+from bigiron.machines.dilation import SLOWED_FROM
 from bigiron.study.baseline import WORK_TOLERANCE
 
 ACCESSES = Tolerance(match_lines.TOLERANCE, match_lines.RELATIVE_TOLERANCE)
@@ -246,8 +247,8 @@ def _change(
 
 def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> Iterator[Growth]:
     """Of a kernel's points at several numbers of CPUs, if the same measured them."""
-    makers = {maker(identities[counted.point.identity]) for counted in points}
     points = [counted for counted in points if counted.point.cpus > 1]
+    makers = by_maker((counted.point for counted in points), identities)
     if len(points) < growth.FEWEST or len(makers) > 1:
         return
     totals = {
@@ -263,10 +264,32 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
             yield _growth(points[0].point, what, series)
 
 
-def maker(identity: Identity) -> Identity:
-    """The same without the machine's shape and how slow its clock was, which follow from its CPUs."""
-    clock = identity.clock.partition(",")[0]
-    return msgspec.structs.replace(identity, clock=clock, **dict.fromkeys(_SHAPE, 0))
+def by_maker(points: Iterable[Point], identities: Mapping[int, Identity]) -> dict[Identity, list[Point]]:
+    """A kernel's points by what measured them, without the machine's shape, which follows from the CPUs.
+
+    So does by how much its clock was slowed down; but points of many CPUs with and without that are apart,
+    and those of fewer CPUs are with the slowed ones, as one bigiron measures both.
+    """
+    found: dict[Identity, list[Point]] = {}
+    for point in points:
+        identity = identities[point.identity]
+        clock = identity.clock.partition(",")[0]
+        shapeless = msgspec.structs.replace(identity, clock=clock, **dict.fromkeys(_SHAPE, 0))
+        found.setdefault(shapeless, []).append(point)
+    return dict(chain.from_iterable(_by_clock(maker, each, identities) for maker, each in found.items()))
+
+
+def _by_clock(
+    maker: Identity, points: Sequence[Point], identities: Mapping[int, Identity]
+) -> Iterator[tuple[Identity, list[Point]]]:
+    slowed = {point.id for point in points if identities[point.identity].clock != maker.clock}
+    fast = [point for point in points if point.id not in slowed and point.cpus >= SLOWED_FROM]
+    if not (slowed and fast):
+        yield maker, list(points)
+        return
+    yield maker, fast
+    slower = msgspec.structs.replace(maker, clock=f"{maker.clock}, slower from {SLOWED_FROM} CPUs on")
+    yield slower, [point for point in points if point not in fast]
 
 
 def _growth(point: Point, what: Any, series: Series) -> Growth:
@@ -281,18 +304,10 @@ def _growth(point: Point, what: Any, series: Series) -> Growth:
         functions=series.what,
         law=fitted.law.value if fitted.law else "",
         sure=round(fitted.sure, 4),
-        text=_formula(fitted) if fitted.law else fitted.refusal,
+        text=fitted.best.formula if fitted.law else fitted.refusal,
         points={str(cpus): count for cpus, count in sorted(series.points.items())},
         predicted={
             cpus: (round(one.value, 3), round(one.low, 3), round(one.high, 3))
             for cpus, one in predicted.items()
         },
     )
-
-
-def _formula(fitted: growth.Growth) -> str:
-    """A law with its coefficients: `2.000 + 1.000 N`."""
-    best = fitted.best
-    if not best.form.term:
-        return f"{best.a:.3f}"
-    return f"{best.a:.3f} {'-' if best.b < 0 else '+'} {abs(best.b):.3f} {best.form.term}"

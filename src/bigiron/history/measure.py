@@ -25,6 +25,7 @@ from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
+from bigiron.machines.dilation import SLOWED_FROM, factor
 from bigiron.machines.engine import Programs
 from bigiron.machines.outcome import StoppedError
 from bigiron.machines.qemu import require_qemu
@@ -299,8 +300,9 @@ def _maker(spec: Spec) -> str:
     """What of an identity is known before anything is measured: studies of another one are kept apart."""
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
     qemu = require_qemu(architecture(spec.arch).qemu)
+    clocks = SLOWED_FROM, factor(MOST_CPUS)
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.turn, spec.clock, spec.probes, spec.arch)
-    return sha256(repr((compile.recorder_source(), qemu, sizes, *asked)).encode()).hexdigest()[:12]
+    return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]
 
 
 def _widened(old: Spec, asked: Spec) -> Spec:

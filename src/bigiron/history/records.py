@@ -15,6 +15,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     TABLE: ClassVar[str]
     INDEX: ClassVar[tuple[str, ...]] = ()
     """Columns by which rows are looked for."""
+    UNIQUE: ClassVar[tuple[str, ...]] = ()
+    """Columns besides `id` in which no two rows are the same."""
     NAMES: ClassVar[Mapping[str, str]] = {}
     """Columns that hold the `id` of a row of another table, and which."""
 
@@ -23,6 +25,7 @@ class Kernel(Record, frozen=True, kw_only=True):
     """A kernel that was measured."""
 
     TABLE: ClassVar[str] = "kernel"
+    UNIQUE: ClassVar[tuple[str, ...]] = ("name",)
 
     id: int
     name: str
@@ -41,6 +44,7 @@ class Workload(Record, frozen=True, kw_only=True):
     """A workload, on one file system."""
 
     TABLE: ClassVar[str] = "workload"
+    UNIQUE: ClassVar[tuple[str, ...]] = ("name",)
 
     id: int
     name: str
@@ -222,7 +226,7 @@ class Growth(Record, frozen=True, kw_only=True):
     """`constant`, `log N`, `N`, `N log N`, `N^2`; "": none can be told."""
     sure: float
     text: str
-    """`2.000 + 1.000 N`, or why there is no law."""
+    """`2 + N`, or why there is no law."""
     points: dict[str, float]
     """The count at each number of CPUs."""
     predicted: dict[str, tuple[float, float, float]]

@@ -82,7 +82,7 @@ def notes_on(point: Point, cut: int) -> list[str]:
     notes = [f"* {point.legend}"] if point.legend and point.others else []
     if point.hidden + cut:
         notes.append(f"{point.hidden + cut} more {point.more} (--format csv has all)")
-    return [*notes, *point.notes, *point.lost]
+    return [*notes, *point.notes, *point.caveats]
 
 
 def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
@@ -115,6 +115,8 @@ def verdict_notes(comparison: Comparison) -> list[str]:
     return list(dict.fromkeys(note for point in comparison.points for note in point.notes))
 
 
-def losses(comparison: Comparison) -> list[str]:
-    """What is missing in the figures, and where."""
-    return list(dict.fromkeys(f"{point.where}: {lost}" for point in comparison.points for lost in point.lost))
+def caveats(comparison: Comparison) -> list[str]:
+    """What must be known of the figures, and where: what is missing in them, how machines differ."""
+    return list(
+        dict.fromkeys(f"{point.where}: {one}" for point in comparison.points for one in point.caveats)
+    )

@@ -6,11 +6,11 @@ from itertools import chain
 
 from bigiron import probes
 from bigiron.analysis import simulation, stacked
-from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_losses
+from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_caveats
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.stacked import By, Stacks
 from bigiron.report import programs, stacks, text, wiki
-from bigiron.report.cells import losses
+from bigiron.report.cells import caveats
 from bigiron.study import measurements, store
 from bigiron.study.store import Study
 
@@ -39,12 +39,12 @@ class CompareOptions:
 
 
 def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[str]]:
-    """The variants of a study side by side, and what is missing in them where that is no place to say it."""
+    """The variants of a study side by side, and what must be known where that is no place to say it."""
     if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
     options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs, how.costs)
     found = comparison_of(study, probe, options, how.by)
-    return FORMATS[how.format](found), losses(found) if how.format == "csv" else []
+    return FORMATS[how.format](found), caveats(found) if how.format == "csv" else []
 
 
 def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
@@ -54,7 +54,7 @@ def comparison_of(study: Study, probe: str, options: Options, by: By | None = No
     if not compare:
         return stacked.compare(_stacks(study, probe, options.contexts), by or "function", options)
     measured = measurements.read(study, probe)
-    return with_losses(compare(measured, options), measured)
+    return with_caveats(compare(measured, options), measured)
 
 
 def _comparing(probe: str) -> Callable[[Measurements, Options], Comparison] | None:
@@ -77,4 +77,5 @@ def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
         time_notes(study.time) if probes.probe(probe).measures_time else (),
         {point: weighed for point, (weighed, _) in points.items()},
         {point: tuple(store.losses(records)) for point, (_, records) in points.items()},
+        {point: store.clocks(records) for point, (_, records) in points.items()},
     )

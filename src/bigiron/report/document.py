@@ -15,8 +15,9 @@ import msgspec
 import bigiron
 from bigiron import probes, sanitize
 from bigiron.analysis import shared_lines
-from bigiron.analysis.comparison import Options, Point, Row, with_losses
+from bigiron.analysis.comparison import Options, Point, Row, with_caveats
 from bigiron.analysis.explain import findings
+from bigiron.analysis.growth import number as three_digits
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
 from bigiron.analysis.ratio import Estimate
@@ -253,10 +254,10 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
             assert first.prediction
             predicted = first.prediction
             yield Finding(
-                f"On {table.variant}, {first.series.name} comes to {growth.formula(first.growth.best)} "
+                f"On {table.variant}, {first.series.name} comes to {first.growth.best.formula} "
                 f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
-                f"{growth.number(predicted.value)} ({growth.number(predicted.low)} to "
-                f"{growth.number(predicted.high)})."
+                f"{three_digits(predicted.value)} ({three_digits(predicted.low)} to "
+                f"{three_digits(predicted.high)})."
             )
 
 
@@ -358,7 +359,7 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
 def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
     if lines and probe == "conflicts":
         read = measurements.read(study, probe)
-        points = with_losses(shared_lines.compare(read, options, lines), read).points
+        points = with_caveats(shared_lines.compare(read, options, lines), read).points
     else:
         points = dispatch.comparison_of(study, probe, options).points
     burning = None
@@ -458,7 +459,7 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
         else DataPoint(one.cpus, one.value)
         for one in law
     )
-    return Line(table.variant, measured, law_spots, growth.formula(row.growth.best), style)
+    return Line(table.variant, measured, law_spots, row.growth.best.formula, style)
 
 
 # How it was measured

@@ -133,7 +133,14 @@ def _point(
     """What the baseline records of one point; `was` is what it had."""
     variant, cpus, tasks = place
     kernel = str(records[0].environment.get("kernel_release", ""))
-    point = Point(variant=variant, kernel=kernel, cpus=cpus, tasks=tasks, memory_mib=_memory_mib(records))
+    point = Point(
+        variant=variant,
+        kernel=kernel,
+        cpus=cpus,
+        tasks=tasks,
+        memory_mib=_memory_mib(records),
+        clock_slower=records[0].clock_slower,
+    )
     if "conflicts" in baseline.probes:
         lines = check.known(_lines(study, records))
         lines = check.kept(was.lines, lines, baseline.tolerances) if was else lines
@@ -175,10 +182,11 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
 
 
 def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
-    """UserError if the counts are of machines whose CPUs take other turns, or that have other memory."""
+    """UserError if the counts are of machines with other turns of their CPUs, other memory or clocks."""
     for what, old, new in (
         ("turn", baseline.turn, _turn(records)),
         ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
+        ("clock_slower", point.clock_slower, records[0].clock_slower),
     ):
         if old != new:
             raise UserError(

@@ -10,7 +10,7 @@ from typing import Any
 from bigiron import probes
 from bigiron.analysis import conflicts, growth, simulation
 from bigiron.analysis.comparison import Cell
-from bigiron.analysis.growth import Candidate, Growth, Prediction, Series
+from bigiron.analysis.growth import Growth, Prediction, Series, number
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
@@ -258,7 +258,7 @@ def warnings(table: Table) -> list[str]:
 
 def standing(row: Row) -> str:
     """A row that does not grow, in words."""
-    said = f"constant, {formula(row.growth.best)}" if row.growth.law else row.growth.refusal
+    said = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
     return f"{row.series.name}{by}: {said}"
 
@@ -269,7 +269,7 @@ def in_words(row: Row) -> tuple[str, str, str]:
         return "none", "", ""
     predicted = row.prediction
     interval = f"({number(predicted.low)} to {number(predicted.high)})"
-    return formula(row.growth.best), _sure(row.growth.sure), f"{number(predicted.value)} {interval}"
+    return row.growth.best.formula, _sure(row.growth.sure), f"{number(predicted.value)} {interval}"
 
 
 def _sure(share: float) -> str:
@@ -286,28 +286,6 @@ def measured_range(row: Row) -> str:
 
 def _touched_by(row: Row) -> str:
     return some(row.series.what.split(", "), _MOST_FUNCTIONS)
-
-
-def formula(candidate: Candidate) -> str:
-    """A fitted form as one would write it: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
-    a, b, term = candidate.a, candidate.b, candidate.form.term
-    level = number(a) if abs(a) >= 5e-4 or not term else ""
-    if not term:
-        return level
-    size = number(abs(b))
-    slope = size + term.removeprefix("1") if term == "1/N" else term if size == "1" else f"{size} {term}"
-    if not level:
-        return slope if b >= 0 else f"-{slope}"
-    return f"{level} {'+' if b >= 0 else '-'} {slope}"
-
-
-def number(value: float) -> str:
-    """Three significant digits, and all that there are before the point.
-
-    >>> number(11.0), number(0.12345), number(51234.5)
-    ('11', '0.123', '51234')
-    """
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def markdown(report: Report) -> str:

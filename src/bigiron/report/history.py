@@ -17,6 +17,7 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.report import history_changes
 from bigiron.report.listing import Listing, as_json, markdown, plain
 
 _MOST_CHANGES = 20  # in the overview, for people
@@ -186,23 +187,13 @@ def _refused_in_words(reader: _Reader, refused: Mapping[tuple[int, int], Sequenc
 
 def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
     """Largest first; of several numbers of CPUs each."""
-    columns = ("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions")
-    ordered = sorted(changes, key=lambda one: (one.what == "work", -abs(one.count_after - one.count_before)))
     return Listing(
-        columns,
+        history_changes.COLUMNS,
         [
-            (
-                reader.workloads[change.workload].name,
-                change.cpus,
-                change.what,
-                change.name,
-                change.how,
-                change.unit,
-                round(change.count_before, 3),
-                round(change.count_after, 3),
-                some(change.functions, _MOST_FUNCTIONS),
+            history_changes.row(
+                change, reader.workloads[change.workload], some(change.functions, _MOST_FUNCTIONS)
             )
-            for change in ordered
+            for change in history_changes.largest_first(changes)
         ],
     )
 

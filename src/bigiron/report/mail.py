@@ -152,7 +152,7 @@ def _part(part: Section) -> Iterator[str]:
         if number:
             yield ""
         yield from _table(table, new)
-    for note in (*table.notes, *table.lost):
+    for note in (*table.notes, *table.caveats):
         yield ""
         yield from _wrapped(note)
     if part.flame:

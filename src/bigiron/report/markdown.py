@@ -37,7 +37,7 @@ def _blocks(document: Document) -> Iterator[str]:
         yield f"## {plain(part.title)}\n"
         for table in part.tables:
             yield _table(table)
-            yield from (f"{plain(note)}\n" for note in (*table.notes, *table.lost))
+            yield from (f"{plain(note)}\n" for note in (*table.notes, *table.caveats))
         if part.growth:
             yield f"### Growth of {plain(part.growth.counted.what)}\n"
             yield from _growth(part.growth)

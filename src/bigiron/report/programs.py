@@ -26,7 +26,13 @@ def as_json(comparison: Comparison) -> str:
         entry = {**point.place, "lost": point.lost}
         if point.lost and entry not in lost:  # as points of several metrics have the same
             lost.append(entry)
-    return listing.as_json({**comparison.about, **document, **({"lost": lost} if lost else {})})
+    unlike: list[dict[str, Any]] = []
+    for point in comparison.points:
+        entry = {**point.place, "unlike": point.unlike}
+        if point.unlike and entry not in unlike:
+            unlike.append(entry)
+    caveats = {name: entries for name, entries in (("lost", lost), ("unlike", unlike)) if entries}
+    return listing.as_json({**comparison.about, **document, **caveats})
 
 
 def as_csv(comparison: Comparison) -> str:

@@ -9,10 +9,10 @@ from bigiron.analysis.comparison import Comparison, Point, Row
 from bigiron.report import lkp
 from bigiron.report.cells import (
     VERDICT_ALIGN,
+    caveats,
     cells_of,
     change_of,
     headings,
-    losses,
     notes_on,
     stand_beside,
     verdict_notes,
@@ -59,7 +59,7 @@ def _judged(comparison: Comparison) -> str:
     blocks.append(
         [
             line
-            for note in (*verdict_notes(comparison), *losses(comparison))
+            for note in (*verdict_notes(comparison), *caveats(comparison))
             for line in _wrapped(note, later="  ")
         ]
     )
@@ -183,4 +183,4 @@ def _pairs(comparison: Comparison, point: Point) -> Iterator[str]:
         yield from lkp.lines(shown, point.base, new, _WIDTH, as_stacks=point.thing == "chain")
         if len(here) > len(shown):
             yield f"{len(here) - len(shown)} more (--format csv has all)"
-    yield from (line for note in point.lost for line in ("", *_wrapped(note)))
+    yield from (line for note in point.caveats for line in ("", *_wrapped(note)))

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from bigiron.analysis.comparison import Comparison, Point, Row
 from bigiron.report.cells import (
     VERDICT_ALIGN,
+    caveats,
     cells_of,
     change_of,
     headings,
-    losses,
     notes_on,
     stand_beside,
     verdict_notes,
@@ -33,7 +33,7 @@ def _judged(comparison: Comparison) -> str:
         f"{plain(heading)}\n\n{markdown(head, [map(plain, row) for row in rows], aligned)}"
         for heading, (head, *rows) in verdict_tables(comparison)
     ]
-    notes = "\n".join(f"- {plain(note)}" for note in (*verdict_notes(comparison), *losses(comparison)))
+    notes = "\n".join(f"- {plain(note)}" for note in (*verdict_notes(comparison), *caveats(comparison)))
     return "\n".join([*tables, notes]) + "\n"
 
 

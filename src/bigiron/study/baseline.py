@@ -89,6 +89,8 @@ def text(baseline: Baseline) -> str:
         head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
         if point.memory_mib:
             head.append(f"memory_mib = {point.memory_mib}")
+        if point.clock_slower > 1:
+            head.append(f"clock_slower = {point.clock_slower}")
         if point.work:
             head.append(f"work = {_value(_fields(point.work))}")
         tables = [

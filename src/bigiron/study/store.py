@@ -25,6 +25,7 @@ import msgspec
 
 import bigiron
 from bigiron import sanitize
+from bigiron.counted import some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
 from bigiron.probes import Table
@@ -83,6 +84,12 @@ class CellRecord(msgspec.Struct, kw_only=True):
         """Whether it holds results."""
         return self.failure is None
 
+    @property
+    def clock_slower(self) -> int:
+        """How many times slower the machine's clock was than the host's, which it followed."""
+        slower = self.environment.get("clock_slower", 1)
+        return slower if isinstance(slower, int) else 1
+
 
 def losses(records: Iterable[CellRecord]) -> list[str]:
     """A sentence for each variant and each kind of thing that was lost, over all of its cells.
@@ -96,6 +103,28 @@ def losses(records: Iterable[CellRecord]) -> list[str]:
         for what, count in record.lost.items():
             lost[record.variant, " ".join(what.split())] += count
     return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
+
+
+def clocks(records: Iterable[CellRecord]) -> str:
+    """A sentence where the variants' machines had clocks of different rates, else "".
+
+    >>> cell = dict(id="1", machine="vm", cpus=64, tasks=64, repetition=1)
+    >>> slowed = CellRecord(variant="debian/6.1", environment={"clock_slower": 128}, **cell)
+    >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
+    "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
+    """
+    rates: dict[int, list[str]] = {}
+    for record in records:
+        variants = rates.setdefault(record.clock_slower, [])
+        if record.variant not in variants:
+            variants.append(record.variant)
+    if len(rates) < 2:
+        return ""
+    told = [
+        (f"{slower} times slower on" if slower > 1 else "the host's on") + f" {some(variants, 3)}"
+        for slower, variants in sorted(rates.items())
+    ]
+    return f"the clock was {', '.join(told)}: what lives on time does not compare"
 
 
 @dataclass(frozen=True)

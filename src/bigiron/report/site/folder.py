@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from bigiron.errors import UserError
 
@@ -18,8 +18,8 @@ _FORMAT = 1
 def write(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, str]) -> int:
     """Write a site's files by their addresses, and return how many bytes they have."""
     folder = folder.absolute()
-    _check(folder)
     try:
+        _check(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as staging:
             whole = Path(staging) / "new"
@@ -35,17 +35,25 @@ def _check(folder: Path) -> None:
         raise UserError(f"{folder} is no folder: name one for the site")
     if not folder.exists():
         return
-    there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not _is_folder(file)}
-    foreign = sorted(there - _written(folder))
-    if foreign:
+    if foreign := _foreign(folder, _written(folder)):
         raise UserError(
-            f"{folder} has {foreign[0]}, which no `bigiron history site` wrote: name a new folder, "
+            f"{folder} has {foreign}, which no `bigiron history site` wrote: name a new folder, "
             "or one of a site"
         )
 
 
-def _is_folder(file: Path) -> bool:
-    return file.is_dir() and not file.is_symlink()
+def _foreign(folder: Path, written: set[str]) -> str:
+    """The first thing in a folder that is no part of the site there; only the site's own are looked into."""
+    folders = {parent.as_posix() for file in written for parent in PurePosixPath(file).parents}
+    looking = [folder]
+    for at in looking:
+        for entry in at.iterdir():
+            name = entry.relative_to(folder).as_posix()
+            if name in folders and entry.is_dir() and not entry.is_symlink():
+                looking.append(entry)
+            elif name not in written:
+                return name
+    return ""
 
 
 def _written(folder: Path) -> set[str]:

@@ -95,7 +95,7 @@ def page(reading: Reading) -> Page:
             "ahead": _ahead(reading),
             "grows": any(row.grows for row in rows),
             "newest": newest,
-            "before": reading.before(newest),
+            "against": words.names(reading.against(newest)),
             "worse": moved(reading, changes, more=True),
             "better": moved(reading, changes, more=False),
             "gone": objects_moved(reading, newest, "gone"),
@@ -148,8 +148,8 @@ def _counted(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
     points = [reading.point(workload, kernel, cpus) for kernel in reading.kernels]
     last = next((point for point in reversed(points) if point), None)
     return [
-        _cell(reading, workload, kernel, point, points[at - 1] if at else None, last)
-        for at, (kernel, point) in enumerate(zip(reading.kernels, points, strict=True))
+        _cell(reading, workload, kernel, point, last)
+        for kernel, point in zip(reading.kernels, points, strict=True)
     ]
 
 
@@ -158,18 +158,15 @@ def _cell(
     workload: Workload,
     kernel: Kernel,
     point: Point | None,
-    before: Point | None,
     last: Point | None,
 ) -> Cell:
     if point is None:
         refused = reading.refusals.get((workload.id, kernel.id), [])
         return Cell("×" if refused else "–", title=refused[0].reason if refused else "not measured")
     mark = ""
-    if (
-        before
-        and before.identity == point.identity
-        and not ACCESSES.takes_for_same(before.accesses_per_op, point.accesses_per_op)
-    ):
+    older = reading.compared(workload, kernel, point.cpus)
+    before = reading.point(workload, older, point.cpus) if older else None
+    if before and not ACCESSES.takes_for_same(before.accesses_per_op, point.accesses_per_op):
         mark = "▲" if point.accesses_per_op > before.accesses_per_op else "▼"
     apart = last is not None and last.identity != point.identity
     value = point.accesses_per_op
@@ -282,13 +279,11 @@ def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"])
 
 
 def incomparable(reading: Reading, kernel: Kernel) -> int:
-    """Of how many workloads no change can be told: something else measured them on the kernel before."""
-    before = reading.before(kernel)
-    if before is None:
-        return 0
-    pairs = [
-        (reading.point(workload, before, cpus), reading.point(workload, kernel, cpus))
-        for workload in reading.workloads
-        for cpus in [reading.most_cpus(workload)]
-    ]
-    return sum(bool(was and now and was.identity != now.identity) for was, now in pairs)
+    """Of how many workloads no change can be told: something else measured them on older kernels."""
+    older = reading.kernels[: reading.kernels.index(kernel)]
+    found = 0
+    for workload in reading.workloads:
+        cpus = reading.most_cpus(workload)
+        both = reading.point(workload, kernel, cpus) and any(reading.point(workload, k, cpus) for k in older)
+        found += bool(both and not reading.compared(workload, kernel, cpus))
+    return found

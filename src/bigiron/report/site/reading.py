@@ -95,13 +95,13 @@ class Reading:
         changes = history.select(Change)
         self._object_changes: dict[int, list[ObjectChange]] = {}  # by kernel
         self._current = {(p.workload, p.kernel, p.cpus): p for p in self.points if p.current}
-        self._check(history, changes)
         self._lines = _grouped(history.select(Line), lambda line: line.point)
         self._chains = _grouped(history.select(Chain), lambda chain: chain.line)
         self._locks = _grouped(history.select(Lock), lambda lock: lock.point)
         self._growths = _grouped(history.select(Growth), lambda one: (one.workload, one.kernel))
         self._predictions = _grouped(history.select(Prediction), lambda one: (one.workload, one.kernel))
         self._changes = _grouped(changes, lambda change: (change.workload, change.after))
+        self._check(history, changes)
         self.refusals = _grouped(history.select(Refusal), lambda one: (one.workload, one.kernel))
 
     def _check(self, history: History, changes: Iterable[Change]) -> None:
@@ -113,10 +113,12 @@ class Reading:
             for change in changes
             for kernel in (change.before, change.after)
         )
+        whole &= all(one.refused or one.tasks > 0 for of in self._predictions.values() for one in of)
         if not whole:
             raise UserError(
-                f"{history.path} is damaged: a point has no count or time, or a change no points; "
-                "delete it, and `bigiron history add` makes it again from the studies beside it"
+                f"{history.path} is damaged: a point has no count or time, a prediction no tasks, or a "
+                "change no points; delete it, and `bigiron history add` makes it again from the studies "
+                "beside it"
             )
 
     # What there is
@@ -147,6 +149,29 @@ class Reading:
         """The kernel before one."""
         at = self.kernels.index(kernel)
         return self.kernels[at - 1] if at else None
+
+    def compared(self, workload: Workload, kernel: Kernel, cpus: int = 0) -> Kernel | None:
+        """What a kernel is compared with in a workload: the newest before it that the same measured.
+
+        With so many CPUs; 0: the most of the workload.
+        """
+        cpus = cpus or self.most_cpus(workload)
+        here = self.point(workload, kernel, cpus)
+        for older in reversed(self.kernels[: self.kernels.index(kernel)]):
+            there = self.point(workload, older, cpus)
+            if here and there and there.identity == here.identity:
+                return older
+        return None
+
+    def against(self, kernel: Kernel) -> list[Kernel]:
+        """All kernels that it is compared with in some workload, newest first."""
+        found = {
+            one.id
+            for workload in self.workloads
+            for cpus in self.cpus
+            if (one := self.compared(workload, kernel, cpus))
+        }
+        return [one for one in reversed(self.kernels) if one.id in found]
 
     def kernel(self, number: int) -> Kernel:
         """A kernel by its number."""

@@ -2,6 +2,7 @@
 
 from bigiron.counted import counted
 from bigiron.history.records import Change, Kernel, Prediction
+from bigiron.report import history_changes
 from bigiron.report.site import address, home, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
@@ -19,7 +20,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
         values={
             "reading": reading,
             "kernel": kernel,
-            "before": reading.before(kernel),
+            "against": words.names(reading.against(kernel)),
             "changes": changes,
             "worse": worse,
             "better": better,
@@ -30,19 +31,9 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "work": _largest(changes, "work"),
             "answers": _answers(reading, kernel, changes, len(worse), len(better)),
         },
-        columns=(*("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions"),),
+        columns=history_changes.COLUMNS,
         rows=[
-            (
-                reading.workload(one.workload).name,
-                one.cpus,
-                one.what,
-                one.name,
-                one.how,
-                one.unit,
-                round(one.count_before, 4),
-                round(one.count_after, 4),
-                " ".join(one.functions),
-            )
+            history_changes.row(one, reading.workload(one.workload), " ".join(one.functions))
             for one in changes
         ],
         about={
@@ -50,59 +41,58 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "release": kernel.release,
             "version": kernel.version,
             "sha256": kernel.sha256,
-            "against": before.name if (before := reading.before(kernel)) else None,
+            "against": [one.name for one in reading.against(kernel)],
         },
     )
 
 
 def _largest(changes: list[Change], what: str) -> list[Change]:
-    found = [change for change in changes if change.what == what]
-    return sorted(found, key=lambda change: -abs(change.count_after - change.count_before))
+    return history_changes.largest_first(change for change in changes if change.what == what)
 
 
 def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int, better: int) -> Answers:
-    before = reading.before(kernel)
+    against = words.names(reading.against(kernel))
     measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
     what = (
         f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "
         "some "
         "number of CPUs."
     )
-    if before is None:
-        return Answers(
-            what,
-            ["It is the oldest kernel here: there is nothing to compare it with."],
-            "–",
-            "Nothing changed.",
+    if not against:
+        why = (
+            "The same measured no older kernel: there is nothing to compare it with."
+            if reading.before(kernel)
+            else "It is the oldest kernel here: there is nothing to compare it with."
         )
+        return Answers(what, [why], "–", "Nothing is compared.")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
-        f" {counted(unlike, 'workload')} cannot be compared: the two kernels were not measured by the same."
+        f" {counted(unlike, 'workload')} cannot be compared: the same measured no older kernel."
         if unlike
         else ""
     )
     return Answers(
         measured=(
-            f"{what} Against {before.name}, of {len(reading.workloads)} workloads {worse} access shared "
+            f"{what} Against {against}, of {len(reading.workloads)} workloads {worse} access shared "
             "lines more often "
             f"and {better} less.{not_compared}"
         ),
         why=[f"{one.workload.name}: {said(one)}." for one in reading.object_changes(kernel)[:6]]
-        or [f"No line changed against {before.name}."],
-        **_ignorable(reading, kernel, before, changes),
+        or [f"No line changed against {against}."],
+        **_ignorable(reading, kernel, against, changes),
     )
 
 
-def _ignorable(reading: Reading, kernel: Kernel, before: Kernel, changes: list[Change]) -> dict[str, str]:
+def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Change]) -> dict[str, str]:
     """By what is predicted, and where nothing is, by the counts."""
-    slower, compared = _predicted_slower(reading, kernel, before)
+    slower, compared = _predicted_slower(reading, kernel)
     if slower:
         name, was, now = slower[0]
         return {
             "ignore": "No",
             "because": (
                 f"{counted(len(slower), 'workload')} of {compared} are predicted to scale worse than on "
-                f"{before.name}, beyond "
+                f"{against}, beyond "
                 f"both intervals; {name} most: predicted for {now.tasks} tasks on {now.machine} "
                 f"{words.interval(now)} "
                 f"times the throughput of one task, {words.interval(was)} before."
@@ -125,13 +115,15 @@ def _ignorable(reading: Reading, kernel: Kernel, before: Kernel, changes: list[C
 
 
 def _predicted_slower(
-    reading: Reading, kernel: Kernel, before: Kernel
+    reading: Reading, kernel: Kernel
 ) -> tuple[list[tuple[str, Prediction, Prediction]], int]:
     """Workloads that are predicted to scale worse, before and now, the worst first; how many there are."""
     found: dict[str, tuple[float, Prediction, Prediction]] = {}
     compared = set()
     for workload in reading.workloads:
-        for machine in reading.machines:
+        before = reading.compared(workload, kernel)
+        for machine in reading.machines if before else ():
+            assert before
             was, now = (reading.prediction(workload, one, *machine) for one in (before, kernel))
             if not was or not now or not reading.alike(was, now):
                 continue

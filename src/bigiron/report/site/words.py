@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from bigiron.counted import some
-from bigiron.history.records import Change, Growth, Identity, Prediction
+from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
@@ -189,6 +189,12 @@ def ignorable(
         "another CPU; "
         f"how much that costs depends on how much else an operation does.{why}"
     )
+
+
+def names(kernels: Sequence[Kernel]) -> str:
+    """Of kernels; "": there is none."""
+    told = [kernel.name for kernel in kernels]
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
 
 
 def subject(one: Change) -> str:

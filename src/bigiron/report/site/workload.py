@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bigiron.counted import counted, some
-from bigiron.history.derive import maker
+from bigiron.history.derive import by_maker
 from bigiron.history.records import Kernel, Line, Point, Workload
 from bigiron.report import flame
 from bigiron.report.chart import Chart, DataPoint
@@ -174,16 +174,16 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
 
 def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     """A sentence of what a kernel changed in a workload, and in which functions."""
-    before = reading.before(kernel)
-    assert before
     changes = reading.object_changes(kernel, workload)
     if not changes:
-        return f"{kernel.name}: {_why_not(reading, workload, before, kernel)}."
+        return f"{kernel.name}: {_why_not(reading, workload, kernel)}."
     large = [change for change in changes if change.size >= _LEAST_TOLD * changes[0].size]
     told = [said(change) for change in large[:_MOST_TOLD]]
     others = len(changes) - len(told)
     rest = f"; {counted(others, 'smaller change')}" if others else ""
-    return f"{kernel.name}: {'; '.join(told)}{rest}."
+    before = reading.kernel(changes[0].was.point.kernel)
+    against = f", against {before.name}" if before != reading.before(kernel) else ""
+    return f"{kernel.name}{against}: {'; '.join(told)}{rest}."
 
 
 def said(one: ObjectChange) -> str:
@@ -193,15 +193,22 @@ def said(one: ObjectChange) -> str:
     return f"{one.name} {counts}" + (f" ({by})" if by else "")
 
 
-def _why_not(reading: Reading, workload: Workload, before: Kernel, kernel: Kernel) -> str:
+def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     cpus = reading.most_cpus(workload)
-    was, now = (reading.point(workload, one, cpus) for one in (before, kernel))
-    if was is None or now is None:
-        return "not measured, or the one before was not"
-    if was.identity != now.identity:
-        apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
-        return f"cannot be compared with {before.name}, as what measured it differs ({some(apart, 4)})"
-    return f"no line changed against {before.name}"
+    now = reading.point(workload, kernel, cpus)
+    older = [
+        point
+        for one in reading.kernels[: reading.kernels.index(kernel)]
+        if (point := reading.point(workload, one, cpus))
+    ]
+    if now is None or not older:
+        return "not measured, or none before was"
+    if compared := reading.compared(workload, kernel, cpus):
+        return f"no line changed against {compared.name}"
+    was = older[-1]
+    apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
+    before = reading.kernel(was.kernel).name
+    return f"cannot be compared with {before}, as what measured it differs ({some(apart, 4)})"
 
 
 def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:
@@ -244,10 +251,7 @@ def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
     """A line for each kernel, and for each that measured it, whatever the machine's shape."""
     current = [point for point in reading.of_workload(workload) if point.current]
     for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
-        found = _by(
-            (point for point in current if point.kernel == kernel.id),
-            lambda point: maker(reading.identities[point.identity]),
-        )
+        found = by_maker((point for point in current if point.kernel == kernel.id), reading.identities)
         for made_by, points in found.items():
             by = words.told_apart(made_by, found)
             points.sort(key=lambda point: point.cpus)
@@ -335,9 +339,9 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
 
 def _functions(reading: Reading, workload: Workload, last: Point) -> list[tuple[str, float, float]]:
     """Whose own instructions the newest kernel changed most: before and after."""
-    before = reading.before(reading.kernel(last.kernel))
+    before = reading.compared(workload, reading.kernel(last.kernel), last.cpus)
     was = reading.point(workload, before, last.cpus) if before else None
-    if was is None or was.identity != last.identity:
+    if was is None:
         return []
     one, other = ({f.function: f.own_per_op for f in reading.functions(point)} for point in (was, last))
     both = [(name, one.get(name, 0.0), other.get(name, 0.0)) for name in dict.fromkeys([*other, *one])]

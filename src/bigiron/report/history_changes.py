@@ -1,0 +1,27 @@
+"""What a kernel changed, as rows of a table: in `bigiron history show` and beside the site's pages."""
+
+from collections.abc import Iterable
+
+from bigiron.history.records import Change, Workload
+
+COLUMNS = ("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions")
+
+
+def largest_first(changes: Iterable[Change]) -> list[Change]:
+    """Work, which has another unit, after all else."""
+    return sorted(changes, key=lambda one: (one.what == "work", -abs(one.count_after - one.count_before)))
+
+
+def row(change: Change, workload: Workload, functions: str) -> tuple[object, ...]:
+    """`functions`: its own, as they are to be written."""
+    return (
+        workload.name,
+        change.cpus,
+        change.what,
+        change.name,
+        change.how,
+        change.unit,
+        round(change.count_before, 3),
+        round(change.count_after, 3),
+        functions,
+    )
