@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -15,12 +17,14 @@ from bigiron import kernels
 from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines import vm
 from bigiron.machines.file_system import FileSystem
-from bigiron.matrix import listing, outcomes, summary
+from bigiron.machines.messages import Message
+from bigiron.matrix import calls, listing, outcomes, summary
 from bigiron.matrix.calls import Call
 from bigiron.matrix.outcomes import Access, Conflict, Outcome
+from bigiron.study import matrix as runner
 from bigiron.study import matrix_folder, matrix_machine
 from bigiron.study.matrix_folder import Matrix
-from bigiron.study.matrix_machine import Place
+from bigiron.study.matrix_machine import GivenUpError, Place
 
 TESTS = """\
 test 1 mmap/mmap two
@@ -59,6 +63,10 @@ B 1 pread 5 0 -> page 9
 
 PIPES = "0 pipe -> 3 4\n"
 CLOSES = "test 1 close/close same\nA 0 close 3 -> 0\nB 0 close 4 -> 0\n"
+
+
+def tmpfs() -> Place:
+    return Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
 
 
 # What several runs come to
@@ -208,6 +216,25 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         matrix_folder.create(tmp_path / "other", TESTS, "")
 
 
+def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it wrote anything, in the midst of a file, and between the two."""
+    for number, killed_at in enumerate((".mkdir", ".chmod", ".rename")):
+        folder = tmp_path / str(number)
+        program = (
+            f"import os, pathlib; from bigiron.study import matrix_folder\n"
+            f"real = pathlib.Path{killed_at}\n"
+            f"pathlib.Path{killed_at} = lambda *given, **named: (real(*given, **named), os._exit(9))\n"
+            f"matrix_folder.create(pathlib.Path({str(folder)!r}), {TESTS!r}, 'recorder')"
+        )
+        assert subprocess.run([sys.executable, "-c", program]).returncode == 9
+        assert folder.exists() and not (folder / "matrix.json").exists()
+        assert len(matrix_folder.create(folder, TESTS, "recorder").tests) == 6
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "tests").write_text("somebody's own")
+    with pytest.raises(UserError, match="is no matrix"):
+        matrix_folder.create(tmp_path / "own", TESTS, "recorder")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -296,9 +323,8 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
         raise MachineError("the disk is full")
 
     monkeypatch.setattr(matrix_machine.virtual, "run", crashes_at_test_4)
-    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
     with pytest.raises(MachineError, match="the disk is full"):  # no test had begun: none is to blame
-        matrix_machine.run(place, listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
+        matrix_machine.run(tmpfs(), listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
     # Once may be chance; the second time it is left out.
     assert [len(order) // matrix_machine.RUNS for order in ran] == [6, 6, 5]
 
@@ -316,10 +342,84 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
     tests = listing.read(TESTS, "")
     tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
     monkeypatch.setattr(matrix_machine.virtual, "run", too_slow)
-    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
-    with pytest.raises(MachineError, match="after 5 other tests the machine did not end in time"):
-        matrix_machine.run(place, tests, 1, Event(), lambda _stage: None)
+    with pytest.raises(GivenUpError, match="after 5 other tests the machine did not end in time"):
+        matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     assert next(ends_at) == 6
+
+
+@pytest.mark.parametrize(("gives_up", "left_out"), [({2}, 1), ({0, 2, 3}, 5)])
+def test_batches_that_are_given_up_are_left_out_and_others_run(
+    gives_up: set[int],
+    left_out: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After three of one place no more are tried there. The next time all that lack are run."""
+
+    def run(_place: object, tests: list[calls.Test], batch: int, *_rest: object) -> list[Outcome]:
+        if batch in gives_up:
+            raise GivenUpError("after 5 other tests it ended")
+        return [of(test.number) for test in tests]
+
+    monkeypatch.setattr(matrix_folder, "BATCH", 1)
+    monkeypatch.setattr(matrix_machine, "run", run)
+    matrix = matrix_folder.create(tmp_path / "m", TESTS, "")
+    assert runner.run_missing(matrix, [tmpfs()], 1, lambda _progress: None) == left_out
+    lines = [record.getMessage() for record in caplog.records]
+    assert all("debian/6.12 tmpfs: 1 tests were left out" in line for line in lines)
+    assert len(lines) == min(3, len(gives_up)) and ("no more" in lines[-1]) is (len(lines) == 3)
+    (column,) = matrix.columns
+    assert len(column.outcomes) == 6 - left_out
+    gives_up.clear()
+    assert runner.run_missing(matrix, [tmpfs()], 1, lambda _progress: None) == 0
+    (column,) = matrix.columns
+    assert len(column.outcomes) == 6
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "10,0,0,ff00,ff,1,1,0,1",
+        "-1,0,0,ff00,ff,1,1,0,1",
+        "0,3,0,ff00,ff,1,1,0,1",
+        "0,0,0,ff00,ff,1,1,0,0",
+        "0,0,0,zz,ff,1,1,0,1",
+        "0,0,0",
+        "",
+    ],
+)
+def test_a_line_of_no_test_or_cpu_is_one_complaint(row: str, tmp_path: Path) -> None:
+    file = tmp_path / "test_lines.csv"
+    for content in ("9,1,0,ff00,ff,1,1,0,1", row):
+        file.write_text(f"test,...\n{content}\n")
+        if content != row:
+            (read,) = matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10))
+            assert (read.place, read.cpu, read.line) == (9, 1, 0xFF00)
+    with pytest.raises(MachineError, match=f"test_lines.csv is damaged: line 2 is '{row}'"):
+        matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10))
+
+
+def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = matrix_machine.virtual.run
+
+    def damaged(machine: vm.VirtualMachine, stop: Event, on_stage: Callable[[str], None]) -> vm.Outcome:
+        assert machine.results
+        outcome = run(machine, stop, on_stage)
+        with (machine.results / "tests.csv").open("a") as file:
+            file.write("99,7\n")
+        return outcome
+
+    monkeypatch.setattr(matrix_machine.virtual, "run", damaged)
+    with pytest.raises(MachineError, match=r"tests\.csv is damaged: line 7 is '99,7'"):
+        matrix_machine.run(tmpfs(), listing.read(TESTS, "")[:1], 1, Event(), lambda _stage: None)
+
+
+@pytest.mark.parametrize("test", [-1, 10])
+def test_a_failure_of_no_test_is_refused(test: int) -> None:
+    said = Message("test_failed", {"test": test, "call": "", "expected": "", "result": ""})
+    with pytest.raises(MachineError, match=f"says that test {test} failed, and there are 10"):
+        matrix_machine._failed([said], 10)
 
 
 def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
@@ -327,9 +427,8 @@ def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
     good, *_ = listing.read(TESTS, "")
     hangs = dataclasses.replace(good, number=7, same=True, set_up=((Call("receive", 0, (3, 5)), "5"),))
     tests = [*(dataclasses.replace(good, number=number) for number in (1, 2, 3)), hangs]
-    place = Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
     with pytest.raises(matrix_machine._CulpritError, match="did not return") as culprit:
-        matrix_machine._run(place, tests, 1, Event(), lambda _stage: None, 0)
+        matrix_machine._run(tmpfs(), tests, 1, Event(), lambda _stage: None, 0)
     assert culprit.value.test is hangs
 
 

@@ -41,7 +41,7 @@ static struct progress {
 	_Alignas(128) atomic_ulong step; /* of setting up, by two processes in turn */
 } *progress;
 
-static int fds[2][COPIES][FDS]; /* by process, copy, and the number that the test has for it */
+static int fds[2][COPIES][FDS]; /* by process, copy, and the number that the test has for it; -1: it is not open */
 static char names[2][COPIES][2][24]; /* that A and B are given */
 static int sockets[2];
 static struct stat status[2];
@@ -143,6 +143,7 @@ void testcase_prepare(unsigned long nr_tasks)
 
 	(void)nr_tasks;
 	must(setrlimit(RLIMIT_NOFILE, &most));
+	memset(fds, -1, sizeof(fds));
 	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
 			0);
 	must(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));

@@ -53,9 +53,9 @@ static struct shared {
 	struct result results[MAX_CALLS];
 } *shared;
 static struct side *sides;
-static int awake = -1;	   /* which of them */
-static uint64_t patience_ns;
-static unsigned int given; /* the call that was given out last, or the first of several */
+static int awake = -1; /* which of them */
+static unsigned long patience_s;
+static uint64_t patience_ns; /* the same by this machine's clock */
 
 static void receive(const struct call *call, struct result *result)
 {
@@ -172,23 +172,32 @@ static int start_workers(void)
 	return 0;
 }
 
+/* Returns 1, which is reported, where it takes too long: its call hangs, or it has died. */
+static int await(const struct worker *worker)
+{
+	uint64_t deadline = clock_ns() + patience_ns;
+
+	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted; spins++) {
+		let_another_run();
+		if (spins % SPINS_BY_THE_CLOCK || clock_ns() <= deadline)
+			continue;
+		if (worker->what == UNDO || worker->what == SLEEP)
+			return report_error("machine", "what makes calls on CPU %d did not answer in %lu s",
+					    worker == &sides[awake].workers[1], patience_s);
+		return report_error("machine", "\"%s\" did not return in %lu s",
+				    shared->test.calls[worker->first].text, patience_s);
+	}
+	return 0;
+}
+
 /* Have it do something with the test's calls from `first` to before `end`. Returns 1 where it takes too long. */
 static int give(struct worker *worker, int what, unsigned int first, unsigned int end)
 {
-	uint64_t deadline = clock_ns() + patience_ns;
-	unsigned int wanted = worker->wanted + 1;
-
-	given = first;
 	worker->what = what;
 	worker->first = first;
 	worker->end = end;
-	__atomic_store_n(&worker->wanted, wanted, __ATOMIC_RELEASE);
-	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != wanted; spins++) {
-		let_another_run();
-		if (spins % SPINS_BY_THE_CLOCK == 0 && clock_ns() > deadline)
-			return 1;
-	}
-	return 0;
+	__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
+	return await(worker);
 }
 
 static int change_sides(int to)
@@ -204,8 +213,8 @@ static int change_sides(int to)
 		worker->first = worker->end = 0;
 		__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
 		syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		while (__atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted)
-			let_another_run();
+		if (await(worker))
+			return 1;
 	}
 	return 0;
 }
@@ -292,7 +301,7 @@ static int undo_all(void)
 	return give(&workers[0], UNDO, 0, shared->test.nr_calls) ? HANGS : AS_EXPECTED;
 }
 
-/* Returns 1 if it hangs, and this machine is of no use any more. */
+/* Returns 1, which is reported, if it hangs, and this machine is of no use any more. */
 static int run_test(unsigned long warmup)
 {
 	int two = shared->test.two_processes, failed = AS_EXPECTED;
@@ -321,8 +330,7 @@ static int run_all(const struct job *job, FILE *file)
 			report_stage(stage);
 		}
 		if (run_test(job->warmup))
-			return report_error("machine", "\"%s\" did not return in %lu s", test->calls[given].text,
-					    job->patience_s);
+			return 1;
 	}
 	return there ? report_error("job", "the tests: %s", error) : 0;
 }
@@ -338,7 +346,8 @@ int run_tests(const struct job *job)
 	FILE *file = fopen(job->tests, "re");
 	uint64_t began = clock_ns();
 
-	patience_ns = job->patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
+	patience_s = job->patience_s;
+	patience_ns = patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
 	if (!file) {
 		report_error("job", "cannot open %s: %m", job->tests);
 		return MEASURE_REPORTED;

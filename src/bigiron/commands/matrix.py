@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import Jobs, choice
 from bigiron.commands.output import say
-from bigiron.errors import UserError
+from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, situations
 from bigiron.report import matrix as report
 from bigiron.study import matrix as runner
@@ -60,10 +60,12 @@ def run(
     try:
         matrix = matrix_folder.create(output, _tests(tests, output), runner.identity())
         with matrix.writing():
-            runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
+            left_out = runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
+    if left_out:
+        raise MachineError(f"{left_out} tests were left out: run it again to try them again")
 
 
 @app.command()

@@ -1,7 +1,9 @@
 """Running a matrix: what its folder lacks of the tests on some kernels, several machines side by side."""
 
 import hashlib
+import logging
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -16,10 +18,13 @@ from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.study import matrix_machine
 from bigiron.study.matrix_folder import Column, Matrix
-from bigiron.study.matrix_machine import Place
+from bigiron.study.matrix_machine import GivenUpError, Place
 
 ARCH = "x86_64"
 _LOOK_S = 0.25  # how soon a Ctrl-C is noticed
+_MOST_GIVEN_UP = 3  # batches of one place: then it is the place
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,45 +71,79 @@ class _Work:
 def run_missing(
     matrix: Matrix, wanted: Sequence[Place], jobs: int, on_progress: Callable[[Progress], None]
 ) -> int:
-    """Run every batch that is missing of those places; how many there were.
+    """Run every batch that is missing of those places; how many tests were left out, as their machines end.
 
     What is measured is kept batch by batch: who runs it again goes on there. KeyboardInterrupt ends machines.
     """
-    batches = matrix.batches
-    columns = [(place, matrix.column(place.kernel, place.file_system.name)) for place in wanted]
-    missing = [
-        _Work(place, column, number, tests)
-        for number, tests in enumerate(batches)  # each everywhere: what there is can be compared at any time
-        for place, column in columns
-        if not column.has(number)
-    ]
-    done = {
-        column.place.name: sum(len(tests) for number, tests in enumerate(batches) if column.has(number))
-        for _, column in columns
-    }
+    missing = _Missing(
+        matrix, [(place, matrix.column(place.kernel, place.file_system.name)) for place in wanted]
+    )
     with _ended_on_error() as stop, ThreadPoolExecutor(jobs) as threads:
         running: dict[Future[list[Outcome]], _Work] = {}
-        waiting = iter(missing)
         while True:
-            while len(running) < jobs and (work := next(waiting, None)):
-                name = work.column.place.name
+            while len(running) < jobs and (work := missing.next()):
 
-                def on_stage(stage: str, name: str = name) -> None:
-                    on_progress(Progress(name, done[name], len(matrix.tests), stage))
+                def on_stage(stage: str, work: _Work = work) -> None:
+                    on_progress(missing.progress(work, stage))
 
                 future = threads.submit(
                     matrix_machine.run, work.place, work.tests, work.batch, stop, on_stage
                 )
                 running[future] = work
             if not running:
-                return len(missing)
+                return missing.left_out
             for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
                 work = running.pop(future)
-                work.column.keep(work.batch, future.result())
-                done[work.column.place.name] += len(work.tests)
-                on_progress(
-                    Progress(work.column.place.name, done[work.column.place.name], len(matrix.tests), "kept")
-                )
+                try:
+                    missing.keep(work, future.result())
+                except GivenUpError as error:
+                    missing.leave_out(work, error.reason)
+                else:
+                    on_progress(missing.progress(work, "kept"))
+
+
+class _Missing:
+    """The batches that are to run, and how far that is."""
+
+    def __init__(self, matrix: Matrix, columns: Sequence[tuple[Place, Column]]) -> None:
+        self._all = len(matrix.tests)
+        self._done: Counter[str] = Counter()
+        self._given_up: Counter[str] = Counter()  # batches
+        self._waiting: deque[_Work] = deque()
+        self.left_out = 0
+        for number, tests in enumerate(
+            matrix.batches
+        ):  # each everywhere: what there is can be compared at any time
+            for place, column in columns:
+                if column.has(number):
+                    self._done[column.place.name] += len(tests)
+                else:
+                    self._waiting.append(_Work(place, column, number, tests))
+
+    def next(self) -> _Work | None:
+        """Nothing more of a place whose machines end whatever they run."""
+        while self._waiting:
+            work = self._waiting.popleft()
+            if self._given_up[work.column.place.name] < _MOST_GIVEN_UP:
+                return work
+            self.left_out += len(work.tests)
+        return None
+
+    def progress(self, work: _Work, stage: str) -> Progress:
+        name = work.column.place.name
+        return Progress(name, self._done[name], self._all, stage)
+
+    def keep(self, work: _Work, outcomes: list[Outcome]) -> None:
+        work.column.keep(work.batch, outcomes)
+        self._done[work.column.place.name] += len(work.tests)
+
+    def leave_out(self, work: _Work, why: str) -> None:
+        """It has not run, and is missing the next time."""
+        name = work.column.place.name
+        self._given_up[name] += 1
+        self.left_out += len(work.tests)
+        what = "no more tests are run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
+        _log.warning("%s: %d tests were left out, %s: %s", name, len(work.tests), what, why)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ FORMAT = 1
 BATCH = 400  # tests of one machine: a minute or two, of which a tenth is to begin with it
 
 _HEAD, _TESTS, _PLACE = "matrix.json", "tests", "place.json"
+_STAGING = ".new-"  # of what is not whole yet
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -163,12 +164,17 @@ def create(folder: Path, tests: str, recorder: str) -> Matrix:
         if there.recorder_sha256 != head.recorder_sha256:
             raise UserError(f"{folder} was made with another version of the recorder: use another folder")
         return Matrix(folder)
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not all(_is_begun(file, tests) for file in folder.iterdir()):
         raise UserError(f"{folder} is there and is no matrix: use another folder")
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / _TESTS, tests.encode())
     _write(folder / _HEAD, msgspec.json.encode(head))
     return Matrix(folder)
+
+
+def _is_begun(file: Path, tests: str) -> bool:
+    """Whether it is what a creation with those tests leaves that was killed before it wrote the head."""
+    return file.name.startswith(_STAGING) or (file.name == _TESTS and file.read_bytes() == tests.encode())
 
 
 def open_matrix(folder: Path) -> Matrix:
@@ -201,7 +207,7 @@ def _decode(file: Path, kind: type[_Record]) -> _Record:
 
 def _write(file: Path, content: bytes) -> None:
     """Whole or not at all, by a rename in the same folder."""
-    fd, name = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+    fd, name = tempfile.mkstemp(prefix=_STAGING, dir=file.parent)
     try:
         with os.fdopen(fd, "wb") as out:
             out.write(content)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple, Self, TypeVar
 
 from bigiron import compile
 from bigiron.architectures import architecture
@@ -35,6 +36,8 @@ _PATIENCE_S = 1  # a call, by the guest's clock: half a minute of the host's
 _DEADLINE_S = 900
 _A_TEST_S = 0.5  # ten times what a run takes
 _MOST_CULPRITS = 5
+
+_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ def side_by_side() -> int:
     return virtual.side_by_side(virtual.memory_mib(CPUS), CPUS)
 
 
+class GivenUpError(MachineError):
+    """A machine that ended at another test each time: its tests were not run, others may."""
+
+
 class _CulpritError(Exception):
     """A test ended the machine: which one, and how."""
 
@@ -92,6 +99,7 @@ def run(
     """What came of each test, in several runs of all of them in other orders.
 
     A test that twice crashes the machine or hangs is said so of, and the others run in another one.
+    GivenUpError where so many do that they are not to blame.
     """
     left = list(tests)
     found: list[Outcome] = []
@@ -101,7 +109,7 @@ def run(
             return found + _run(place, left, seed, stop, on_stage, memory_mib)
         except _CulpritError as culprit:
             if len(suspects | {culprit.test.number}) > _MOST_CULPRITS:
-                raise MachineError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
+                raise GivenUpError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
             if culprit.test.number in suspects:
                 found.append(outcomes.wrong(culprit.test.number, 0, culprit.how))
                 left.remove(culprit.test)
@@ -130,7 +138,7 @@ def _run(
         try:
             outcome = virtual.run(machine, stop, on_stage)
         except (MachineError, UserError) as error:
-            last = _last_begun(results)
+            last = _last_begun(results, len(order))
             if last is None:
                 raise
             how = error.reason if isinstance(error, MachineError) else str(error)
@@ -139,21 +147,18 @@ def _run(
         return _collect(machine, results, ram, outcome.messages, order)
 
 
-def _last_begun(results: Path) -> int | None:
+def _last_begun(results: Path, runs: int) -> int | None:
     """The place in the order of the run that did not end, or of the last that did; None: none began."""
-    try:
-        lines = (results / "tests.csv").read_text().splitlines()[1:]
-    except OSError:
+    if not (results / "tests.csv").exists():
         return None
-    return int(lines[-1].split(",")[0]) if lines else None
+    begun = _read(results / "tests.csv", lambda row: _place(row[0], runs))
+    return begun[-1] if begun else None
 
 
 def _collect(
     machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
 ) -> list[Outcome]:
-    failed = {
-        message.content["test"]: _failure(message) for message in messages if message.type == "test_failed"
-    }
+    failed = _failed(messages, len(order))
     _check_whole(results, len(order), failed)
     failures = {order[place].number: failure for place, failure in failed.items()}
     runs: dict[int, list[list[Access]]] = defaultdict(list)
@@ -168,6 +173,18 @@ def _collect(
     ]
 
 
+def _failed(messages: Iterable[Message], runs: int) -> dict[int, str]:
+    """What a run's calls returned that they should not, by its place."""
+    found: dict[int, str] = {}
+    for said in (message.content for message in messages if message.type == "test_failed"):
+        if not 0 <= said["test"] < runs:
+            raise MachineError(f"the agent says that test {said['test']} failed, and there are {runs}")
+        found[said["test"]] = (
+            f"{said['call']} returned {said['result']}, and the model says {said['expected']}"
+        )
+    return found
+
+
 def _check_whole(results: Path, runs: int, failed: Iterable[int]) -> None:
     """MachineError if something was lost. What fails is not recorded to its end."""
     recording = read_recording(results)
@@ -175,16 +192,56 @@ def _check_whole(results: Path, runs: int, failed: Iterable[int]) -> None:
         # What lacks a name, or its caller, is still counted.
         if number and "accesses" in what:
             raise MachineError(f"the recorder lost {number} {what}")
-    with (results / "tests.csv").open() as log:
-        lines = [line.partition(",") for line in log]
-    ended = {int(place) for place, _, accesses in lines if place.isdecimal() and accesses}
+    logged = _read(results / "tests.csv", lambda row: (_place(row[0], runs), any(row[1:])))
+    ended = {place for place, has_ended in logged if has_ended}
     if missing := runs - len(ended.union(failed)):
         raise MachineError(f"the recorder lacks {missing} of {runs} runs of tests: is the disk full?")
 
 
-def _failure(message: Message) -> str:
-    said = message.content
-    return f"{said['call']} returned {said['result']}, and the model says {said['expected']}"
+class _Row(NamedTuple):
+    """Of test_lines.csv, which has more of it (docs/protocol.md)."""
+
+    place: int  # of a run in the order
+    cpu: int
+    line: int
+    pc: int
+    chain: int
+    reads: int
+    writes: int
+    mask: int
+
+    @classmethod
+    def of(cls, row: Sequence[str], runs: int) -> Self:
+        """ValueError if it is none."""
+        place, cpu, _, line, pc, chain, reads, writes, mask = row
+        if not 0 <= int(cpu) < _BUSY or not 0 < int(mask, 16) < 1 << outcomes.LINE_BYTES:
+            raise ValueError
+        return cls(
+            _place(place, runs), int(cpu), int(line, 16), int(pc, 16), int(chain), int(reads), int(writes),
+            int(mask, 16),
+        )  # fmt: skip
+
+
+def _place(word: str, runs: int) -> int:
+    """Of a run in the order, as the guest told the recorder; ValueError if there is none."""
+    if not 0 <= int(word) < runs:
+        raise ValueError
+    return int(word)
+
+
+def _read(file: Path, parse: Callable[[list[str]], _Parsed]) -> list[_Parsed]:
+    """The rows of a file of the recorder's, without the first; MachineError for one that is damaged."""
+    with file.open(newline="") as lines:
+        rows = list(csv.reader(lines))
+    found = []
+    for number, row in enumerate(rows[1:], 2):
+        try:
+            found.append(parse(row))
+        except (ValueError, IndexError):
+            raise MachineError(
+                f"the recorder's {file.name} is damaged: line {number} is {','.join(row)[:80]!r}"
+            ) from None
+    return found
 
 
 def _accesses(
@@ -196,30 +253,17 @@ def _accesses(
     objects = objects_in(
         ram, machine.architecture, messages, results, symbols, read_recording(results), chains
     )
-    with (results / "test_lines.csv").open() as file:
-        rows = [
-            (
-                int(test),
-                int(cpu),
-                int(line, 16),
-                int(pc, 16),
-                int(chain),
-                int(reads),
-                int(writes),
-                int(mask, 16),
-            )
-            for test, cpu, _, line, pc, chain, reads, writes, mask in list(csv.reader(file))[1:]
-        ]
-    places = {(line + touched_bytes(mask)[0], touched_bytes(mask)[1]) for _, _, line, *_, mask in rows}
+    rows = _read(results / "test_lines.csv", lambda row: _Row.of(row, len(order)))
+    places = {(row.line + touched_bytes(row.mask)[0], touched_bytes(row.mask)[1]) for row in rows}
     names = objects.names(places)
     found: dict[int, list[Access]] = defaultdict(list)
-    for test, cpu, line, pc, chain, reads, writes, mask in rows:
-        first, length = touched_bytes(mask)
-        function, path = symbols.lookup(pc)[0], chains.path(chain)
+    for row in rows:
+        first, length = touched_bytes(row.mask)
+        function, path = symbols.lookup(row.pc)[0], chains.path(row.chain)
         path = f"{path};{function}" if path else function
-        name = names[line + first, length].name
-        side = _side(order[test], cpu)
-        found[test].append(Access(side, line, mask, reads, writes, name, path))
+        name = names[row.line + first, length].name
+        side = _side(order[row.place], row.cpu)
+        found[row.place].append(Access(side, row.line, row.mask, row.reads, row.writes, name, path))
     return found
 
 
