@@ -61,7 +61,7 @@ RECORDINGS = {
     "pf1": ("page_fault1", "5.10", "process", ""),
     "pf1-7.2": ("page_fault1", "7.2", "process", ""),
     "pf3": ("page_fault3", "5.10", "process", ""),
-    "pf1-thr": (str(OURS / "page_fault1_apart.c"), "5.10", "thread", ""),
+    "pf1-thr": ("page_fault1", "5.10", "thread", ""),
     "pf3-whole-thr": (str(OURS / "page_fault3_whole.c"), "5.10", "thread", "whole"),
     "pf1-huge-6.1": (str(OURS / "page_fault1_huge.c"), "6.1", "process", "huge"),
     "pft-6.1": (str(OURS / "pft.c"), "6.1", "thread", "slow"),

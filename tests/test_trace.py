@@ -142,6 +142,12 @@ def test_an_operation_enters_and_leaves_the_kernel_by_turns(study: Study) -> Non
     assert all(kinds == ["enter", "exit"] * (len(kinds) // 2) for kinds in by_operation)
 
 
+def test_threads_of_page_fault1_have_page_tables_of_their_own(faults: Study) -> None:
+    of_tables = faults.tables("trace").filter(pl.col("object").str.starts_with("struct ptdesc.ptl"))
+    tasks = of_tables.filter(kind="lock").group_by("line").agg(pl.col("task").n_unique())
+    assert tasks.height >= 2 and set(tasks["task"]) == {1}
+
+
 def test_a_page_fault_is_an_entry_and_clears_a_page(faults: Study) -> None:
     table, operations = per_operation(faults, "trace")
     assert table.filter(kind="enter").height / operations == pytest.approx(64 + 2, abs=0.5)
