@@ -853,6 +853,12 @@ def test_waiting_for_a_lock_is_left_out(traces: Path) -> None:
     assert found.events == ["enter 20", "lock 10 _raw_spin_lock", "unlock 0 _raw_spin_lock"]
 
 
+def test_a_downgrade_is_an_event_and_waking_others_in_it_is_left_out(traces: Path) -> None:
+    down = ["0 call ffffc90000013f00", f"0 enter downgrade_write {COLD:x}", "0 kernel 100"]
+    found = traced(traces, *TRACED, *down, "0 return ffffc90000013f00", "0 kernel 4", "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", "downgrade 10 down_write", "exit 4"]
+
+
 @pytest.mark.parametrize("function", ["rwsem_wake.isra.0", "__mutex_lock.constprop.0"])
 def test_compilers_name_copies_of_functions(traces: Path, function: str) -> None:
     copied = traced(

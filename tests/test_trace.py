@@ -163,6 +163,20 @@ def test_threads_interrupt_each_other_where_they_unmap(faults: Study) -> None:
     assert set(interrupts["target"]) == {1}
 
 
+def test_a_semaphore_is_downgraded_where_memory_is_unmapped(tmp_path: Path) -> None:
+    """munmap() has mmap_lock alone until the mapping is out of the tree, and then as a reader."""
+    study = recorded(tmp_path / "s", "mmap1", "debian/6.12", 2, "--mode", "thread")
+    table, operations = per_operation(study, "trace")
+    down = table.filter(kind="downgrade")
+    assert down.height == operations and set(down["object"]) == {"struct mm_struct.mmap_lock.count"}
+    assert trace.why_not(table.filter(pl.col("kind") != "sleep")) == ""
+    of_lock = table.filter(
+        pl.col("kind").is_in(["lock", "unlock", "downgrade"]), object="struct mm_struct.mmap_lock.count"
+    )
+    kinds = of_lock.group_by("task", "operation", maintain_order=True).agg("kind")["kind"].to_list()
+    assert kinds == [["lock", "unlock", "lock", "downgrade", "unlock"]] * operations
+
+
 def test_a_repeated_copy_is_traced_whole_by_each_clock(tmp_path: Path) -> None:
     """By the clock of instructions QEMU leaves the copy after each element; 6.1 copies what is read so."""
     copied = []

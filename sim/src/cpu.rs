@@ -135,6 +135,11 @@ impl Cpu {
         self.access(word, Action::Read, [0, 0])
     }
 
+    /// What a word holds whose line an access has just brought: part of what that access saw.
+    pub(crate) fn beside(&self, word: Word) -> u64 {
+        self.state.borrow().words[word.0 as usize].value
+    }
+
     /// Asks for a word's line, to read it later, and goes on: what a CPU that executes out of order does with a load
     /// whose value nothing waits for. Gives when the line will have come; to this CPU it is there at once.
     pub fn prefetch(&self, word: Word) -> Time {

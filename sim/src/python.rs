@@ -382,6 +382,8 @@ fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyRes
         "fill" => Event::Fill(*amount),
         "lock" => Event::Lock { lock, shared },
         "unlock" => Event::Unlock { lock, shared },
+        "downgrade" => Event::Downgrade { lock },
+        "lockref" => Event::Lockref { lock },
         "interrupt" => Event::Interrupt,
         "access" | "visit" => {
             let touch = match how.as_str() {

@@ -333,8 +333,7 @@ impl ReadLock for RwSem {
         }
         // Readers that come one after the other must not starve a writer that sleeps.
         let readers = count / READER;
-        let likely_read =
-            count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
+        let likely_read = count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
         if !likely_read && count & (WRITER | HANDOFF) == 0 {
             self.set_readers(cpu).await;
             if readers == 1 {
