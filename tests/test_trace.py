@@ -168,10 +168,10 @@ def test_a_semaphore_is_downgraded_where_memory_is_unmapped(tmp_path: Path) -> N
     study = recorded(tmp_path / "s", "mmap1", "debian/6.12", 2, "--mode", "thread")
     table, operations = per_operation(study, "trace")
     down = table.filter(kind="downgrade")
-    assert down.height == operations and set(down["object"]) == {"struct mm_struct.mmap_lock.count"}
+    assert down.height == operations and set(down["object"]) == {"struct mm_struct.mmap_lock"}
     assert trace.why_not(table.filter(pl.col("kind") != "sleep")) == ""
     of_lock = table.filter(
-        pl.col("kind").is_in(["lock", "unlock", "downgrade"]), object="struct mm_struct.mmap_lock.count"
+        pl.col("kind").is_in(["lock", "unlock", "downgrade"]), object="struct mm_struct.mmap_lock"
     )
     kinds = of_lock.group_by("task", "operation", maintain_order=True).agg("kind")["kind"].to_list()
     assert kinds == [["lock", "unlock", "lock", "downgrade", "unlock"]] * operations

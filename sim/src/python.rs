@@ -359,6 +359,7 @@ fn scope_of(word: &str) -> PyResult<Scope> {
         "shared" => Scope::Shared,
         "node" => Scope::Node,
         "task" => Scope::Task,
+        "task of node" => Scope::TaskOfNode,
         _ => return unknown("scope of a line", word),
     })
 }

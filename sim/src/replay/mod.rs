@@ -106,6 +106,8 @@ struct Shared {
 
 struct Task {
     number: usize,
+    /// The other tasks of its node.
+    near: Vec<usize>,
     shared: Rc<Shared>,
     ns_per_instruction: f64,
     system_call: Time,
@@ -161,7 +163,7 @@ fn shared(
         let nodes: Vec<usize> = match line.scope {
             Scope::Shared => vec![machine.node_of(cpus[0])],
             Scope::Node => (0..machine.nodes()).collect(),
-            Scope::Task => cpus.iter().map(|&cpu| machine.node_of(cpu)).collect(),
+            Scope::Task | Scope::TaskOfNode => cpus.iter().map(|&cpu| machine.node_of(cpu)).collect(),
         };
         let of: Vec<_> = nodes.into_iter().map(|node| (sim.line(&line.name, node), node)).collect();
         lines.push(of.iter().map(|&(line, _)| sim.word_on(line)).collect());
@@ -195,15 +197,27 @@ fn task(
 ) -> Task {
     let Setting { slower, overlapped, under_locks, .. } = setting;
     let shared = Rc::clone(shared);
+    let node = |task: usize| machine.node_of(shared.cpus[task]);
+    let near =
+        (0..shared.cpus.len()).filter(|&other| other != number && node(other) == node(number)).collect();
     let Some(processor) = machine.processor() else {
         let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
-        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower };
+        return Task {
+            number,
+            near,
+            shared,
+            ns_per_instruction,
+            system_call,
+            overlapped,
+            under_locks,
+            slower,
+        };
     };
     let alone = processor.ns_per_instruction(processor.ghz(1), 1);
     let now = processor.ns_per_instruction(processor.ghz(cores), threads);
     let system_call = ns(processor.system_call.as_ns() * slower * now / alone);
     let ns_per_instruction = now * slower;
-    Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower }
+    Task { number, near, shared, ns_per_instruction, system_call, overlapped, under_locks, slower }
 }
 
 /// Answers the other tasks' interrupts.
@@ -312,7 +326,10 @@ impl Task {
                 let other = cpu.below(self.shared.cpus.len() as u64 - 1) as usize;
                 if other < self.number { other } else { other + 1 }
             }
-            Scope::Task => self.number,
+            Scope::TaskOfNode if others && !self.near.is_empty() => {
+                self.near[cpu.below(self.near.len() as u64) as usize]
+            }
+            Scope::Task | Scope::TaskOfNode => self.number,
         }
     }
 
@@ -412,6 +429,19 @@ mod tests {
             Program { lines: vec![line], locks: kinds.map(lock).into(), operations: vec![operation] };
         program.check().unwrap();
         Rc::new(program)
+    }
+
+    #[test]
+    fn tasks_visit_pages_of_their_own_node() {
+        let rate = |scope| {
+            let visit = Event::Access { line: 0, touch: Touch::Write, others: true };
+            let mut program = (*of(vec![Event::Work(200.0), visit, visit, visit])).clone();
+            program.lines[0].scope = scope;
+            let machine = Machine::named("xeon-e7-8895v3-x4").unwrap();
+            let setting = Setting { spread: true, ..Setting::plain(8) }; // two a socket
+            replay(&machine, &Rc::new(program), setting).unwrap().throughput
+        };
+        assert!(rate(Scope::TaskOfNode) > 1.5 * rate(Scope::Task));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// Of which there is one in all, one a node, or one a task.
+/// Of which there is one in all, one a node, or one a task; or one a task that only tasks of its node visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Shared,
     Node,
     Task,
+    TaskOfNode,
 }
 
 /// A cache line, or as many as its scope says.

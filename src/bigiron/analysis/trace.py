@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bigiron.analysis import counted_operation
 from bigiron.analysis.counted_operation import scope_of
 from bigiron.analysis.match_lines import plain
-from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.analysis.program import OWN, Event, Line, Lock, Program
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 
@@ -71,7 +71,7 @@ def program(table: pl.DataFrame) -> Program:
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
-        if lines[of_line[line]].scope != "task":
+        if lines[of_line[line]].scope not in OWN:
             locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
     table = _without_hits(_with_scopes(table, of_line, lines))
@@ -215,7 +215,7 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
         if touching < 2 or not writes:
             continue
         scope = scope_of(object, most, touching, tasks)[0]
-        key = f"task {plain(object)}" if scope == "task" else str(line)
+        key = f"{scope} {plain(object)}" if scope in OWN else str(line)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object, scope))
@@ -240,7 +240,7 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
         schema={"line": pl.UInt64, "number": pl.UInt32, "scope": pl.String},
         orient="row",
     ).join(owners.select("line", owner="task"), on="line", how="left")
-    visits = (pl.col("scope") == "task") & (pl.col("owner") != pl.col("task"))
+    visits = pl.col("scope").is_in(OWN) & (pl.col("owner") != pl.col("task"))
     return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
         visits=visits.fill_null(False)
     )
@@ -253,7 +253,7 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     """
     operation = ("task", "operation")
     is_access, reads = pl.col("kind") == "access", pl.col("access") == "read"
-    own = (pl.col("scope") == "task") & ~pl.col("visits")
+    own = pl.col("scope").is_in(OWN) & ~pl.col("visits")
     executed = pl.col("instructions").cum_sum().over(operation)
     locks = pl.col("kind").is_in(_OF_LOCKS).cum_sum().over(operation)
     stretch = executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH)
