@@ -680,7 +680,7 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains", "traces"]
-    parts += ["trace_events", "x86_64", "ppc64le"]
+    parts += ["trace_events", "locks", "x86_64", "ppc64le"]
     return built("fills", parts, tmp_path_factory.mktemp("fills"))
 
 
