@@ -41,16 +41,15 @@ OURS = HERE / "workloads"
 DRAWS = int(os.environ.get("DRAWS", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
-PAGES, MORE_PAGES, HUGE = 64, 2048, 1024  # pages an operation of the page_fault workloads
+PAGES, MORE_PAGES, HUGE = 64, 512, 1024  # pages an operation of the page_fault workloads
 
 MORE = {
     "user": ["--scope", "user"],
     "slow": ["--operations", "100"],
     # Debian clears a huge page twice, once as it is allocated.
     "huge": ["--operations", "12", "--boot", "init_on_alloc=0"],
-    "whole": ["--operations", "6"],
+    "whole": ["--operations", "12"],
 }
-UNTRACED = {"pf3-whole-thr"}  # its operations are too long: predicted from counts
 # name: workload, kernel, mode, kernel parameters or one of the above
 RECORDINGS = {
     "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
@@ -61,7 +60,7 @@ RECORDINGS = {
     "pf1": ("page_fault1", "5.10", "process", ""),
     "pf1-7.2": ("page_fault1", "7.2", "process", ""),
     "pf3": ("page_fault3", "5.10", "process", ""),
-    "pf1-thr": (str(OURS / "page_fault1_apart.c"), "5.10", "thread", ""),
+    "pf1-thr": ("page_fault1", "5.10", "thread", ""),
     "pf3-whole-thr": (str(OURS / "page_fault3_whole.c"), "5.10", "thread", "whole"),
     "pf1-huge-6.1": (str(OURS / "page_fault1_huge.c"), "6.1", "process", "huge"),
     "pft-6.1": (str(OURS / "pft.c"), "6.1", "thread", "slow"),
@@ -143,7 +142,7 @@ def recorded(folder: Path, name: str) -> store.Study:
         extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
-            *("--probe", "conflicts,locks,work" + ("" if name in UNTRACED else ",trace")),
+            *("--probe", "conflicts,locks,work,trace"),
             *(*extra, "-o", str(study)),
         ]
         subprocess.run(command, check=True, stdout=sys.stderr)
@@ -158,7 +157,7 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
     tasks = [number for number, _ in points]
     known = (tasks[0], points[0][1] * unit / per_op)
     study = recorded(folder, name)
-    if TRACES and "trace" not in study.spec.probes and name not in UNTRACED:
+    if TRACES and "trace" not in study.spec.probes:
         sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:

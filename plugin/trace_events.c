@@ -26,7 +26,7 @@ enum trace_function trace_function(const char *symbol)
 		{ "rwsem_down_write_slowpath", TRACE_WAITS },
 		{ "rwsem_optimistic_spin", TRACE_WAITS },
 		{ "rwsem_wake", TRACE_WAITS },
-		{ "downgrade_write", TRACE_WAITS },
+		{ "downgrade_write", TRACE_DOWNGRADES },
 		{ "__mutex_lock", TRACE_WAITS },
 		{ "__mutex_lock_slowpath", TRACE_WAITS },
 		{ "__mutex_lock_killable_slowpath", TRACE_WAITS },
@@ -274,6 +274,23 @@ static void on_wait(unsigned int nr UNUSED, void *userdata UNUSED)
 		wait(cpu);
 }
 
+static void on_downgrade(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+	struct trace *trace = traced(cpu);
+	uint64_t call = chain_pc(cpu->stack->calls.chain);
+
+	if (!trace)
+		return;
+	traces_add(trace, (struct trace_event){
+		.kind = TRACE_DOWNGRADE,
+		.address = guest_read_register(guest.registers.first_argument),
+		.by = lock_function("down_write"),
+		.insn = call ? insns_number(call) : 0,
+	}, 0);
+	wait(cpu);
+}
+
 static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
@@ -325,6 +342,7 @@ void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function
 {
 	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
 		[TRACE_WAITS] = on_wait,
+		[TRACE_DOWNGRADES] = on_downgrade,
 		[TRACE_SLEEPS] = on_sleep,
 		[TRACE_WAKES] = on_wake,
 		[TRACE_INTERRUPTS] = on_interrupts,

@@ -11,6 +11,7 @@
 enum trace_function {
 	TRACE_NOTHING,
 	TRACE_WAITS, /* for a lock, or for who waits for one: what is done in it is left out */
+	TRACE_DOWNGRADES, /* the semaphore that is its first argument; the rest is as TRACE_WAITS */
 	TRACE_SLEEPS,
 	TRACE_WAKES,	  /* the task that is its first argument */
 	TRACE_INTERRUPTS, /* the CPUs of the mask to which its first argument points, and waits for them */

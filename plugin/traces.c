@@ -147,6 +147,7 @@ static void write_event(FILE *out, uint64_t task, uint64_t operation, const stru
 		[TRACE_ENTER] = "enter", [TRACE_EXIT] = "exit",	    [TRACE_READ] = "read",   [TRACE_WRITE] = "write",
 		[TRACE_LOCK] = "lock",	 [TRACE_UNLOCK] = "unlock", [TRACE_FILL] = "fill",   [TRACE_COPY] = "copy",
 		[TRACE_WAKE] = "wake",	 [TRACE_SLEEP] = "sleep",   [TRACE_ATOMIC] = "atomic", [TRACE_IPI] = "ipi",
+		[TRACE_DOWNGRADE] = "downgrade",
 	};
 
 	fprintf(out, "%lu,%lu,%s,%lu,%#lx,%u,%#lx,%s\n", task, operation, kinds[event->kind], instructions,

@@ -44,6 +44,17 @@ def events(label_accesses: int, *, lock: str = "", tasks: int = 4, more: int = 0
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
+def trace_of_steps(*steps: tuple[str, str, str, str]) -> pl.DataFrame:
+    """A trace of two tasks that do these steps to one word: kind, access, lock, function."""
+    rows = [
+        (task, 0, number, kind, 100, LABEL, access or None, lock or None, "word", function)
+        for task in range(2)
+        for number, (kind, access, lock, function) in enumerate(steps)
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "access", "lock", "object"]
+    return pl.DataFrame(rows, schema=[*columns, "function"], orient="row")
+
+
 def traced(folder: Path, **variants: pl.DataFrame) -> Study:
     """A study whose cells have these traces."""
     spec = Spec(
@@ -321,6 +332,44 @@ def test_a_trace_s_lines_and_locks() -> None:
     assert found.locks == [Lock("file_lock", "rwsem", 1)]
     kinds = [event.kind for event in found.operations[0] if event.kind != "work"]
     assert kinds == ["system call", "access", "access", "lock", "unlock"]
+
+
+def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
+    table = trace_of_steps(
+        ("lock", "", "down_write", "f"),
+        ("downgrade", "", "down_write", "f"),
+        ("unlock", "", "down_write", "f"),
+    )
+    program = trace.program(table)
+    assert [event[::3] for event in program.operations[0] if event.kind != "work"] == [
+        ("lock", "write"), ("downgrade", ""), ("unlock", "read"),
+    ]  # fmt: skip
+    machine = machine_files.load(XEON)
+    assert (
+        replay({"of": lambda _: program}, Asked(machine, [8], draws=2)).variants["of"].throughput > 0
+    ).all()
+
+
+def test_a_downgrade_of_what_is_not_held_is_refused() -> None:
+    down = ("downgrade", "", "down_write", "f")
+    assert "downgrades a lock that it has not taken" in trace.why_not(trace_of_steps(down))
+    with pytest.raises(trace.CutTraceError, match="not held to write"):
+        trace.program(trace_of_steps(("lock", "", "down_read", "f"), down, ("unlock", "", "down_read", "f")))
+
+
+def test_a_lockref_is_counted_with_its_spinlock_in_sight() -> None:
+    """Where nothing takes its lock it is a count; who has the lock itself does not count so."""
+    count = ("access", "atomic", "", "lockref_get")
+    taken = (("lock", "", "spin_lock", "f"), ("unlock", "", "spin_lock", "f"))
+    program = trace.program(trace_of_steps(*taken, count))
+    assert [event.kind for event in program.operations[0] if event.kind != "work"][-1] == "lockref"
+    machine = machine_files.load(XEON)
+    assert (
+        replay({"of": lambda _: program}, Asked(machine, [8], draws=2)).variants["of"].throughput > 0
+    ).all()
+    for steps in [(count,), (taken[0], count, taken[1])]:
+        events_of = [event for event in trace.program(trace_of_steps(*steps)).operations[0]]
+        assert [event.how for event in events_of if event.kind == "access"] == ["exchange"]
 
 
 def test_a_ratio_says_from_where_on_it_is_sure() -> None:

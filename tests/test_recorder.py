@@ -680,7 +680,7 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains", "traces"]
-    parts += ["trace_events", "x86_64", "ppc64le"]
+    parts += ["trace_events", "locks", "x86_64", "ppc64le"]
     return built("fills", parts, tmp_path_factory.mktemp("fills"))
 
 
@@ -851,6 +851,12 @@ def test_waiting_for_a_lock_is_left_out(traces: Path) -> None:
         traces, ALSO_TOUCHED, *TRACED, *waiting, f"0 take {COLD:x}", f"0 give {COLD:x}", "0 done 0"
     )
     assert found.events == ["enter 20", "lock 10 _raw_spin_lock", "unlock 0 _raw_spin_lock"]
+
+
+def test_a_downgrade_is_an_event_and_waking_others_in_it_is_left_out(traces: Path) -> None:
+    down = ["0 call ffffc90000013f00", f"0 enter downgrade_write {COLD:x}", "0 kernel 100"]
+    found = traced(traces, *TRACED, *down, "0 return ffffc90000013f00", "0 kernel 4", "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", "downgrade 10 down_write", "exit 4"]
 
 
 @pytest.mark.parametrize("function", ["rwsem_wake.isra.0", "__mutex_lock.constprop.0"])

@@ -142,6 +142,12 @@ def test_an_operation_enters_and_leaves_the_kernel_by_turns(study: Study) -> Non
     assert all(kinds == ["enter", "exit"] * (len(kinds) // 2) for kinds in by_operation)
 
 
+def test_threads_of_page_fault1_have_page_tables_of_their_own(faults: Study) -> None:
+    of_tables = faults.tables("trace").filter(pl.col("object").str.starts_with("struct ptdesc.ptl"))
+    tasks = of_tables.filter(kind="lock").group_by("line").agg(pl.col("task").n_unique())
+    assert tasks.height >= 2 and set(tasks["task"]) == {1}
+
+
 def test_a_page_fault_is_an_entry_and_clears_a_page(faults: Study) -> None:
     table, operations = per_operation(faults, "trace")
     assert table.filter(kind="enter").height / operations == pytest.approx(64 + 2, abs=0.5)
@@ -155,6 +161,20 @@ def test_threads_interrupt_each_other_where_they_unmap(faults: Study) -> None:
     interrupts = table.filter(kind="ipi")
     assert interrupts.height / operations == pytest.approx(1, abs=0.2)
     assert set(interrupts["target"]) == {1}
+
+
+def test_a_semaphore_is_downgraded_where_memory_is_unmapped(tmp_path: Path) -> None:
+    """munmap() has mmap_lock alone until the mapping is out of the tree, and then as a reader."""
+    study = recorded(tmp_path / "s", "mmap1", "debian/6.12", 2, "--mode", "thread")
+    table, operations = per_operation(study, "trace")
+    down = table.filter(kind="downgrade")
+    assert down.height == operations and set(down["object"]) == {"struct mm_struct.mmap_lock"}
+    assert trace.why_not(table.filter(pl.col("kind") != "sleep")) == ""
+    of_lock = table.filter(
+        pl.col("kind").is_in(["lock", "unlock", "downgrade"]), object="struct mm_struct.mmap_lock"
+    )
+    kinds = of_lock.group_by("task", "operation", maintain_order=True).agg("kind")["kind"].to_list()
+    assert kinds == [["lock", "unlock", "lock", "downgrade", "unlock"]] * operations
 
 
 def test_a_repeated_copy_is_traced_whole_by_each_clock(tmp_path: Path) -> None:

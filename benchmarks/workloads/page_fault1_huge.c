@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* page_fault1_apart where transparent huge pages are always on: a fault clears 2 MiB. */
+/* page_fault1 where transparent huge pages are always on: a fault clears 2 MiB. */
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>

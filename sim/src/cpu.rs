@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 use crate::engine::{Action, ContextId, Doing, Interrupt, LockId, Mode, State, Word, decode};
 use crate::failure::Failure;
 use crate::line::NOBODY;
-use crate::locks::{Lock, ReadLock};
+use crate::locks::{DowngradeLock, Lock, ReadLock};
 use crate::time::Time;
 
 /// The CPU on which a program or an interrupt handler runs.
@@ -133,6 +133,11 @@ impl Cpu {
     #[inline]
     pub fn read(&self, word: Word) -> Access<'_> {
         self.access(word, Action::Read, [0, 0])
+    }
+
+    /// What a word holds whose line an access has just brought: part of what that access saw.
+    pub(crate) fn beside(&self, word: Word) -> u64 {
+        self.state.borrow().words[word.0 as usize].value
     }
 
     /// Asks for a word's line, to read it later, and goes on: what a CPU that executes out of order does with a load
@@ -303,6 +308,13 @@ impl Cpu {
     pub async fn read_unlock(&self, lock: &impl ReadLock) {
         self.leave_as_reader(lock.id());
         lock.release_read(self).await;
+    }
+
+    /// Keeps a lock to read that was taken alone.
+    pub async fn downgrade(&self, lock: &impl DowngradeLock) {
+        self.leave(lock.id());
+        self.state.borrow_mut().locks[lock.id().0 as usize].readers += 1;
+        lock.downgrade(self).await;
     }
 
     fn want(&self, lock: LockId) -> Time {

@@ -56,7 +56,7 @@ mod trace;
 pub use cpu::{Access, Counter, Cpu, Pause};
 pub use engine::{Interrupt, LineId, LockId, Run, Simulation, Word};
 pub use failure::Failure;
-pub use locks::{Lock, ReadLock};
+pub use locks::{DowngradeLock, Lock, ReadLock};
 pub use machine::{BUILT_IN, Machine, MachineError};
 pub use processor::Processor;
 pub use ranges::Range;

@@ -359,6 +359,7 @@ fn scope_of(word: &str) -> PyResult<Scope> {
         "shared" => Scope::Shared,
         "node" => Scope::Node,
         "task" => Scope::Task,
+        "task of node" => Scope::TaskOfNode,
         _ => return unknown("scope of a line", word),
     })
 }
@@ -382,6 +383,8 @@ fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyRes
         "fill" => Event::Fill(*amount),
         "lock" => Event::Lock { lock, shared },
         "unlock" => Event::Unlock { lock, shared },
+        "downgrade" => Event::Downgrade { lock },
+        "lockref" => Event::Lockref { lock },
         "interrupt" => Event::Interrupt,
         "access" | "visit" => {
             let touch = match how.as_str() {

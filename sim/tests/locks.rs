@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
 
-use bigiron_sim::locks::{AnyLock, Fifo, PercpuRwSem, RwLock, SeqLock};
+use bigiron_sim::locks::{AnyLock, Fifo, PercpuRwSem, RwLock, RwSem, SeqLock};
 use bigiron_sim::{Cpu, Failure, Interrupt, Lock, LockId, Machine, ReadLock, Run, Simulation, Word, ns, us};
 use proptest::prelude::*;
 
@@ -101,8 +101,41 @@ proptest! {
     fn readers_see_no_half_written_pair(file in machines(), seed: u64) {
         let machine = Machine::from_toml(&file).expect("a possible machine");
         prop_assert_eq!(read_and_write(machine.clone(), seed, |sim| RwLock::new(sim, "lock", 0)), Ok(()));
+        prop_assert_eq!(read_and_write(machine.clone(), seed, |sim| RwSem::new(sim, "lock", 0)), Ok(()));
         let percpu = |sim: &mut Simulation| PercpuRwSem::new(sim, "lock", 0).with_grace_period(us(5));
         prop_assert_eq!(read_and_write(machine, seed, percpu), Ok(()));
+    }
+
+    #[test]
+    fn no_writer_comes_after_a_downgrade(file in machines(), seed: u64) {
+        let mut sim = Simulation::new(Machine::from_toml(&file).expect("a possible machine"), seed);
+        let lock = Rc::new(RwSem::new(&mut sim, "lock", 0));
+        let pair = [sim.word("pair", 0), sim.word("pair", 0)];
+        for cpu in 0..sim.cpus() {
+            let lock = Rc::clone(&lock);
+            sim.program(cpu, move |cpu| async move {
+                for round in 0..ROUNDS {
+                    cpu.user(cpu.exponential(us(3))).await;
+                    let value = cpu.id() as u64 * ROUNDS + round;
+                    let writes = cpu.below(2) == 0;
+                    if writes {
+                        cpu.lock(&*lock).await;
+                        write(&cpu, pair, value).await;
+                        cpu.downgrade(&*lock).await;
+                        cpu.work(cpu.exponential(us(5))).await;
+                    } else {
+                        cpu.read_lock(&*lock).await;
+                    }
+                    let (first, second) = (cpu.read(pair[0]).await, cpu.read(pair[1]).await);
+                    cpu.check(first == second, || format!("read {first} and {second}"));
+                    cpu.check(!writes || first == value, || format!("read {first}, wrote {value}"));
+                    cpu.read_unlock(&*lock).await;
+                }
+            });
+        }
+        let mut run = Run::to_the_end();
+        run.event_budget = 10_000_000;
+        prop_assert!(sim.run(run).is_ok());
     }
 
     #[test]
@@ -172,6 +205,39 @@ fn read_and_write<L: ReadLock + 'static>(
     let mut run = Run::to_the_end();
     run.event_budget = 10_000_000;
     sim.run(run).map(|_| ())
+}
+
+#[test]
+fn a_downgrade_lets_readers_in_and_no_writer() {
+    let mut sim = Simulation::new(Machine::uniform(3, ns(1), ns(100)), 1);
+    let lock = Rc::new(RwSem::new(&mut sim, "lock", 0));
+    let took = Rc::new(Cell::new([0.0; 3]));
+    for cpu in 0..3 {
+        let (lock, took) = (Rc::clone(&lock), Rc::clone(&took));
+        sim.program(cpu, move |cpu| async move {
+            cpu.user(us(10) * cpu.id() as u64).await;
+            if cpu.id() == 1 {
+                cpu.read_lock(&*lock).await;
+            } else {
+                cpu.lock(&*lock).await;
+            }
+            let mut all = took.get();
+            all[cpu.id()] = cpu.now().as_ns();
+            took.set(all);
+            match cpu.id() {
+                0 => {
+                    cpu.downgrade(&*lock).await;
+                    cpu.work(us(100)).await;
+                    cpu.read_unlock(&*lock).await;
+                }
+                1 => cpu.read_unlock(&*lock).await,
+                _ => cpu.unlock(&*lock).await,
+            }
+        });
+    }
+    sim.run(Run::to_the_end()).unwrap();
+    let [_, reader, writer] = took.get();
+    assert!(reader < 11_000.0 && writer > 100_000.0, "{:?}", took.get());
 }
 
 /// A ticket lock whose author forgot that drawing a ticket must be atomic.

@@ -36,6 +36,11 @@ impl Cna {
         Cna { lock: QSpinlock::on(sim, name, line), second_since: Cell::new(None) }
     }
 
+    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
+        self.lock.is_busy(cpu)
+    }
+
     /// Moves the next waiter to the second queue if it is of another node and not the last. True if the next one
     /// is of this node.
     async fn order_queue(&self, cpu: &Cpu, node: Node) -> bool {

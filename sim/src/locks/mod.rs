@@ -49,6 +49,12 @@ pub trait ReadLock: Lock {
     fn release_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
 }
 
+/// A lock that who holds it alone can keep to read. Programs do so with `cpu.downgrade(&lock)`.
+pub trait DowngradeLock: ReadLock {
+    /// Returns when the CPU can go on; others may read then.
+    fn downgrade(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+}
+
 macro_rules! any_lock {
     ($($name:literal $kind:ident $why:literal),+ $(,)?) => {
         /// A lock of a kind chosen by name, as parameters choose it.

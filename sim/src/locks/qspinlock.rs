@@ -59,6 +59,11 @@ impl QSpinlock {
         true
     }
 
+    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
+        cpu.beside(self.word) != 0
+    }
+
     /// The kernel's last try before it queues.
     pub(super) async fn try_acquire(&self, cpu: &Cpu) -> bool {
         cpu.read(self.word).await == 0 && cpu.compare_exchange(self.word, 0, LOCKED).await == 0

@@ -5,18 +5,19 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, QSpinlock, ReadLock};
+use crate::locks::{DowngradeLock, Lock, QSpinlock, ReadLock};
 use crate::time::{Time, ms, ns, us};
 
 /// The kernel's rw_semaphore: readers add themselves to a count, writers spin as long as the owner runs, and both
 /// sleep in a queue if that does not help. Who has slept for 4 ms gets it handed over.
 ///
-/// Follows `kernel/locking/rwsem.c` of 6.12, in which readers do not spin. Left out: the deadlines of the scheduler.
+/// Follows `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left out: the deadlines
+/// of the scheduler, and that a writer to whom it is handed over spins.
 pub struct RwSem {
     id: LockId,
     /// The bits WRITER, WAITERS and HANDOFF, and the number of readers.
     count: Word,
-    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it.
+    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it, and UNSPINNABLE.
     owner: Word,
     osq: Word,
     wait_lock: QSpinlock,
@@ -41,11 +42,24 @@ const HELD: u64 = WRITER | !(READER - 1);
 
 /// Of `owner`: readers have it.
 const READERS: u64 = 1 << 63;
+/// Of `owner`: readers have it for so long that writers do not spin.
+const UNSPINNABLE: u64 = 1 << 62;
 /// `MAX_READERS_WAKEUP`.
 const MOST_WOKEN: usize = 256;
 /// What waking one costs the waker, besides the time until the woken one runs: estimated, `try_to_wake_up` of some
 /// hundred instructions and the other CPU's runqueue.
 const WAKER: f64 = 300.0;
+
+/// `enum rwsem_wake_type`: who of those that sleep is to have it.
+#[derive(Clone, Copy, PartialEq)]
+enum Wake {
+    /// The first one, and all readers if it is one.
+    Any,
+    /// The readers, if the first one is.
+    Readers,
+    /// The same, where the waker has it to read itself.
+    ReadOwned,
+}
 
 impl RwSem {
     /// A free semaphore in a node's memory: all its words are on one line, as most are in the kernel.
@@ -80,6 +94,12 @@ impl RwSem {
         false
     }
 
+    /// `rwsem_can_spin_on_owner`, without the deadlines.
+    async fn may_spin(&self, cpu: &Cpu) -> bool {
+        let owner = cpu.read(self.owner).await;
+        owner & UNSPINNABLE == 0 && (owner == 0 || owner & READERS != 0 || cpu.runs(owner as usize - 1))
+    }
+
     /// `rwsem_optimistic_spin`. False if it makes no sense to go on.
     async fn spin(&self, cpu: &Cpu) -> bool {
         let node = self.osq_lock(cpu).await;
@@ -89,11 +109,17 @@ impl RwSem {
                 break true;
             }
             let owner = cpu.read(self.owner).await;
-            if owner & READERS != 0 {
+            if owner & READERS == 0 {
+                until = None;
+            }
+            if owner & UNSPINNABLE != 0 {
+                break false;
+            } else if owner & READERS != 0 {
                 // `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
                 let readers = (cpu.read(self.count).await / READER).min(30);
                 let until = *until.get_or_insert(cpu.now() + us(10) + ns(500) * readers);
                 if cpu.now() > until {
+                    cpu.compare_exchange(self.owner, owner, owner | UNSPINNABLE).await;
                     break false;
                 }
             } else if owner != 0 && !cpu.runs(owner as usize - 1) {
@@ -138,16 +164,37 @@ impl RwSem {
         self.waiters.borrow().front().is_some_and(|first| Rc::ptr_eq(first, waiter))
     }
 
+    /// `rwsem_set_reader_owned`.
+    async fn set_readers(&self, cpu: &Cpu) {
+        let owner = cpu.read(self.owner).await;
+        let new = READERS | owner & UNSPINNABLE;
+        if owner != new {
+            cpu.write(self.owner, new).await;
+        }
+    }
+
+    /// `clear_nonspinnable`.
+    async fn let_spin(&self, cpu: &Cpu) {
+        if cpu.read(self.owner).await & UNSPINNABLE != 0 {
+            cpu.fetch_and(self.owner, !UNSPINNABLE).await;
+        }
+    }
+
     /// `rwsem_mark_wake`, with wait_lock: who is to be woken. Readers have it then; a writer tries for itself.
-    async fn mark_wake(&self, cpu: &Cpu) -> Vec<usize> {
+    async fn mark_wake(&self, cpu: &Cpu, wake: Wake) -> Vec<usize> {
         let first = self.waiters.borrow().front().cloned();
         let Some(first) = first else { return Vec::new() };
         if first.writes {
-            return vec![first.cpu];
+            return if wake == Wake::Any { vec![first.cpu] } else { Vec::new() };
         }
-        if cpu.fetch_add(self.count, READER).await & WRITER != 0 {
-            cpu.fetch_add(self.count, READER.wrapping_neg()).await; // a writer was faster
-            return Vec::new();
+        let mut granted = 0;
+        if wake != Wake::ReadOwned {
+            granted = READER;
+            if cpu.fetch_add(self.count, READER).await & WRITER != 0 {
+                cpu.fetch_add(self.count, READER.wrapping_neg()).await; // a writer was faster
+                return Vec::new();
+            }
+            self.set_readers(cpu).await;
         }
         let (woken, is_empty) = {
             let mut waiters = self.waiters.borrow_mut();
@@ -156,19 +203,32 @@ impl RwSem {
             waiters.retain(|waiter| !woken.iter().any(|other| Rc::ptr_eq(other, waiter)));
             (woken, waiters.is_empty())
         };
-        let mut more = READER * (woken.len() as u64 - 1);
+        let mut more = (READER * woken.len() as u64).wrapping_sub(granted);
         if is_empty {
             more = more.wrapping_sub(WAITERS);
         }
-        cpu.fetch_add(self.count, more).await;
-        cpu.write(self.owner, READERS).await;
+        if more != 0 {
+            cpu.fetch_add(self.count, more).await;
+        }
         woken.iter().for_each(|waiter| waiter.granted.set(true));
         woken.iter().map(|waiter| waiter.cpu).collect()
     }
 
-    async fn wake(&self, cpu: &Cpu) {
+    /// `rwsem_cond_wake_waiter`, with wait_lock.
+    async fn mark_wake_if_free(&self, cpu: &Cpu, count: u64) -> Vec<usize> {
+        if count & WRITER != 0 {
+            return Vec::new();
+        }
+        if count & HELD != 0 {
+            return self.mark_wake(cpu, Wake::Readers).await;
+        }
+        self.let_spin(cpu).await;
+        self.mark_wake(cpu, Wake::Any).await
+    }
+
+    async fn wake(&self, cpu: &Cpu, wake: Wake) {
         self.wait_lock.acquire(cpu).await;
-        let woken = self.mark_wake(cpu).await;
+        let woken = self.mark_wake(cpu, wake).await;
         self.wait_lock.release(cpu).await;
         self.wake_up(cpu, woken).await;
     }
@@ -185,6 +245,14 @@ impl RwSem {
         let waiter = self.queue(cpu, true);
         if self.is_first(&waiter) {
             cpu.fetch_or(self.count, WAITERS).await;
+        } else {
+            let count = cpu.read(self.count).await;
+            let woken = self.mark_wake_if_free(cpu, count).await;
+            if !woken.is_empty() {
+                self.wait_lock.release(cpu).await;
+                self.wake_up(cpu, woken).await;
+                self.wait_lock.acquire(cpu).await;
+            }
         }
         while !self.try_write_first(cpu, &waiter).await {
             self.wait_lock.release(cpu).await;
@@ -225,6 +293,16 @@ impl RwSem {
     }
 }
 
+impl DowngradeLock for RwSem {
+    async fn downgrade(&self, cpu: &Cpu) {
+        let count = cpu.fetch_add(self.count, READER.wrapping_sub(WRITER)).await;
+        self.set_readers(cpu).await;
+        if count & WAITERS != 0 {
+            self.wake(cpu, Wake::ReadOwned).await;
+        }
+    }
+}
+
 impl Lock for RwSem {
     fn id(&self) -> LockId {
         self.id
@@ -234,7 +312,7 @@ impl Lock for RwSem {
         if cpu.compare_exchange(self.count, 0, WRITER).await == 0 {
             return cpu.write(self.owner, cpu.id() as u64 + 1).await;
         }
-        if !self.spin(cpu).await {
+        if !(self.may_spin(cpu).await && self.spin(cpu).await) {
             self.sleep_to_write(cpu).await;
         }
     }
@@ -242,23 +320,31 @@ impl Lock for RwSem {
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.owner, 0).await;
         if cpu.fetch_add(self.count, WRITER.wrapping_neg()).await & WAITERS != 0 {
-            self.wake(cpu).await;
+            self.wake(cpu, Wake::Any).await;
         }
     }
 }
 
 impl ReadLock for RwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
-        if cpu.fetch_add(self.count, READER).await & (WRITER | WAITERS | HANDOFF) == 0 {
-            if cpu.read(self.owner).await != READERS {
-                cpu.write(self.owner, READERS).await;
+        let count = cpu.fetch_add(self.count, READER).await + READER;
+        if count & (WRITER | WAITERS | HANDOFF) == 0 {
+            return self.set_readers(cpu).await;
+        }
+        // Readers that come one after the other must not starve a writer that sleeps.
+        let readers = count / READER;
+        let likely_read = count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
+        if !likely_read && count & (WRITER | HANDOFF) == 0 {
+            self.set_readers(cpu).await;
+            if readers == 1 {
+                self.wake(cpu, Wake::ReadOwned).await;
             }
             return;
         }
         self.wait_lock.acquire(cpu).await;
         let nobody_waits = self.waiters.borrow().is_empty();
         if nobody_waits && cpu.read(self.count).await & (WRITER | HANDOFF) == 0 {
-            cpu.write(self.owner, READERS).await;
+            self.set_readers(cpu).await;
             return self.wait_lock.release(cpu).await;
         }
         let waiter = self.queue(cpu, false);
@@ -267,7 +353,7 @@ impl ReadLock for RwSem {
             more = more.wrapping_add(WAITERS);
         }
         let count = cpu.fetch_add(self.count, more).await.wrapping_add(more);
-        let woken = if count & HELD == 0 { self.mark_wake(cpu).await } else { Vec::new() };
+        let woken = self.mark_wake_if_free(cpu, count).await;
         self.wait_lock.release(cpu).await;
         self.wake_up(cpu, woken).await;
         while !waiter.granted.get() {
@@ -278,7 +364,8 @@ impl ReadLock for RwSem {
     async fn release_read(&self, cpu: &Cpu) {
         let count = cpu.fetch_add(self.count, READER.wrapping_neg()).await - READER;
         if count & (HELD | WAITERS) == WAITERS {
-            self.wake(cpu).await;
+            self.let_spin(cpu).await;
+            self.wake(cpu, Wake::Any).await;
         }
     }
 }

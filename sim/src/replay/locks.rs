@@ -65,4 +65,20 @@ impl TaskLock {
         }
         false
     }
+
+    /// Keeps it to read, of a kind that can.
+    pub async fn downgrade(&self, cpu: &Cpu) {
+        if let TaskLock::RwSem(lock) = self {
+            cpu.downgrade(lock).await;
+        }
+    }
+
+    /// Whether somebody has it or waits for it, of a spinlock, as seen with another word of its line.
+    pub fn is_busy(&self, cpu: &Cpu) -> bool {
+        match self {
+            TaskLock::Spinlock(lock) => lock.is_busy(cpu),
+            TaskLock::Cna(lock) => lock.is_busy(cpu),
+            _ => false,
+        }
+    }
 }

@@ -89,7 +89,7 @@ const STEPS: u64 = 1_000_000;
 
 /// A handler of an IPI: entry, a function's call and its acknowledgement.
 const HANDLER_NS: f64 = 300.0;
-/// `lockref` gives up after so many tries; here it goes on, as taking the lock is as slow.
+/// `lockref` gives up after so many tries, and takes its lock.
 const TRIES: u32 = 100;
 
 struct Shared {
@@ -106,6 +106,8 @@ struct Shared {
 
 struct Task {
     number: usize,
+    /// The other tasks of its node.
+    near: Vec<usize>,
     shared: Rc<Shared>,
     ns_per_instruction: f64,
     system_call: Time,
@@ -161,7 +163,7 @@ fn shared(
         let nodes: Vec<usize> = match line.scope {
             Scope::Shared => vec![machine.node_of(cpus[0])],
             Scope::Node => (0..machine.nodes()).collect(),
-            Scope::Task => cpus.iter().map(|&cpu| machine.node_of(cpu)).collect(),
+            Scope::Task | Scope::TaskOfNode => cpus.iter().map(|&cpu| machine.node_of(cpu)).collect(),
         };
         let of: Vec<_> = nodes.into_iter().map(|node| (sim.line(&line.name, node), node)).collect();
         lines.push(of.iter().map(|&(line, _)| sim.word_on(line)).collect());
@@ -195,15 +197,27 @@ fn task(
 ) -> Task {
     let Setting { slower, overlapped, under_locks, .. } = setting;
     let shared = Rc::clone(shared);
+    let node = |task: usize| machine.node_of(shared.cpus[task]);
+    let near =
+        (0..shared.cpus.len()).filter(|&other| other != number && node(other) == node(number)).collect();
     let Some(processor) = machine.processor() else {
         let (ns_per_instruction, system_call) = (0.5 * slower, ns(100.0 * slower));
-        return Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower };
+        return Task {
+            number,
+            near,
+            shared,
+            ns_per_instruction,
+            system_call,
+            overlapped,
+            under_locks,
+            slower,
+        };
     };
     let alone = processor.ns_per_instruction(processor.ghz(1), 1);
     let now = processor.ns_per_instruction(processor.ghz(cores), threads);
     let system_call = ns(processor.system_call.as_ns() * slower * now / alone);
     let ns_per_instruction = now * slower;
-    Task { number, shared, ns_per_instruction, system_call, overlapped, under_locks, slower }
+    Task { number, near, shared, ns_per_instruction, system_call, overlapped, under_locks, slower }
 }
 
 /// Answers the other tasks' interrupts.
@@ -273,6 +287,14 @@ impl Task {
                     }
                     self.object_of_lock(lock)
                 }
+                Event::Downgrade { lock } => {
+                    self.lock(cpu, lock).downgrade(cpu).await;
+                    self.object_of_lock(lock)
+                }
+                Event::Lockref { lock } => {
+                    self.lockref(cpu, lock).await;
+                    self.object_of_lock(lock)
+                }
                 Event::Interrupt => {
                     self.interrupt_others(cpu).await;
                     INTERRUPTS
@@ -304,7 +326,10 @@ impl Task {
                 let other = cpu.below(self.shared.cpus.len() as u64 - 1) as usize;
                 if other < self.number { other } else { other + 1 }
             }
-            Scope::Task => self.number,
+            Scope::TaskOfNode if others && !self.near.is_empty() => {
+                self.near[cpu.below(self.near.len() as u64) as usize]
+            }
+            Scope::Task | Scope::TaskOfNode => self.number,
         }
     }
 
@@ -342,6 +367,27 @@ impl Task {
                 }
             }
         }
+    }
+
+    /// `CMPXCHG_LOOP` of `lib/lockref.c`: who finds the spinlock busy takes it, too, and so finds it each other.
+    async fn lockref(&self, cpu: &Cpu, lock: usize) {
+        let count = self.line(cpu, self.shared.program.locks[lock].line, false);
+        let lock = self.lock(cpu, lock);
+        let mut value = cpu.read(count).await;
+        for _ in 0..TRIES {
+            if lock.is_busy(cpu) {
+                break;
+            }
+            let before = cpu.compare_exchange(count, value, value.wrapping_add(1)).await;
+            // Both words are exchanged at once: the lock was free, too.
+            if before == value && !lock.is_busy(cpu) {
+                return;
+            }
+            value = before;
+        }
+        lock.take(cpu, false).await;
+        cpu.write(count, value.wrapping_add(1)).await;
+        lock.give(cpu, false, 0).await;
     }
 
     async fn fill(&self, cpu: &Cpu, bytes: f64) {
@@ -383,6 +429,19 @@ mod tests {
             Program { lines: vec![line], locks: kinds.map(lock).into(), operations: vec![operation] };
         program.check().unwrap();
         Rc::new(program)
+    }
+
+    #[test]
+    fn tasks_visit_pages_of_their_own_node() {
+        let rate = |scope| {
+            let visit = Event::Access { line: 0, touch: Touch::Write, others: true };
+            let mut program = (*of(vec![Event::Work(200.0), visit, visit, visit])).clone();
+            program.lines[0].scope = scope;
+            let machine = Machine::named("xeon-e7-8895v3-x4").unwrap();
+            let setting = Setting { spread: true, ..Setting::plain(8) }; // two a socket
+            replay(&machine, &Rc::new(program), setting).unwrap().throughput
+        };
+        assert!(rate(Scope::TaskOfNode) > 1.5 * rate(Scope::Task));
     }
 
     #[test]
@@ -447,6 +506,74 @@ mod tests {
         let rates =
             [1, 8].map(|tasks| replay(&machine(), &of(operation.clone()), Setting::plain(tasks)).unwrap());
         assert!(rates[1].throughput > 6.0 * rates[0].throughput);
+    }
+
+    /// Of the operations that tasks choose from, one is `rare`, and fifteen are `common`.
+    fn mixed(rare: Vec<Event>, common: &[Event]) -> f64 {
+        let mut program = (*of(rare)).clone();
+        program.operations.extend(vec![common.to_vec(); 15]);
+        program.check().unwrap();
+        let setting = Setting { kept: ns(50), ..Setting::plain(8) };
+        replay(&machine(), &Rc::new(program), setting).unwrap().throughput
+    }
+
+    #[test]
+    fn a_downgrade_lets_readers_in() {
+        let read = [
+            Event::Lock { lock: 3, shared: true },
+            Event::Work(400.0),
+            Event::Unlock { lock: 3, shared: true },
+            Event::Work(40_000.0),
+        ];
+        let rate = |downgrades| {
+            let mut write = vec![
+                Event::Lock { lock: 3, shared: false },
+                Event::Work(40_000.0),
+                Event::Unlock { lock: 3, shared: downgrades },
+            ];
+            if downgrades {
+                write.insert(1, Event::Downgrade { lock: 3 });
+            }
+            mixed(write, &read)
+        };
+        let (kept, downgraded) = (rate(false), rate(true));
+        assert!(downgraded > 1.05 * kept, "{downgraded} {kept}");
+    }
+
+    #[test]
+    fn who_counts_in_a_lockref_waits_for_who_has_its_lock() {
+        let (take, give) = (Event::Lock { lock: 0, shared: false }, Event::Unlock { lock: 0, shared: false });
+        let count = [Event::Lockref { lock: 0 }, Event::Work(2000.0)];
+        let exchange = Event::Access { line: 0, touch: Touch::Exchange, others: false };
+        let same = [exchange, Event::Work(2000.0)];
+        let (free, like) = (mixed(count.into(), &count), mixed(same.into(), &same));
+        assert!((free / like - 1.0).abs() < 0.02, "{free} {like}");
+        // 20 us in each 16th operation, in which nobody else can count.
+        let held = mixed(vec![take, Event::Work(40_000.0), give], &count);
+        assert!(held < 16.0 / 20e-6 && held > 8.0 / 20e-6, "{held}");
+        let beside = mixed(vec![take, Event::Work(40_000.0), give], &same);
+        assert!(beside > 1.2 * held, "{beside} {held}"); // what a mere count would do
+    }
+
+    #[test]
+    fn programs_downgrade_what_they_have_alone_and_count_in_lockrefs_of_spinlocks() {
+        let wrong = |operation| {
+            let mut program = (*of(vec![Event::Work(1.0)])).clone();
+            program.operations = vec![operation];
+            program.check().unwrap_err().to_string()
+        };
+        let reads = Event::Lock { lock: 3, shared: true };
+        let takes = Event::Lock { lock: 0, shared: false };
+        for (operation, what) in [
+            (vec![Event::Downgrade { lock: 3 }], "downgrades RwSem without having it alone"),
+            (vec![reads, Event::Downgrade { lock: 3 }], "downgrades RwSem without having it alone"),
+            (vec![takes, Event::Downgrade { lock: 0 }], "downgrades Spinlock, which is no semaphore"),
+            (vec![Event::Lockref { lock: 3 }], "counts in the lockref of RwSem, which is no spinlock"),
+            (vec![takes, Event::Lockref { lock: 0 }], "counts in the lockref of Spinlock, which it has"),
+            (vec![Event::Downgrade { lock: 9 }], "lock 9 is none"),
+        ] {
+            assert_eq!(wrong(operation), format!("operation 0: {what}"));
+        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// Of which there is one in all, one a node, or one a task.
+/// Of which there is one in all, one a node, or one a task; or one a task that only tasks of its node visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Shared,
     Node,
     Task,
+    TaskOfNode,
 }
 
 /// A cache line, or as many as its scope says.
@@ -67,6 +68,14 @@ pub enum Event {
     Unlock {
         lock: usize,
         shared: bool,
+    },
+    /// Keeps a lock that it has alone, to read with others from there on: `downgrade_write`.
+    Downgrade {
+        lock: usize,
+    },
+    /// Counts in the lockref of which this spinlock is the lock: by a compare-and-exchange as long as nobody has it.
+    Lockref {
+        lock: usize,
     },
     /// Interrupts the CPUs of all other tasks, and waits until all have answered.
     Interrupt,
@@ -129,7 +138,29 @@ impl Program {
                         };
                         held.remove(at);
                     }
-                    Event::Lock { lock, .. } | Event::Unlock { lock, .. } => {
+                    Event::Downgrade { lock } if lock < self.locks.len() => {
+                        let name = &self.locks[lock].name;
+                        if self.locks[lock].kind != Kind::RwSem {
+                            return wrong(format!("downgrades {name}, which is no semaphore"));
+                        }
+                        let Some(taken) = held.iter_mut().find(|taken| **taken == (lock, false)) else {
+                            return wrong(format!("downgrades {name} without having it alone"));
+                        };
+                        taken.1 = true;
+                    }
+                    Event::Lockref { lock } if lock < self.locks.len() => {
+                        let name = &self.locks[lock].name;
+                        if self.locks[lock].kind != Kind::Spinlock {
+                            return wrong(format!("counts in the lockref of {name}, which is no spinlock"));
+                        }
+                        if held.iter().any(|&(other, _)| other == lock) {
+                            return wrong(format!("counts in the lockref of {name}, which it has"));
+                        }
+                    }
+                    Event::Lock { lock, .. }
+                    | Event::Unlock { lock, .. }
+                    | Event::Downgrade { lock }
+                    | Event::Lockref { lock } => {
                         return wrong(format!("lock {lock} is none"));
                     }
                     _ => {}

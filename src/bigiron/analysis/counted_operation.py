@@ -20,7 +20,7 @@ from functools import cached_property
 from bigiron.analysis import locks as lock_table
 from bigiron.analysis.conflicts import hottest_object
 from bigiron.analysis.match_lines import plain
-from bigiron.analysis.program import LOCKS, READERS, Event, Line, Lock, Program, Scope
+from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
 
@@ -42,6 +42,9 @@ _OF_NODES = re.compile(
     r"|mem_cgroup_per_node|lru_gen_folio|per_cpu_nodestat)\b)"
 )
 """What the kernel has for each node, of which a machine in QEMU has one."""
+
+_PAGES_OF_NODES = re.compile(r"^struct (page|folio|ptdesc)\b.*\((free|anonymous) page\)$")
+"""Pages come from the node of who asks for them, and are neighbours in its lists only."""
 
 WAITS = re.compile(
     r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
@@ -300,10 +303,10 @@ def _lines(
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, tasks)
-        key = (plain(object) if scope == "task" else f"{object} {line}", scope)
+        key = (plain(object) if scope in OWN else f"{object} {line}", scope)
         if key not in known:
             known[key] = len(lines)
-            lines.append(Line(object if scope != "task" else plain(object), scope))
+            lines.append(Line(object if scope not in OWN else plain(object), scope))
         of_line[line] = (known[key], visits)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
@@ -311,8 +314,9 @@ def _lines(
 def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
     """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits."""
     if owner >= _OWN or cpus < max(2.0, _SHARED * tasks):
-        return "task", 1 - owner
-    return ("node" if _OF_NODES.match(object) else "shared"), 0.0
+        return ("task of node" if _PAGES_OF_NODES.match(object) else "task"), 1 - owner
+    of_node = _OF_NODES.match(object) or _PAGES_OF_NODES.match(object)
+    return ("node" if of_node else "shared"), 0.0
 
 
 def _locks(
@@ -330,7 +334,7 @@ def _locks(
     numbers: dict[tuple[int, str], int] = {}
     for lock, line, kind, object, _instructions in rows.iter_rows():
         number = of_line.get(line, (-1, 0.0))[0]
-        if number < 0 or lines[number].scope == "task":
+        if number < 0 or lines[number].scope in OWN:
             continue
         numbers[lock, kind] = len(found)
         found.append(Lock(object, kind, number))
@@ -368,10 +372,10 @@ def _sites(
     accessed: dict[tuple[int, bool], float] = defaultdict(float)
     for (_, number, how, visiting), per_op in sums.items():
         accessed[number, visiting] += per_op
-        if how != "read" and lines[number].scope != "task":
+        if how != "read" and lines[number].scope not in OWN:
             written[number] += per_op
     for (path, number, how, visiting), per_op in sums.items():
-        if lines[number].scope == "task" and not visiting:
+        if lines[number].scope in OWN and not visiting:
             per_op *= min(1.0, _MOST_OWN * accessed[number, True] / accessed[number, False])
         if how == "read":
             per_op = min(per_op, max(_MOST_READS, written[number]))
@@ -398,7 +402,7 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
         return [("read", reads)]
     if not reads:
         return [("write", writes)]
-    atomic = "exchange" if _EXCHANGES.match(function) and scope != "task" else "atomic"
+    atomic = "exchange" if _EXCHANGES.match(function) and scope not in OWN else "atomic"
     return [(atomic, min(reads, writes)), ("read", max(0, reads - writes)), ("write", max(0, writes - reads))]
 
 

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-Scope = Literal["shared", "node", "task"]
-"""Of which line there is one in all, one a node, or one a task."""
+Scope = Literal["shared", "node", "task", "task of node"]
+"""Of which line there is one in all, one a node, or one a task; the last only tasks of its node visit."""
+
+OWN: tuple[Scope, ...] = ("task", "task of node")
+"""Of which there is one a task."""
 
 LOCKS = {
     "spin_lock": "spinlock",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bigiron.analysis import counted_operation
 from bigiron.analysis.counted_operation import scope_of
 from bigiron.analysis.match_lines import plain
-from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.analysis.program import OWN, Event, Line, Lock, Program
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 
@@ -30,8 +30,9 @@ SCHEMA = Schema(
     }
 )
 
-KINDS = ("enter", "exit", "access", "lock", "unlock", "fill", "copy", "sleep", "wake", "ipi")
+KINDS = ("enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi")
 
+_OF_LOCKS = ("lock", "unlock", "downgrade")
 _LOCKS = {
     "spin_lock": ("spinlock", "write"),
     "read_lock": ("rwlock", "read"),
@@ -70,7 +71,7 @@ def program(table: pl.DataFrame) -> Program:
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
-        if lines[of_line[line]].scope != "task":
+        if lines[of_line[line]].scope not in OWN:
             locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
     table = _without_hits(_with_scopes(table, of_line, lines))
@@ -183,12 +184,13 @@ def _whole(table: pl.DataFrame) -> pl.DataFrame:
         if rows["sequence"].to_list() != list(range(rows.height)):
             raise CutTraceError(f"the trace was cut: {where} lacks events")
         held: list[tuple[int, int]] = []
-        locks = rows.filter(pl.col("kind").is_in(["lock", "unlock"]))
+        locks = rows.filter(pl.col("kind").is_in(_OF_LOCKS))
         for kind, line, offset in locks.select("kind", "line", "offset").iter_rows():
             if kind == "lock":
                 held.append((line, offset))
-            elif kind == "unlock" and (line, offset) not in held:
-                raise CutTraceError(f"the trace was cut: {where} gives a lock back that it has not taken")
+            elif (line, offset) not in held:
+                does = "gives a lock back" if kind == "unlock" else "downgrades a lock"
+                raise CutTraceError(f"the trace was cut: {where} {does} that it has not taken")
             elif kind == "unlock":
                 held.remove((line, offset))
         if held:
@@ -213,7 +215,7 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
         if touching < 2 or not writes:
             continue
         scope = scope_of(object, most, touching, tasks)[0]
-        key = f"task {plain(object)}" if scope == "task" else str(line)
+        key = f"{scope} {plain(object)}" if scope in OWN else str(line)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object, scope))
@@ -238,7 +240,7 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
         schema={"line": pl.UInt64, "number": pl.UInt32, "scope": pl.String},
         orient="row",
     ).join(owners.select("line", owner="task"), on="line", how="left")
-    visits = (pl.col("scope") == "task") & (pl.col("owner") != pl.col("task"))
+    visits = pl.col("scope").is_in(OWN) & (pl.col("owner") != pl.col("task"))
     return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
         visits=visits.fill_null(False)
     )
@@ -251,9 +253,9 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     """
     operation = ("task", "operation")
     is_access, reads = pl.col("kind") == "access", pl.col("access") == "read"
-    own = (pl.col("scope") == "task") & ~pl.col("visits")
+    own = pl.col("scope").is_in(OWN) & ~pl.col("visits")
     executed = pl.col("instructions").cum_sum().over(operation)
-    locks = pl.col("kind").is_in(["lock", "unlock"]).cum_sum().over(operation)
+    locks = pl.col("kind").is_in(_OF_LOCKS).cum_sum().over(operation)
     stretch = executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH)
     table = table.with_columns(locks=locks, stretch=stretch).with_row_index("row")
     same = (*operation, "number", "visits", "locks", "stretch")
@@ -283,12 +285,31 @@ def _from_memory(function: str, written: int) -> bool:
     return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
 
 
+def _of_lock(kind: str, lock: int, how: str, held: dict[int, str]) -> Event:
+    """What is done to a lock; `held` has how each is held, and what is downgraded is given back by a reader.
+
+    >>> held: dict[int, str] = {}
+    >>> [_of_lock(kind, 0, "write", held).how for kind in ("lock", "downgrade", "unlock")]
+    ['write', '', 'read']
+    """
+    if kind == "downgrade":
+        if held.get(lock) != "write":
+            raise CutTraceError("the trace downgrades a lock that is not held to write")
+        held[lock], how = "read", ""
+    elif kind == "lock":
+        held[lock] = how
+    else:
+        how = held.pop(lock, how)
+    return Event(kind, 0.0, lock, how)
+
+
 def _events(
     rows: pl.DataFrame,
     of_line: dict[int, int],
     locks: dict[tuple[int, int, str], int],
 ) -> Iterator[Event]:
     work = 0.0
+    held: dict[int, str] = {}
     columns = ("kind", "instructions", "line", "offset", "bytes", "access", "lock", "function", "visits")
     for kind, instructions, line, offset, bytes_, access, lock, function, visits in rows.select(
         columns
@@ -301,14 +322,18 @@ def _events(
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
             event = Event("interrupt")
-        elif kind in ("lock", "unlock"):
+        elif kind in _OF_LOCKS:
             of, how = _lock(lock)
             if (line, offset, of) in locks:
-                event = Event(kind, 0.0, locks[line, offset, of], how)
+                event = _of_lock(kind, locks[line, offset, of], how, held)
         elif kind == "access" and line in of_line:
-            number = of_line[line]
-            how = "exchange" if access == "atomic" and _EXCHANGES.match(function) else access
-            event = Event("visit" if visits else "access", 0.0, number, how)
+            exchanges = access == "atomic" and bool(_EXCHANGES.match(function))
+            number = locks.get((line, offset, "spinlock"))
+            if exchanges and number is not None and number not in held:
+                event = Event("lockref", 0.0, number)
+            else:
+                how = "exchange" if exchanges else access
+                event = Event("visit" if visits else "access", 0.0, of_line[line], how)
         if event:
             if work:
                 yield Event("work", work)

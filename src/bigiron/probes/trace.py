@@ -18,7 +18,7 @@ from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Tab
 from bigiron.probes.recording import Chains, Recording, hexadecimal, looked_up, read_objects, read_recording
 
 _ACCESSES = ("read", "write", "atomic")
-_LOCKS = ("lock", "unlock")
+_LOCKS = ("lock", "unlock", "downgrade")
 _OPERATION = ("task", "operation")
 
 

@@ -11,6 +11,7 @@
  * fault. The mapping itself stays: mapping is mmap1's.
  */
 #define PAGES 64
+#define LEN (128UL << 20) /* what is mapped, as in will-it-scale: no other thread's pages are in this page table */
 
 char *testcase_description = "fault in 64 pages of the task's own anonymous memory, then drop them";
 
@@ -24,13 +25,13 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 {
 	size_t page = getpagesize();
 	size_t len = PAGES * page;
-	volatile char *mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)nr;
 	if (mem == MAP_FAILED)
 		die("page_fault1: mmap");
 	/* Threads' mappings may be merged and grow huge pages; a kernel that has none says EINVAL. */
-	if (madvise((void *)mem, len, MADV_NOHUGEPAGE) && errno != EINVAL)
+	if (madvise((void *)mem, LEN, MADV_NOHUGEPAGE) && errno != EINVAL)
 		die("page_fault1: MADV_NOHUGEPAGE");
 
 	while (1) {

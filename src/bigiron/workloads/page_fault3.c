@@ -9,6 +9,7 @@
 
 /* An operation is a pass over 64 pages, as in page_fault1; here they stay in the page cache. */
 #define PAGES 64
+#define LEN (128UL << 20) /* what is mapped, past the file's end */
 
 char *testcase_description = "fault in 64 pages of the task's own file, mapped shared, then drop them";
 
@@ -33,7 +34,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	errno = posix_fallocate(fd, 0, len);
 	if (errno)
 		die("page_fault3: posix_fallocate");
-	mem = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (mem == MAP_FAILED)
 		die("page_fault3: mmap");
 
