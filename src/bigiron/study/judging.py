@@ -131,7 +131,7 @@ def looks(folder: Path) -> list[int]:
 
 
 def with_fewer(folder: Path, cpus: list[int], judged: Judgement | None = None) -> list[int]:
-    """Those numbers of CPUs with those that the folder has, and half of the largest where that would tell more.
+    """Those numbers of CPUs and the folder's, and half of the largest where that would tell more.
 
     That is where lines changed of which each CPU has its own: with the report's CPUs there may be many.
     """
