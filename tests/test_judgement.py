@@ -1,5 +1,7 @@
 """What counts of two kernels say of a report: tables in, a judgement out."""
 
+import doctest
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -8,7 +10,7 @@ from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 from test_work import counts as executed
 
-from bigiron.analysis import judgement
+from bigiron.analysis import judgement, lines_of_cpus
 from bigiron.analysis.comparison import Cell, Measurements
 from bigiron.analysis.judgement import Claim, Judgement
 
@@ -148,6 +150,10 @@ def one_cpu_each(accesses: int, *, apart: int) -> list[dict[str, Any]]:
     ]
 
 
+def test_the_examples() -> None:
+    assert doctest.testmod(lines_of_cpus).failed == 0
+
+
 def test_what_is_a_line_on_one_kernel_and_a_pair_on_the_other_has_not_changed() -> None:
     together, apart = one_cpu_each(4, apart=0), one_cpu_each(4, apart=64)
     assert judged((together, [], work(5000)), (apart, [], work(5000))).kind == "neither"
@@ -161,6 +167,54 @@ def test_a_lock_that_costs_nothing_explains_no_line() -> None:
         (line(8, object="shared.lock"), lock(1, 56), work(50_000)),
     )
     assert found.kind == "coherence" and found.left_out == ("shared.lock (locks)",)
+
+
+def each_cpu_s(cpus: int, times: int) -> list[dict[str, Any]]:
+    """Every operation writes a line of each CPU so many times."""
+    each = times * OPERATIONS // cpus
+    return [
+        count(cpu, "send", 0, each, line=0x1000 + 256 * of, object=f"queue.first of CPU {of}")
+        for of in range(cpus)
+        for cpu in range(cpus)
+    ]
+
+
+def of_each_cpu(new: dict[int, list[dict[str, Any]]], report_s: int = 64) -> Judgement:
+    """Such lines by the number of CPUs, of which the base has none."""
+    other = count(0, "f", 1, 0)
+    lines = of("conflicts", base=counts(other), new=counts(other))
+    points = {
+        (cpus, cpus): {
+            name: [replace(cell, table=counts(other, *more)) for cell in lines.points[TASKS, TASKS][name]]
+            for name, more in (("base", []), ("new", found))
+        }
+        for cpus, found in new.items()
+    }
+    nothing = pl.DataFrame([], schema=LOCKS)
+    executed_ = work(100_000)
+    return judgement.judge(
+        replace(lines, points=points),
+        of("locks", base=nothing, new=nothing),
+        of("work", base=executed_, new=executed_),
+        "base",
+        "new",
+        Claim(True, 64, report_s),
+    )
+
+
+def test_lines_of_all_cpus_are_judged_as_they_grow_to_those_of_the_report() -> None:
+    alone = of_each_cpu({4: each_cpu_s(4, 1)})
+    assert (alone.kind, alone.may_grow) == ("neither", True)
+    found = of_each_cpu({2: each_cpu_s(2, 1), 4: each_cpu_s(4, 1)})
+    (change,) = found.changes
+    assert (found.kind, found.may_grow, change.object) == ("coherence", False, "queue.first of each CPU")
+    assert (change.before, change.after, change.at_report) == (0, 4, (0, 64))
+    assert of_each_cpu({4: each_cpu_s(4, 1)}, report_s=4).may_grow is False
+
+
+def test_lines_of_one_cpu_that_is_picked_do_not_grow() -> None:
+    found = of_each_cpu({2: each_cpu_s(2, 2), 4: each_cpu_s(4, 1)})
+    assert (found.kind, found.may_grow) == ("neither", False)
 
 
 def test_functions_are_the_same_with_and_without_profiling_of_allocations() -> None:

@@ -238,8 +238,8 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
     """Without what waits for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
-    waits = pl.Series([bool(WAITS.search(path)) for path in table["whole"]], dtype=pl.Boolean)
-    return table.filter(~waits)
+    waiting = [path for path in table["whole"].unique() if WAITS.search(path)]
+    return table.filter(~pl.col("whole").is_in(waiting))
 
 
 def _tree(work: pl.DataFrame, operations: int) -> Call:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from bigiron.analysis import check, locks, match_lines, rules, shared_lines
+from bigiron.analysis import check, conflicts, lines_of_cpus, locks, match_lines, rules, shared_lines
 from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
 from bigiron.analysis.counted_operation import LOCKING, without_waiting, work_of_operations
 from bigiron.analysis.explain import evidence_of
@@ -69,6 +69,7 @@ class Change:
     joined: tuple[str, ...] = ()  # what lies in the line now that did not
     rule: Rule | None = None
     is_pair: bool = False
+    at_report: tuple[float, float] | None = None  # of each CPU's own lines: both, with the report's CPUs
     functions: Mapping[str, float] | None = None  # of instructions: how many more each executes
 
     @property
@@ -94,6 +95,7 @@ class Judgement:
     repetitions: int
     against_the_report: bool = False  # whether what changed goes the other way
     left_out: tuple[str, ...] = ()  # what else changed, and costs too little to matter, most first
+    may_grow: bool = False  # whether what each CPU has of its own would matter more if it grew with CPUs
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Claim:
 
     regression: bool
     tasks: int | None  # None: as many as were measured
+    cpus: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,10 +112,11 @@ class _Line:
     accesses: float
     users: float  # share of the tasks that touch it
     weight: float = 1.0
+    places: float = 1.0  # among how many lines its accesses divide
 
     @property
     def demand(self) -> float:
-        """Instructions of an operation in which nobody else has the line."""
+        """Instructions of an operation in which nobody else has the line, or lines."""
         return self.accesses * TRANSFER * self.weight
 
 
@@ -122,6 +126,7 @@ class _Lock:
     held: float
     users: float
     excludes: bool
+    places: float = 1.0
 
     @property
     def demand(self) -> float:
@@ -147,30 +152,36 @@ class _Operation:
         return self.work + sum(line.demand for line in self.lines.values())
 
 
-def queueing(alone: float, demand: float, customers: int) -> float:
-    """An operation's time where so many do it, `demand` of it in one place that has room for one at a time.
+def queueing(alone: float, demand: float, customers: int, places: float = 1.0) -> float:
+    """An operation's time where so many do it, `demand` of it in places that have room for one at a time.
 
-    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980).
+    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980). Each place has as much of the demand.
 
     >>> [round(queueing(1000, 100, tasks)) for tasks in (1, 5, 100)]
     [1000, 1052, 10000]
+    >>> round(queueing(1000, 100, 100, places=100))
+    1011
     """
     elsewhere, waiting, time = max(alone - demand, 0.0), 0.0, alone
     for number in range(1, customers + 1):
         here = demand * (1 + waiting)
         time = elsewhere + here
-        waiting = number * here / time if time else 0.0
+        waiting = number * here / time / places if time else 0.0
     return time
 
 
 def judge(
-    conflicts: Measurements, taken: Measurements, work: Measurements, base: str, new: str, claim: Claim
+    lines: Measurements, taken: Measurements, work: Measurements, base: str, new: str, claim: Claim
 ) -> Judgement:
-    """The judgement at the largest number of CPUs that was measured, of tables of the three probes."""
-    point = max(conflicts.points)
+    """The judgement at the largest number of CPUs that was measured, of tables of the three probes.
+
+    Smaller numbers tell how the lines grow of which each CPU has its own.
+    """
+    point = max(lines.points)
     cpus, tasks = point
     at_tasks = max(claim.tasks or tasks, tasks)
-    found = _Found(conflicts, taken.points[point], work.points[point], point, base, new)
+    at_cpus = max(claim.cpus or cpus, cpus)
+    found = _Found(lines, taken.points[point], work.points[point], point, base, new, at_cpus)
     every = sorted(found.changes(at_tasks), key=_most)
     changes = [change for change in every if change.is_relevant]
     wanted = [change for change in changes if (change.cost > 0) == claim.regression]
@@ -191,6 +202,7 @@ def judge(
             for change in every
             if not change.is_relevant
         ),
+        may_grow=found.may_grow(at_tasks),
     )
 
 
@@ -202,19 +214,22 @@ class _Found:
     """Both kernels' operations, and what of them differs by more than chance."""
 
     def __init__(
-        self, conflicts: Measurements, taken: Cells, work: Cells, point: tuple[int, int], base: str, new: str
+        self,
+        measured: Measurements,
+        taken: Cells,
+        work: Cells,
+        point: tuple[int, int],
+        base: str,
+        new: str,
+        at_cpus: int,
     ) -> None:
         self._names = (base, new)
-        conflicts = replace(conflicts, points={point: _prepared(conflicts.points[point])})
-        self._cells = conflicts.points[point]
-        options = Options(base)
-        at = next(
-            one
-            for one in shared_lines.line_up_all(conflicts, options).points
-            if (one.cpus, one.tasks) == point
-        )
-        self._tasks = point[1]
-        self._rows = self._matched([*at.rows, *at.pairs])
+        self._cpus, self._tasks = point
+        self._at_cpus = at_cpus
+        self._cells = _prepared(measured.points[point])
+        (at,) = shared_lines.line_up_all(replace(measured, points={point: self._cells}), Options(base)).points
+        self._rows = lines_of_cpus.added_up(self._matched([*at.rows, *at.pairs]))
+        self._fewer = _with_fewer_cpus(measured, point, self._names)
         self._kinds = {name: self._by_kind(name) for name in self._names}
         self._locks = {name: _locks(taken[name]) for name in self._names}
         self._work = {name: [_functions(cell) for cell in work[name]] for name in self._names}
@@ -232,7 +247,7 @@ class _Found:
     def _by_kind(self, name: str) -> dict[str, tuple[float, ...]]:
         """Accesses in each repetition to all lines and pairs of a kind."""
         found: dict[str, tuple[float, ...]] = {}
-        for line in (row.lines[name] for row in self._rows if name in row.lines):
+        for line in (row.lines[name] for row, _ in self._rows if name in row.lines):
             accesses = tuple(count for _, count in line.repetitions)
             was = found.get(kind(line.object), (0.0,) * len(accesses))
             found[kind(line.object)] = tuple(map(sum, zip(was, accesses, strict=True)))
@@ -251,14 +266,46 @@ class _Found:
         functions = self._work[name]
         return _Operation(
             sum(sum(of.values()) for of in functions) / len(functions),
-            {n: self._line(row, name) for n, row in enumerate(self._rows) if name in row.lines},
+            {n: self._line(*of, name) for n, of in enumerate(self._rows) if name in of[0].lines},
             {lock: self._lock(name, lock) for lock in self._lock_names() if lock in self._locks[name][0]},
         )
 
-    def _line(self, row: Row, name: str) -> _Line:
+    def _line(self, row: Row, lines: int, name: str) -> _Line:
+        """A line, or those of each CPU: with as many CPUs as the report has, where that is known."""
         line = row.lines[name]
         users = max(line.writers, line.readers) / self._tasks
-        return _Line(line.accesses_per_op, min(1.0, users), OF_A_PAIR if line.halves else 1.0)
+        accesses, places = line.accesses_per_op, float(lines)
+        if self._fewer and self._is_each_cpu_s(row):
+            accesses = self._with_all_cpus(row, name)
+            places *= self._at_cpus / self._cpus
+        return _Line(accesses, min(1.0, users), OF_A_PAIR if line.halves else 1.0, places)
+
+    def _is_each_cpu_s(self, row: Row) -> bool:
+        return bool(lines_of_cpus.family(row.object)) and not row.halves
+
+    def _with_all_cpus(self, row: Row, name: str) -> float:
+        """Accesses an operation to the lines of all CPUs, with as many as the report has."""
+        if name not in row.lines or not self._fewer:
+            return row.accesses(name)
+        cpus, sums = self._fewer
+        few = [of.get(lines_of_cpus.family(row.object), 0.0) for of in sums[name]]
+        many = _accesses(row, [name])[name]
+        return lines_of_cpus.with_cpus(self._at_cpus, (cpus, few), (self._cpus, many), LEAST_ACCESSES)
+
+    def may_grow(self, tasks: int) -> bool:
+        """Whether some of what each CPU has of its own would matter more if it grew with the CPUs."""
+        if self._fewer or self._at_cpus <= self._cpus:
+            return False
+        times = self._at_cpus / self._cpus
+        for number, (row, _) in enumerate(self._rows):
+            if self._is_each_cpu_s(row) and self._differs(row):
+                before, after = (
+                    replace(line, accesses=line.accesses * times, places=line.places * times)
+                    for line in (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
+                )
+                if abs(self._cost(before, after, tasks)[1]) >= RELEVANT:
+                    return True
+        return False
 
     def _lock(self, name: str, lock: str) -> _Lock:
         repetitions = [of.get(lock, _NOT_TAKEN) for of in self._locks[name]]
@@ -285,7 +332,7 @@ class _Found:
         changed = list(self._changed_locks(tasks))
         yield from changed
         relevant = [change for change in changed if change.is_relevant]
-        for number, row in enumerate(self._rows):
+        for number, (row, _) in enumerate(self._rows):
             if change := self._changed_line(number, row, relevant, tasks):
                 yield change
         if change := self._changed_work():
@@ -329,14 +376,15 @@ class _Found:
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
         of_chance = check.is_of_allocators(row.object)
-        if of_chance and check.BY_CHANCE.takes_for_same(before.accesses, after.accesses):
+        counts = (row.accesses(base), row.accesses(new))
+        if of_chance and check.BY_CHANCE.takes_for_same(*counts):
             return None
+        grown = self._fewer and self._is_each_cpu_s(row)
         writers, readers = _who(row, self._cells[new if new in row.lines else base])
         return Change(
             "coherence",
             row.object,
-            before.accesses,
-            after.accesses,
+            *counts,
             "accesses",
             *self._cost(before, after, tasks),
             writers=writers,
@@ -344,6 +392,7 @@ class _Found:
             joined=self._joined(row),
             rule=rules.first_match(evidence_of(row)),
             is_pair=bool(row.halves),
+            at_report=(before.accesses, after.accesses) if grown else None,
         )
 
     def _holds(self, row: Row, locks_changed: Sequence[Change]) -> bool:
@@ -389,9 +438,10 @@ class _Found:
     def _cost(self, before: _Line | _Lock, after: _Line | _Lock, tasks: int) -> tuple[float, float]:
         """How much longer an operation takes where nothing else limits it; and that as a share."""
         customers = max(1, round(max(before.users, after.users) * tasks))
-        was = queueing(self.base.alone, before.demand, customers)
+        places = max(before.places, after.places)
+        was = queueing(self.base.alone, before.demand, customers, places)
         more = after.demand - before.demand
-        longer = queueing(self.base.alone + more, after.demand, customers) - was
+        longer = queueing(self.base.alone + more, after.demand, customers, places) - was
         return longer, longer / was if was else 0.0
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
@@ -457,10 +507,32 @@ def _prepared(cells: Cells) -> dict[str, list[Cell]]:
     return {variant: list(map(_prepare, repetitions)) for variant, repetitions in cells.items()}
 
 
+def _with_fewer_cpus(
+    measured: Measurements, point: tuple[int, int], names: tuple[str, str]
+) -> tuple[int, dict[str, list[Mapping[str, float]]]] | None:
+    """At most half as many CPUs with as large a share of tasks: how many, and the lines of all, by kernel."""
+    cpus, tasks = point
+    fewer = [
+        one
+        for one, cells in measured.points.items()
+        if 2 * one[0] <= cpus and one[1] == max(2, round(one[0] * tasks / cpus)) and set(names) <= set(cells)
+    ]
+    if not fewer:
+        return None
+    there = _prepared(measured.points[max(fewer)])
+    return max(fewer)[0], {
+        name: lines_of_cpus.sums(
+            match_lines.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]
+        )
+        for name in names
+    }
+
+
 def _prepare(cell: Cell) -> Cell:
-    """Without waiting for locks, and without faint lines."""
+    """Without waiting for locks, and without faint lines, but for those that each CPU has of its own."""
     touched = pl.max_horizontal("reads", "writes").sum().over("line")
-    bright = cell.table.filter(touched >= _FAINT * cell.operations)
+    each_cpu_s = pl.col("object").str.contains(lines_of_cpus.OF_CPU).any().over("line")
+    bright = cell.table.filter((touched >= _FAINT * cell.operations) | each_cpu_s)
     return replace(cell, table=without_waiting(bright).drop("whole"))
 
 

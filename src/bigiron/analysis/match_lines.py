@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from bigiron.lazy import polars as pl
@@ -52,6 +52,12 @@ class Line:
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
     repetitions: tuple[tuple[float, float], ...] = ()  # writes and accesses per operation in each
     halves: tuple[Half, ...] = ()  # of a pair
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """The share of its accesses that each function does."""
+        total = sum(self.weights.values())
+        return {name: weight / total for name, weight in self.weights.items()} if total else {}
 
 
 @dataclass
@@ -205,15 +211,18 @@ def match(columns: dict[str, list[Line]]) -> list[Row]:
 
 def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, bool, float, Row, int]]:
     """What could be joined: likeness, whether of one kind, accesses per operation; row, the line's number."""
-    rows_of_kind: dict[str, list[Row]] = {}
+    rows_of_kind: dict[str, list[tuple[Row, Line]]] = {}
     for row in rows:
-        rows_of_kind.setdefault(kind(row.object), []).append(row)
+        rows_of_kind.setdefault(kind(row.object), []).append((row, row._hottest))
     for number, line in enumerate(lines):
         known_as = kind(line.object)
-        for row in (row for other in rows_of_kind if _may_be(known_as, other) for row in rows_of_kind[other]):
-            likeness = _likeness(line, row._hottest)
-            if likeness >= _ALIKE:
-                yield likeness, kind(row._hottest.object) == known_as, line.accesses_per_op, row, number
+        for other in rows_of_kind:
+            if not _may_be(known_as, other):
+                continue
+            for row, hottest in rows_of_kind[other]:
+                likeness = _likeness(line, hottest)
+                if likeness >= _ALIKE:
+                    yield likeness, other == known_as, line.accesses_per_op, row, number
 
 
 def _may_be(one: str, other: str) -> bool:
@@ -275,6 +284,7 @@ def _whole(object: str) -> str:
     return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
 
 
+@cache
 def member(object: str) -> str:
     """The struct or variable and its member, whatever part of that.
 
@@ -291,7 +301,8 @@ def _likeness(one: Line, other: Line) -> float:
     member of a struct is likely to be the same. What could not be named may be what could.
     """
     if kind(one.object) != kind(other.object):
-        return overlap(one, other) if overlap(one, other) >= _SURELY_ALIKE else 0.0
+        share = overlap(one, other)
+        return share if share >= _SURELY_ALIKE else 0.0
     if one.object.startswith("struct ") and member(one.object) != member(other.object):
         return _OTHER_MEMBER * overlap(one, other)
     known = 0.0
@@ -304,11 +315,6 @@ def _likeness(one: Line, other: Line) -> float:
 
 def overlap(one: Line, other: Line) -> float:
     """The share of two lines' accesses that the same functions do, 0 to 1."""
-    total_one, total_other = sum(one.weights.values()), sum(other.weights.values())
-    if not total_one or not total_other:
-        return 0.0
-    return sum(
-        min(weight / total_one, other.weights[function] / total_other)
-        for function, weight in one.weights.items()
-        if function in other.weights
-    )
+    shares, theirs = one.shares, other.shares
+    both = shares.keys() & theirs.keys()  # in no order: sums are rounded, so that they do not depend on it
+    return round(sum([min(shares[function], theirs[function]) for function in both]), 12) if both else 0.0

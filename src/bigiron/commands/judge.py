@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
+from bigiron.analysis.judgement import Judgement
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import Fragments, Jobs, choice, numbers
 from bigiron.commands.output import say
@@ -20,6 +21,7 @@ from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
 from bigiron.study import judging, store
 from bigiron.study.judging import Opinion, What
+from bigiron.study.store import Study
 from bigiron.workloads.of_benchmark import fs_of, mode_of, workload_of
 
 _STDIN = Path("-")
@@ -67,14 +69,21 @@ def judge(
         opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
-        for boots in judging.looks(folder):
-            asked = judging.spec(mail, names, what, of_cpus, both[0].arch, shaped, boots)
+
+        def measured(cpus: list[int], boots: int) -> tuple[Study, Judgement]:
+            asked = judging.spec(mail, names, what, cpus, both[0].arch, shaped, boots)
             with contextlib.redirect_stdout(sys.stderr):
                 measure_study(asked, folder, jobs, fresh_boot=True)
             study = store.open_study(folder)
-            judged = judging.judged(study, mail)
-            if not judged.changes:
+            return study, judging.judged(study, mail)
+
+        of_cpus = judging.with_fewer(folder, of_cpus)
+        for boots in judging.looks(folder):
+            study, judged = measured(of_cpus, boots)
+            if not (judged.changes or judged.may_grow):
                 break
+        if (with_half := judging.with_fewer(folder, of_cpus, judged)) != of_cpus:
+            study, judged = measured(with_half, boots)
         opinion = judging.opinion(study, mail, shaped, judged)
     print(reply.FORMATS[format](opinion), end="")
 

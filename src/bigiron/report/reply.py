@@ -201,7 +201,13 @@ def _sentence(change: Change, base: str, new: str) -> str:
             return f"Instructions of an operation: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
     pair = " as a pair of lines of 128 bytes" if change.is_pair else ""
-    return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}."
+    grown = (
+        f" With the report's CPUs, by their growth here: {number(change.at_report[0])} and "
+        f"{number(change.at_report[1])}."
+        if change.at_report
+        else ""
+    )
+    return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}.{grown}"
 
 
 def _relative(change: Change) -> str:

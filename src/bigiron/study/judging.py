@@ -130,6 +130,16 @@ def looks(folder: Path) -> list[int]:
     return [number for number in LOOKS if number >= there] or [there]
 
 
+def with_fewer(folder: Path, cpus: list[int], judged: Judgement | None = None) -> list[int]:
+    """Those numbers of CPUs and the folder's, and half of the largest where that would tell more.
+
+    That is where lines changed of which each CPU has its own: with the report's CPUs there may be many.
+    """
+    there = store.open_study(folder).spec.cpus if (folder / "study.toml").exists() else []
+    half = [max(cpus) // 2] if judged and judged.may_grow and max(cpus) >= 4 else []
+    return sorted({*there, *cpus, *half})
+
+
 def judged(study: Study, mail: RobotMail) -> Judgement:
     """What the counts of a study that has been measured say."""
     base, new = (variant.name for variant in study.spec.variant)
@@ -137,7 +147,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     point = max(of["conflicts"].points)
     if missing := [name for name in (base, new) if name not in of["conflicts"].points[point]]:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
-    claim = Claim(mail.regression, mail.tasks_at_once)
+    claim = Claim(mail.regression, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
     return judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
 
 
