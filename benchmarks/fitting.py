@@ -3,10 +3,12 @@
 Each curve is replayed once with the constants drawn from wide ranges. How the logarithm of throughput goes
 with the logarithm of each constant is a straight line's slope, point by point (for what a transfer takes, a
 parabola's); with those, any constants are tried in no time. The four of processors are those whose median
-prediction is nearest: the mean absolute error of the logarithm, every curve counting the same. The model's
-own error is the least with which the intervals hold as many of the points as they should.
+prediction is nearest: the mean absolute error of the logarithm, every workload on a machine counting the
+same, however many curves of it were published. The model's own error is the least with which the intervals
+hold as many of the points as they should.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,6 +45,7 @@ class Surveyed:
 
     curve: str
     machine: str
+    workload: str  # what was recorded for it
     truth: Array  # logarithm of throughput relative to the first point, by point
     replayed: Array  # the same of each draw: a row a draw
     places: Array  # where in its range each constant was, -1 to 1: a row a draw
@@ -72,10 +75,12 @@ class Surveyed:
 
 def fit(curves: Sequence[Surveyed]) -> Constants:
     """The constants of these curves."""
+    alike = Counter((curve.machine, curve.workload) for curve in curves)
+    weights = [1 / alike[curve.machine, curve.workload] for curve in curves]
 
     def miss(places: Array) -> float:
         errors = [np.abs(curve.at(places)[0] - curve.truth).mean() for curve in curves]
-        return float(np.mean(errors) + _RIDGE * (places**2).sum())
+        return float(np.average(errors, weights=weights) + _RIDGE * (places**2).sum())
 
     count = curves[0].places.shape[1]
     starts = [np.zeros(count), *np.random.default_rng(1).uniform(-1, 1, (8, count))]
