@@ -169,24 +169,28 @@ def test_a_lock_that_costs_nothing_explains_no_line() -> None:
     assert found.kind == "coherence" and found.left_out == ("shared.lock (locks)",)
 
 
-def each_cpu_s(cpus: int, times: int) -> list[dict[str, Any]]:
+def each_cpu_s(cpus: int, times: int, member: str = "first") -> list[dict[str, Any]]:
     """Every operation writes a line of each CPU so many times."""
     each = times * OPERATIONS // cpus
     return [
-        count(cpu, "send", 0, each, line=0x1000 + 256 * of, object=f"queue.first of CPU {of}")
+        count(cpu, "send", 0, each, line=0x1000 + 256 * of, object=f"queue.{member} of CPU {of}")
         for of in range(cpus)
         for cpu in range(cpus)
     ]
 
 
-def of_each_cpu(new: dict[int, list[dict[str, Any]]], report_s: int = 64) -> Judgement:
-    """Such lines by the number of CPUs, of which the base has none."""
+def of_each_cpu(
+    new: dict[int, list[dict[str, Any]]],
+    report_s: int = 64,
+    base: dict[int, list[dict[str, Any]]] | None = None,
+) -> Judgement:
+    """Such lines by the number of CPUs, of which the base has none unless they are given."""
     other = count(0, "f", 1, 0)
     lines = of("conflicts", base=counts(other), new=counts(other))
     points = {
         (cpus, cpus): {
             name: [replace(cell, table=counts(other, *more)) for cell in lines.points[TASKS, TASKS][name]]
-            for name, more in (("base", []), ("new", found))
+            for name, more in (("base", (base or {}).get(cpus, [])), ("new", found))
         }
         for cpus, found in new.items()
     }
@@ -215,6 +219,14 @@ def test_lines_of_all_cpus_are_judged_as_they_grow_to_those_of_the_report() -> N
 def test_lines_of_one_cpu_that_is_picked_do_not_grow() -> None:
     found = of_each_cpu({2: each_cpu_s(2, 2), 4: each_cpu_s(4, 1)})
     assert (found.kind, found.may_grow) == ("neither", False)
+
+
+def test_lines_of_all_cpus_grow_on_both_kernels_whatever_each_calls_them() -> None:
+    """What the line has hottest is another member on each."""
+    before = {cpus: each_cpu_s(cpus, 3, "last") for cpus in (2, 4)}
+    after = {cpus: each_cpu_s(cpus, 4) for cpus in (2, 4)}
+    (change,) = of_each_cpu(after, base=before).changes
+    assert (change.before, change.after, change.at_report) == (12, 16, (192, 256))
 
 
 def test_functions_are_the_same_with_and_without_profiling_of_allocations() -> None:

@@ -240,6 +240,34 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
     assert!(reader < 11_000.0 && writer > 100_000.0, "{:?}", took.get());
 }
 
+/// Writers that spin take it from a reader that is woken, until it has slept for 4 ms.
+#[test]
+fn writers_do_not_starve_a_reader() {
+    let mut sim = Simulation::new(Machine::uniform(31, ns(1), ns(100)), 1);
+    let lock = Rc::new(RwSem::new(&mut sim, "lock", 0));
+    let longest = Rc::new(Cell::new(0.0_f64));
+    for cpu in 0..31 {
+        let (lock, longest) = (Rc::clone(&lock), Rc::clone(&longest));
+        sim.program(cpu, move |cpu| async move {
+            while cpu.now() < us(20_000) {
+                let began = cpu.now();
+                if cpu.id() == 0 {
+                    cpu.read_lock(&*lock).await;
+                    longest.set(longest.get().max((cpu.now() - began).as_ns()));
+                    cpu.read_unlock(&*lock).await;
+                } else {
+                    cpu.lock(&*lock).await;
+                    cpu.work(us(1)).await;
+                    cpu.unlock(&*lock).await;
+                }
+                cpu.user(ns(10)).await;
+            }
+        });
+    }
+    sim.run(Run::to_the_end()).unwrap();
+    assert!(longest.get() < 6e6, "{}", longest.get());
+}
+
 /// A ticket lock whose author forgot that drawing a ticket must be atomic.
 struct TornTicket {
     id: LockId,

@@ -190,8 +190,12 @@ impl RwSem {
         let mut granted = 0;
         if wake != Wake::ReadOwned {
             granted = READER;
-            if cpu.fetch_add(self.count, READER).await & WRITER != 0 {
-                cpu.fetch_add(self.count, READER.wrapping_neg()).await; // a writer was faster
+            let before = cpu.fetch_add(self.count, READER).await;
+            if before & WRITER != 0 {
+                // A writer was faster; who has waited for too long has the next ones stand back.
+                let late = before & HANDOFF == 0 && cpu.now() >= first.since + ms(4);
+                let handoff = if late { HANDOFF } else { 0 };
+                cpu.fetch_add(self.count, handoff.wrapping_sub(READER)).await;
                 return Vec::new();
             }
             self.set_readers(cpu).await;
@@ -207,6 +211,7 @@ impl RwSem {
         if is_empty {
             more = more.wrapping_sub(WAITERS);
         }
+        more = more.wrapping_sub(cpu.read(self.count).await & HANDOFF);
         if more != 0 {
             cpu.fetch_add(self.count, more).await;
         }

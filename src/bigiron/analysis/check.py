@@ -210,10 +210,12 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
     for row in match_lines.match({_BASE: [line for _, line in before], **columns}):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
         after = min(map(row.writes, columns)), min(map(row.accesses, columns))
-        if not recorded:
-            after = after[0], min(_disturbed(row, column, baseline.cpus) for column in columns)
-        if recorded or after[1] > LEAST:
-            findings.append(_finding(row, recorded, after, tolerance))
+        if recorded:
+            findings.append(_known_line(row, recorded, after, tolerance))
+            continue
+        disturbed = min(_disturbed(row, column, baseline.cpus) for column in columns)
+        if disturbed > LEAST:
+            findings.append(_new_line(row, after, disturbed, tolerance))
     return worst_first(findings)
 
 
@@ -230,18 +232,32 @@ _BASE = "baseline"
 _UNITS = ("writes", "accesses")
 
 
-def _finding(
-    row: match_lines.Row, recorded: Known | None, after: tuple[float, float], tolerance: Tolerance
+def _new_line(
+    row: match_lines.Row, after: tuple[float, float], disturbed: float, tolerance: Tolerance
 ) -> Finding:
-    name = f"{row.object}: {row.functions[0]}" if row.functions else row.object
-    by = f"touched by {', '.join(row.functions)}"
-    if recorded is None:
-        allowed = _of(row.object, None, tolerance).allows(LEAST)
-        return Finding(name, _UNITS, None, (allowed, allowed), after, by)
+    allowed = _of(row.object, None, tolerance).allows(LEAST)
+    writes, accesses = after
+    by = _by(row)
+    if accesses > disturbed:
+        by += f"; {accesses:.3f} accesses with those that no write disturbs"
+    return Finding(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
+
+
+def _known_line(
+    row: match_lines.Row, recorded: Known, after: tuple[float, float], tolerance: Tolerance
+) -> Finding:
     tolerance = _of(recorded.object, recorded.tolerance, tolerance)
     most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
-    allowed_both = (tolerance.allows(most[0]), tolerance.allows(most[1]))
-    return Finding(name, _UNITS, (recorded.writes, recorded.accesses), allowed_both, after, by)
+    allowed = (tolerance.allows(most[0]), tolerance.allows(most[1]))
+    return Finding(_name(row), _UNITS, (recorded.writes, recorded.accesses), allowed, after, _by(row))
+
+
+def _name(row: match_lines.Row) -> str:
+    return f"{row.object}: {row.functions[0]}" if row.functions else row.object
+
+
+def _by(row: match_lines.Row) -> str:
+    return f"touched by {', '.join(row.functions)}"
 
 
 def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:

@@ -228,8 +228,10 @@ class _Found:
         self._at_cpus = at_cpus
         self._cells = _prepared(measured.points[point])
         (at,) = shared_lines.line_up_all(replace(measured, points={point: self._cells}), Options(base)).points
-        self._rows = lines_of_cpus.added_up(self._matched([*at.rows, *at.pairs]))
-        self._fewer = _with_fewer_cpus(measured, point, self._names)
+        rows = self._matched([*at.rows, *at.pairs])
+        self._families = lines_of_cpus.names(rows)
+        self._rows = lines_of_cpus.added_up(rows, self._families)
+        self._fewer = _with_fewer_cpus(measured, point, self._names, self._families)
         self._kinds = {name: self._by_kind(name) for name in self._names}
         self._locks = {name: _locks(taken[name]) for name in self._names}
         self._work = {name: [_functions(cell) for cell in work[name]] for name in self._names}
@@ -288,7 +290,8 @@ class _Found:
         if name not in row.lines or not self._fewer:
             return row.accesses(name)
         cpus, sums = self._fewer
-        few = [of.get(lines_of_cpus.family(row.object), 0.0) for of in sums[name]]
+        family = self._families[lines_of_cpus.family(row.object)]
+        few = [of.get(family, 0.0) for of in sums[name]]
         many = _accesses(row, [name])[name]
         return lines_of_cpus.with_cpus(self._at_cpus, (cpus, few), (self._cpus, many), LEAST_ACCESSES)
 
@@ -508,7 +511,7 @@ def _prepared(cells: Cells) -> dict[str, list[Cell]]:
 
 
 def _with_fewer_cpus(
-    measured: Measurements, point: tuple[int, int], names: tuple[str, str]
+    measured: Measurements, point: tuple[int, int], names: tuple[str, str], families: Mapping[str, str]
 ) -> tuple[int, dict[str, list[Mapping[str, float]]]] | None:
     """At most half as many CPUs with as large a share of tasks: how many, and the lines of all, by kernel."""
     cpus, tasks = point
@@ -522,7 +525,8 @@ def _with_fewer_cpus(
     there = _prepared(measured.points[max(fewer)])
     return max(fewer)[0], {
         name: lines_of_cpus.sums(
-            match_lines.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]
+            (match_lines.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]),
+            families,
         )
         for name in names
     }

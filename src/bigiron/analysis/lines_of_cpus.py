@@ -31,13 +31,24 @@ def family(object: str) -> str:
     return match_lines.member(re.sub(OF_CPU, "", object)) + _EACH
 
 
-def added_up(rows: Sequence[Row]) -> list[tuple[Row, int]]:
+def names(rows: Iterable[Row]) -> dict[str, str]:
+    """What each family is called: two are one of which a row has one on each kernel."""
+    found: dict[str, str] = {}
+    for row in rows:
+        of_row = [family(object) for object in (row.object, *(line.object for line in row.lines.values()))]
+        same = {found.setdefault(name, name) for name in of_row if name}
+        first = next((name for name in found.values() if name in same), "")
+        found = {name: first if known in same else known for name, known in found.items()}
+    return found
+
+
+def added_up(rows: Sequence[Row], called: Mapping[str, str]) -> list[tuple[Row, int]]:
     """The rows, those of a family in one; and of how many lines each row is."""
     families: dict[tuple[str, bool], list[Row]] = {}
     others: list[tuple[Row, int]] = []
     for row in rows:
         if name := family(row.object):
-            families.setdefault((name, bool(row.halves)), []).append(row)
+            families.setdefault((called[name], bool(row.halves)), []).append(row)
         else:
             others.append((row, 1))
     return [*others, *((_sum(name, of), len(of)) for (name, _), of in families.items())]
@@ -61,13 +72,14 @@ def _sum_of(lines: Sequence[Line]) -> Line:
     )
 
 
-def sums(repetitions: Iterable[Sequence[Line]]) -> list[Mapping[str, float]]:
-    """In each repetition the accesses an operation to each family."""
+def sums(repetitions: Iterable[Sequence[Line]], called: Mapping[str, str]) -> list[Mapping[str, float]]:
+    """In each repetition the accesses an operation to each family, by what it is called."""
     found: list[Mapping[str, float]] = []
     for lines in repetitions:
         of: dict[str, float] = {}
         for line in lines:
             if name := family(line.object):
+                name = called.get(name, name)
                 of[name] = of.get(name, 0.0) + line.accesses_per_op
         found.append(of)
     return found

@@ -22,7 +22,7 @@ from bigiron.study.matrix_machine import GivenUpError, Place
 
 ARCH = "x86_64"
 _LOOK_S = 0.25  # how soon a Ctrl-C is noticed
-_MOST_GIVEN_UP = 3  # batches of one place: then it is the place
+_MOST_GIVEN_UP = 3  # batches of one place in a row: then it is the place
 
 _log = logging.getLogger(__name__)
 
@@ -108,12 +108,11 @@ class _Missing:
     def __init__(self, matrix: Matrix, columns: Sequence[tuple[Place, Column]]) -> None:
         self._all = len(matrix.tests)
         self._done: Counter[str] = Counter()
-        self._given_up: Counter[str] = Counter()  # batches
+        self._given_up: Counter[str] = Counter()  # batches since one was kept
         self._waiting: deque[_Work] = deque()
         self.left_out = 0
-        for number, tests in enumerate(
-            matrix.batches
-        ):  # each everywhere: what there is can be compared at any time
+        # Each batch everywhere: what there is can be compared at any time.
+        for number, tests in enumerate(matrix.batches):
             for place, column in columns:
                 if column.has(number):
                     self._done[column.place.name] += len(tests)
@@ -134,8 +133,10 @@ class _Missing:
         return Progress(name, self._done[name], self._all, stage)
 
     def keep(self, work: _Work, outcomes: list[Outcome]) -> None:
+        name = work.column.place.name
         work.column.keep(work.batch, outcomes)
-        self._done[work.column.place.name] += len(work.tests)
+        self._done[name] += len(work.tests)
+        self._given_up[name] = 0
 
     def leave_out(self, work: _Work, why: str) -> None:
         """It has not run, and is missing the next time."""
