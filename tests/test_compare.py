@@ -85,6 +85,11 @@ def test_an_atomic_is_one_access() -> None:
     assert (row["writers"], row["readers"]) == (2, 2)
 
 
+def test_what_each_cpu_touches_by_one_instruction_has_the_name_of_the_first() -> None:
+    rows = [count(cpu, "add", 10 + cpu, 10 + cpu, object=f"a+{8 * cpu}", byte=8 * cpu) for cpu in range(2)]
+    assert {only(profile(*order))["object"] for order in (rows, rows[::-1])} == {"a+0"}
+
+
 def test_one_access_more_gives_a_line_no_other_name() -> None:
     row = only(
         profile(

@@ -308,7 +308,7 @@ def test_what_the_history_cannot_be_compared_with_is_refused(copied: Path) -> No
     answer = bigiron("check", study, "--history", copied)
     assert answer.status == 2 and "recorder another" in answer.complaint
     with create(copied)._connection as connection:
-        connection.execute("UPDATE workload SET name = 'other'")
+        connection.execute("UPDATE workload SET name = 'other' WHERE name = 'open1'")
     answer = bigiron("check", study, "--history", copied)
     assert answer.status == 2 and "has no counts of open1 at 2 CPUs" in answer.complaint
 

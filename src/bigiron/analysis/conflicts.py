@@ -161,7 +161,6 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     return (
         touched.group_by("line")
         .agg(
-            hottest_object("accesses"),
             pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum(),
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
@@ -170,17 +169,23 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
+        .join(hottest_objects(touched, "accesses", "line"), on="line")
     )
 
 
-def hottest_object(accesses: str) -> pl.Expr:
-    """In a group of counts, what the hottest instruction touched; `accesses` is the column that tells.
+def hottest_objects(touched: pl.DataFrame, accesses: str, *of: str) -> pl.DataFrame:
+    """What the hottest instruction touched, `object`, of all counts that have the columns `of` alike.
 
-    Many are equally hot: of all that are nearly so it is the last in the kernel's code, so that a stray
-    access to one of them gives the line no other name.
+    `accesses` is the column that tells which is. Many are equally hot: of all that are nearly so it is the
+    last in the kernel's code, and of what that touched the first, so that a stray access to one of them gives
+    the line no other name.
     """
-    hot = pl.col(accesses) >= _NEARLY * pl.col(accesses).max()
-    return pl.col("object").filter(hot).sort_by(pl.col("pc").filter(hot)).last()
+    return (
+        touched.filter(pl.col(accesses) >= _NEARLY * pl.col(accesses).max().over(of))
+        .sort("pc", "address", descending=[True, False])
+        .unique(of, keep="first", maintain_order=True)
+        .select(*of, "object")
+    )
 
 
 def _disturbed(touched: pl.DataFrame) -> pl.DataFrame:
@@ -251,7 +256,7 @@ def ranges(mask: int) -> str:
 
 def _halves(touched: pl.DataFrame) -> pl.DataFrame:
     """Of each pair its two lines: what lies there, and which bytes which CPUs touched."""
-    objects = touched.group_by("line", "half").agg(hottest_object("all_per_op"))
+    objects = hottest_objects(touched, "all_per_op", "line", "half")
     masks = touched.group_by("line", "half", "cpu").agg(
         writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bigiron.analysis import locks as lock_table
-from bigiron.analysis.conflicts import hottest_object
+from bigiron.analysis.conflicts import hottest_objects
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.lazy import numpy as np
@@ -287,14 +287,14 @@ def _lines(
         most=pl.col("accesses").max(),
         cpus=pl.len(),
     )
-    names = touched.group_by("line").agg(
-        object=hottest_object("accesses"),
+    allocators = touched.group_by("line").agg(
         allocating=pl.col("cpu").filter(allocates).n_unique(),
     )
     lines: list[Line] = []
     of_line: dict[int, tuple[int, float]] = {}
     known: dict[tuple[str, Scope], int] = {}
-    rows = shape.join(names, on="line").sort("total", "line", descending=[True, False])
+    named = hottest_objects(touched, "accesses", "line").join(allocators, on="line")
+    rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
     for line, total, writes, most, cpus, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:
             continue
