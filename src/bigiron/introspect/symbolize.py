@@ -458,7 +458,7 @@ class Objects:
                     if PAGE <= value < 1 << 63 and self._per_cpu.is_pointer(value):
                         path = self._btf.place(type, inside, WORD).path
                         label = f"{symbol}.{path}" if path else f"*{symbol}"
-                        yield Struct(value, self._btf.resolve(target), self._btf.size(target), label)
+                        yield Struct(value, target, self._btf.size(target), label)
 
     def _per_cpu_counters(self) -> Iterator[Struct]:
         """The CPUs' parts of each `struct percpu_counter`, of which lib/percpu_counter.c has a list."""
