@@ -161,6 +161,31 @@ def test_what_is_a_line_on_one_kernel_and_a_pair_on_the_other_has_not_changed() 
     assert judged((apart, [], work(5000)), (one_cpu_each(9, apart=0), [], work(5000))).kind == "coherence"
 
 
+def pipes(*accesses: int) -> list[dict[str, Any]]:
+    """Each of so many pipes' inodes, whose times every CPU writes so often."""
+    return [
+        count(
+            cpu,
+            "touch",
+            0,
+            times * OPERATIONS // TASKS,
+            line=0x1000 + 256 * pipe,
+            object="struct inode.i_atime",
+        )
+        for pipe, times in enumerate(accesses)
+        for cpu in range(TASKS)
+    ]
+
+
+def test_of_lines_that_are_called_the_same_only_the_sum_can_change() -> None:
+    def kind(base: list[dict[str, Any]], new: list[dict[str, Any]]) -> str:
+        return judged((base, [], work(50_000)), (new, [], work(50_000))).kind
+
+    assert kind(pipes(8, 8, 8), pipes(12, 8, 4)) == "neither"
+    assert kind(pipes(8, 8, 8), pipes(12, 12, 12)) == "coherence"
+    assert kind(pipes(8), pipes(12)) == "coherence"
+
+
 def test_a_lock_that_costs_nothing_explains_no_line() -> None:
     found = judged(
         (line(2, object="shared.lock"), lock(1, 50), work(50_000)),

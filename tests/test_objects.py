@@ -120,6 +120,36 @@ def test_a_percpu_counter_s_part_is_known_by_its_counter_and_cpu(kernel: str) ->
         assert guest.objects.names([access])[access].name == f"vm_committed_as.counters of CPU {cpu}"
 
 
+def sent_to_each_cpu(guest: Guest) -> int:
+    """The per-CPU pointer to what the first CPU sends each other one to run: `cfd_data.csd`."""
+    type = guest.btf.find("call_function_data")
+    pointer = guest.btf.member(type, "csd") or guest.btf.member(type, "pcpu")
+    assert pointer
+    at = guest.address("cfd_data") + guest.per_cpu_offsets[0] + pointer.start
+    return guest.number(at % (1 << 64))
+
+
+@pytest.mark.parametrize("kernel", ["debian/6.1", "debian/6.12"])
+def test_a_pointer_in_a_cpu_s_variable_names_each_cpu_s_memory(kernel: str) -> None:
+    """Debian's 5.10 tells no variable's type, and on 7.2 such a pointer looks like the image's."""
+    guest = left_by(kernel)
+    access = ((sent_to_each_cpu(guest) + guest.per_cpu_offsets[1]) % (1 << 64), 8)
+    found = guest.objects.names([access])[access].name
+    assert re.fullmatch(r"struct (call_single_data_t|cfd_percpu)\.\S+ of CPU 1", found), found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_each_cpu_s_memory_of_no_known_type_is_known_by_its_size(kernel: str) -> None:
+    """As if nobody knew where `cfd_data` lies; `func` lies behind the list's entry."""
+    guest = left_by(kernel)
+    pointer = sent_to_each_cpu(guest)
+    access = ((pointer + 16 + guest.per_cpu_offsets[1]) % (1 << 64), 8)
+    text = "\n".join(line for name, line in guest.symbols._named.items() if name != "cfd_data")
+    objects = Objects(guest.memory, SymbolTable(text), guest.per_cpu_offsets, X86_64)
+    size = guest.btf.size(guest.btf.find("__call_single_data"))
+    assert objects.names([access])[access].name == f"per-CPU memory of {size} bytes+0x10 of CPU 1"
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_page_and_its_struct(kernel: str) -> None:
     guest = left_by(kernel)

@@ -7,6 +7,7 @@ where as many tasks run as the report had, in instructions: those that queue for
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -233,6 +234,12 @@ class _Found:
         self._rows = lines_of_cpus.added_up(rows, self._families)
         self._fewer = _with_fewer_cpus(measured, point, self._names, self._families)
         self._kinds = {name: self._by_kind(name) for name in self._names}
+        self._called = {
+            name: Counter(
+                (row.lines[name].object, bool(row.halves)) for row, _ in self._rows if name in row.lines
+            )
+            for name in self._names
+        }
         self._locks = {name: _locks(taken[name]) for name in self._names}
         self._work = {name: [_functions(cell) for cell in work[name]] for name in self._names}
         self.base, self.new = (self._operation(name) for name in self._names)
@@ -256,10 +263,12 @@ class _Found:
         return found
 
     def _differs(self, row: Row) -> bool:
-        """Whether a line's accesses do, and those of its kind unless both kernels call it the same."""
+        """Whether a line's accesses do, and those of its kind unless both kernels have one line called so."""
         if not self._differ(_accesses(row, self._names), LEAST_ACCESSES, _SAME_LINE):
             return False
-        if len(row.lines) == len(self._names) and len({line.object for line in row.lines.values()}) == 1:
+        called = {line.object for line in row.lines.values()}
+        called_so = (row.object, bool(row.halves))
+        if len(called) == 1 and all(self._called[name][called_so] == 1 for name in self._names):
             return True
         of_kind = {name: self._kinds[name].get(kind(row.object), (0.0,)) for name in self._names}
         return self._differ(of_kind, LEAST_ACCESSES, _SAME_LINE)

@@ -247,16 +247,18 @@ def kind(object: str) -> str:
     """An object without what differs between kernels too: two lines of one kind may be the same thing.
 
     Which field of a struct is hottest differs between kernels, and so does in which of kmalloc's caches
-    something fits, and what was `struct page` once.
+    something fits, how large what each CPU has of its own is, and what was `struct page` once.
 
     >>> kind("struct dentry.d_lockref.count (tmpfs directory)"), kind("runqueues.clock of CPU 3")
     ('struct dentry', 'runqueues of CPU')
+    >>> kind("per-CPU memory of 64 bytes+0x20 of CPU 3"), kind("per-CPU memory of CPU 5")
+    ('per-CPU memory of CPU', 'per-CPU memory of CPU')
     >>> kind("kmalloc-192+0x40 (192 bytes)"), kind("page or slab object: free page")
     ('kmalloc', 'page or slab object')
     >>> kind("struct folio._refcount (page cache)"), kind("vm_committed_as.lock")
     ('struct page', 'vm_committed_as')
     """
-    name = _whole(object)
+    name = re.sub(r"(?<=^per-CPU memory) of \d+ bytes", "", _whole(object))
     if "kmalloc-" in name:
         return "kmalloc"
     return "struct page" if name in _PAGE_STRUCTS else name

@@ -4,7 +4,7 @@ Format: the kernel's Documentation/bpf/btf.rst. The bytes come out of a guest's 
 reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -146,6 +146,11 @@ class Btf:
         """The type of a variable. Kernels describe their per-CPU variables only."""
         number = self._variables.get(name, 0)
         return self._head(number)[1] if number else 0
+
+    @property
+    def variables(self) -> Collection[str]:
+        """The variables whose types are described."""
+        return self._variables.keys()
 
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant."""

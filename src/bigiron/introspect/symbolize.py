@@ -20,7 +20,7 @@ from bigiron.introspect.btf import Btf, BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
 from bigiron.introspect.mm.percpu import PerCpu
 from bigiron.introspect.mm.slab import Cache, Object, Slabs
-from bigiron.introspect.mm.structs import WORD, Memory, Structs, UnreadableError
+from bigiron.introspect.mm.structs import PAGE, WORD, Memory, Structs, UnreadableError
 from bigiron.introspect.mm.vmalloc import Areas
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
 from bigiron.introspect.symbols import SymbolTable
@@ -287,10 +287,18 @@ class Objects:
         place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
         struct = self._per_cpu_structs[place] if place >= 0 else None
         if struct is None or pointer >= struct.address + max(struct.size, 1):
-            return Symbolized("per-CPU memory").of_cpu(cpu)
+            return self._untyped_per_cpu(pointer).of_cpu(cpu)
         if not self._btf.is_struct(struct.type):
             return Symbolized(struct.label).of_cpu(cpu)
         return self._field(struct.address, struct.type, pointer, length).of_cpu(cpu)
+
+    def _untyped_per_cpu(self, pointer: int) -> Symbolized:
+        """Per-CPU memory of which only is known how much was allocated at once."""
+        found = self._per_cpu.allocation(pointer)
+        if found is None:
+            return Symbolized("per-CPU memory")
+        start, size = found
+        return Symbolized(f"per-CPU memory of {size} bytes+{pointer - start:#x}")
 
     def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Symbolized:
         """The field of a struct, or of a struct in it that has a name of its own.
@@ -427,11 +435,30 @@ class Objects:
     @cached_property
     def _per_cpu_structs(self) -> list[Struct]:
         """What is known of pointers to per-CPU memory, in their order."""
-        found = {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
+        found = {struct.address: struct for struct in self._held_by_variables()}
+        found |= {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
         for pointer, (name, cache) in self._slabs.parts.items():
             if type := self._btf.find(name):
                 found[pointer] = Struct(pointer, type, self._btf.size(type), cache)
         return sorted(found.values(), key=lambda struct: struct.address)
+
+    def _held_by_variables(self) -> Iterator[Struct]:
+        """What pointers in each CPU's variables lead to: kernels tell the types of these variables.
+
+        Where such a pointer looks like one into the kernel's image, as in 7.2 on x86, none is followed.
+        """
+        for symbol in self._btf.variables:
+            type, at = self._btf.variable(symbol), self._symbols.address(symbol)
+            if at is None or not self._symbols.is_per_cpu(at) or not (pointers := self._btf.pointers(type)):
+                continue
+            for offset in self._offsets:
+                content = self._structs.memory.read((at + offset) % (1 << 64), self._btf.size(type)) or b""
+                for inside, target in pointers:
+                    value = int.from_bytes(content[inside : inside + WORD], "little")
+                    if PAGE <= value < 1 << 63 and self._per_cpu.is_pointer(value):
+                        path = self._btf.place(type, inside, WORD).path
+                        label = f"{symbol}.{path}" if path else f"*{symbol}"
+                        yield Struct(value, target, self._btf.size(target), label)
 
     def _per_cpu_counters(self) -> Iterator[Struct]:
         """The CPUs' parts of each `struct percpu_counter`, of which lib/percpu_counter.c has a list."""

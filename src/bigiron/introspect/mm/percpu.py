@@ -2,11 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
+from bigiron.lazy import numpy as np
 
 _MOST_LISTS = 256
+_GRAIN = 4  # bytes for each bit of a chunk's maps: PCPU_MIN_ALLOC_SIZE
 _ALL = (1 << 64) - 1
 
 
@@ -17,6 +19,7 @@ class PerCpu:
         self._structs = structs
         self._page_bytes = page_bytes
         self.offsets = offsets
+        self._bounds = cache(self._read_bounds)
 
     def locate(self, address: int) -> tuple[int, int] | None:
         """The pointer and the CPU of per-CPU memory that was allocated; None if the address is none."""
@@ -30,14 +33,41 @@ class PerCpu:
         """Whether a value is a pointer to per-CPU memory that was allocated."""
         if not value or not self._units:
             return False
-        at = (value + self.offsets[0] - self._units[0]) & _ALL
-        return any(start <= at < end for start, end in self._chunks)
+        at = self._in_first_unit(value)
+        return any(start <= at < end for start, end, _ in self._chunks)
+
+    def allocation(self, pointer: int) -> tuple[int, int] | None:
+        """Pointer to and size of the allocation that a pointer lies in; None if the kernel does not tell."""
+        at = self._in_first_unit(pointer)
+        for chunk in self._chunks:
+            start, end, _ = chunk
+            if start <= at < end:
+                bounds = self._bounds(chunk)
+                place = bisect_right(bounds, at - start)
+                if 0 < place < len(bounds):
+                    first, behind = bounds[place - 1], bounds[place]
+                    return (pointer - (at - start - first)) & _ALL, behind - first
+        return None
+
+    def _in_first_unit(self, pointer: int) -> int:
+        """Where the first CPU's copy is, as if its unit had the offset 0."""
+        return (pointer + self.offsets[0] - self._units[0]) & _ALL
+
+    def _read_bounds(self, chunk: tuple[int, int, int]) -> list[int]:
+        """Where allocations, and what is free between them, begin in a chunk: the bits of its `bound_map`."""
+        start, end, bound_map = chunk
+        bits = (end - start) // _GRAIN + 1
+        content = self._structs.memory.read(bound_map, -(-bits // 8)) or b""
+        begin = np.unpackbits(np.frombuffer(content, dtype=np.uint8), bitorder="little")
+        return [int(bit) * _GRAIN for bit in np.flatnonzero(begin[:bits])]
 
     @cached_property
     def _copies(self) -> list[tuple[int, int, int]]:
         """Start, CPU and end of each CPU's part of each chunk, sorted."""
         units = enumerate(self._units)
-        return sorted((start + unit, cpu, end + unit) for cpu, unit in units for start, end in self._chunks)
+        return sorted(
+            (start + unit, cpu, end + unit) for cpu, unit in units for start, end, _ in self._chunks
+        )
 
     @cached_property
     def _units(self) -> list[int]:
@@ -49,8 +79,8 @@ class PerCpu:
             return []
 
     @cached_property
-    def _chunks(self) -> list[tuple[int, int]]:
-        """Start and end of the first CPU's part of each chunk, as if its unit had the offset 0."""
+    def _chunks(self) -> list[tuple[int, int, int]]:
+        """Start, end and `bound_map` of each chunk, as if the first CPU's unit had the offset 0."""
         structs, found = self._structs, []
         try:
             lists = structs.number(structs.symbol("pcpu_chunk_lists"))
@@ -59,7 +89,8 @@ class PerCpu:
                 for chunk in structs.list(lists + number * 2 * WORD, "pcpu_chunk"):
                     start = structs.value("pcpu_chunk", chunk, "base_addr")
                     pages = structs.value("pcpu_chunk", chunk, "nr_pages")
-                    found.append((start, start + pages * self._page_bytes))
+                    bound_map = structs.value("pcpu_chunk", chunk, "bound_map")
+                    found.append((start, start + pages * self._page_bytes, bound_map))
         except UnreadableError:
             pass  # of a kernel that keeps them otherwise the others are named all the same
         return found
