@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import Jobs, choice
 from bigiron.commands.output import say
+from bigiron.counted import counted
 from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, situations
 from bigiron.report import matrix as report
@@ -65,7 +66,7 @@ def run(
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
     if left_out:
-        raise MachineError(f"{left_out} tests were left out: run it again to try them again")
+        raise MachineError(f"left out {counted(left_out, 'test')}: run it again to try again")
 
 
 @app.command()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bigiron import compile, kernels
 from bigiron.architectures import architecture
+from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.machines.file_system import KINDS, FileSystem
 from bigiron.machines.qemu import require_qemu
@@ -144,7 +145,7 @@ class _Missing:
         self._given_up[name] += 1
         self.left_out += len(work.tests)
         what = "no more tests are run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
-        _log.warning("%s: %d tests were left out, %s: %s", name, len(work.tests), what, why)
+        _log.warning("%s: left out %s, %s: %s", name, counted(len(work.tests), "test"), what, why)
 
 
 @contextmanager
