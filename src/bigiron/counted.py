@@ -13,6 +13,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """All of several names.
+
+    >>> listed(["fput", "iput", "dput"]), listed(["fput"]), listed([])
+    ('fput, iput and dput', 'fput', '')
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
 def some(names: Sequence[str], most: int) -> str:
     """The first of several names, and how many more there are.
 

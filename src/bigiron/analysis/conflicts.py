@@ -157,7 +157,6 @@ def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) 
 
 def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     """One row a line that several CPUs touched and one wrote."""
-    allocates = (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
     return (
         touched.group_by("line")
         .agg(
@@ -165,12 +164,17 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
             pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
             pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
             pl.col("cpu").n_unique().alias("touchers"),
-            pl.col("cpu").filter(allocates).n_unique().alias("allocating"),
+            pl.col("cpu").filter(allocates()).n_unique().alias("allocating"),
         )
         .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
         .join(hottest_objects(touched, "accesses", "line"), on="line")
     )
+
+
+def allocates() -> pl.Expr:
+    """Whether a count is of what writes an object when it is allocated."""
+    return (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
 
 
 def hottest_objects(touched: pl.DataFrame, accesses: str, *of: str) -> pl.DataFrame:

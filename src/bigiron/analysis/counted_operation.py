@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from bigiron.analysis import locks as lock_table
-from bigiron.analysis.conflicts import hottest_objects
+from bigiron.analysis.conflicts import allocates, hottest_objects
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.lazy import numpy as np
@@ -277,9 +277,6 @@ def _lines(
 ) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
     """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
     touched = touched.with_columns(accesses=pl.max_horizontal("reads", "writes"))
-    allocates = (pl.col("writes") > 0) & pl.col("function").str.contains(
-        r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
-    )
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
     shape = by_cpu.group_by("line").agg(
         total=pl.col("accesses").sum(),
@@ -288,7 +285,7 @@ def _lines(
         cpus=pl.len(),
     )
     allocators = touched.group_by("line").agg(
-        allocating=pl.col("cpu").filter(allocates).n_unique(),
+        allocating=pl.col("cpu").filter(allocates()).n_unique(),
     )
     lines: list[Line] = []
     of_line: dict[int, tuple[int, float]] = {}

@@ -37,6 +37,8 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
     for row in rows:
         of_row = [family(object) for object in (row.object, *(line.object for line in row.lines.values()))]
         same = {found.setdefault(name, name) for name in of_row if name}
+        if len(same) < 2:
+            continue
         first = next((name for name in found.values() if name in same), "")
         found = {name: first if known in same else known for name, known in found.items()}
     return found
@@ -59,17 +61,7 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
         return rows[0]
     variants = dict.fromkeys(variant for row in rows for variant in row.lines)
     lines = {variant: [row.lines[variant] for row in rows if variant in row.lines] for variant in variants}
-    return Row({variant: replace(_sum_of(of), object=name) for variant, of in lines.items()})
-
-
-def _sum_of(lines: Sequence[Line]) -> Line:
-    repetitions = zip(*(line.repetitions for line in lines), strict=True)
-    return replace(
-        merge_lines.sum_of(lines),
-        repetitions=tuple(
-            (sum(writes for writes, _ in each), sum(accesses for _, accesses in each)) for each in repetitions
-        ),
-    )
+    return Row({variant: replace(merge_lines.sum_of(of), object=name) for variant, of in lines.items()})
 
 
 def sums(repetitions: Iterable[Sequence[Line]], called: Mapping[str, str]) -> list[Mapping[str, float]]:

@@ -55,6 +55,7 @@ def _name(objects: list[str]) -> str:
 def sum_of(family: Sequence[Line]) -> Line:
     """One line for all of them."""
     row = Row({str(number): line for number, line in enumerate(family)})
+    repetitions = zip(*(line.repetitions for line in family), strict=True)
     return replace(
         family[0],
         object=_name([line.object for line in family]),
@@ -66,4 +67,5 @@ def sum_of(family: Sequence[Line]) -> Line:
         writers=max(line.writers for line in family),
         readers=max(line.readers for line in family),
         false_sharing=row.false_sharing,
+        repetitions=tuple((sum(w for w, _ in each), sum(a for _, a in each)) for each in repetitions),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from shlex import quote
 from statistics import fmean
 from typing import Any
@@ -64,8 +64,8 @@ def identity(study: Study, record: CellRecord) -> Identity:
 
 def _clock(study: Study, record: CellRecord) -> str:
     """What the machine's clock followed, and how much slower it was where it was slowed down."""
-    slower = record.environment.get("clock_slower")
-    return f"{study.spec.clock}, {slower} times slower" if slower else study.spec.clock
+    slower = record.clock_slower
+    return f"{study.spec.clock}, {slower} times slower" if slower > 1 else study.spec.clock
 
 
 def add_point(history: History, cells: Cells, workload: records.Workload, kernel: int, identity: int) -> int:
@@ -127,15 +127,8 @@ def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
             sum(line.writes_per_op for line in lines),
             len(lines),
         )
-        found.append(((_added_up(lines), _added_up(pairs)), sums))
+        found.append(((merge_lines.added_up(lines), merge_lines.added_up(pairs)), sums))
     return found
-
-
-def _added_up(lines: Sequence[Line]) -> list[Line]:
-    return [
-        replace(line, repetitions=((line.writes_per_op, line.accesses_per_op),))
-        for line in merge_lines.added_up(lines)
-    ]
 
 
 def _add_line(history: History, point: int, line: Line, pair: bool) -> None:

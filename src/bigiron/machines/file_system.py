@@ -98,7 +98,7 @@ class FileSystem:
     def files(self, kernel: Kernel) -> tuple[Path, ...]:
         """What the guest is given: modules, and what lies on its disk."""
         disk = (self.made(),) if self.size_mib else ()
-        return (*disk, *(module.file for module in self._modules(kernel) if module.name not in _MEASURING))
+        return (*disk, *(module.file for module in self._later(kernel)))
 
     def at_boot(self, kernel: Kernel) -> tuple[Path, ...]:
         """Modules that the machine loads before it is kept, and before its clock is slowed down."""
@@ -107,9 +107,7 @@ class FileSystem:
     def job(self, kernel: Kernel) -> list[str]:
         """What the agent is to do (docs/protocol.md)."""
         lines = []
-        for module in self._modules(kernel):
-            if module.name in _MEASURING:
-                continue
+        for module in self._later(kernel):
             how = "required" if module.required else "optional"
             parameters = f" rd_nr=1 rd_size={self.size_mib << 10}" if module.name == "brd" else ""
             lines.append(f"module {how} {module.file.name}{parameters}")
@@ -163,6 +161,10 @@ class FileSystem:
     @property
     def _roots(self) -> tuple[str, ...]:
         return ("brd", self.name) if self.size_mib else ()
+
+    def _later(self, kernel: Kernel) -> list[kernels.Module]:
+        """Modules that the agent loads."""
+        return [module for module in self._modules(kernel) if module.name not in _MEASURING]
 
     def _modules(self, kernel: Kernel) -> list[kernels.Module]:
         found: dict[str, kernels.Module] = {}

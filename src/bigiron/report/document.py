@@ -24,6 +24,7 @@ from bigiron.analysis.ratio import Estimate
 from bigiron.analysis.repetitions import where
 from bigiron.analysis.shared_lines import SharedLines
 from bigiron.analysis.verdict import Judgement
+from bigiron.counted import listed
 from bigiron.errors import UserError
 from bigiron.readers.measured_points import Measured
 from bigiron.report import cells, dispatch, flame, growth, knee, lkp, predict
@@ -187,7 +188,7 @@ def _why(record: CellRecord | None) -> str:
 
 
 def _question(spec: Spec, base: str) -> str:
-    cpus = _and([str(number) for number in spec.cpus])
+    cpus = listed([str(number) for number in spec.cpus])
     where = f"with {cpus} CPU{'' if spec.cpus == [1] else 's'}"
     if spec.engine.is_model:
         where += f" of {spec.simulation.machine}, simulated"
@@ -195,7 +196,7 @@ def _question(spec: Spec, base: str) -> str:
         where += " in virtual machines"
     others = [variant.name for variant in spec.variant if variant.name != base]
     if others:
-        return f"{spec.workload} {where}: what is different on {_and(others)}, against {base}?"
+        return f"{spec.workload} {where}: what is different on {listed(others)}, against {base}?"
     return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
 
 
@@ -244,7 +245,7 @@ def _by_variant(figure: Figure, table: Point) -> str:
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
         said.append(f"{number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
-    return _and(said)
+    return listed(said)
 
 
 def _growing(report: growth.Report) -> Iterator[Finding]:
@@ -259,10 +260,6 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
                 f"{three_digits(predicted.value)} ({three_digits(predicted.low)} to "
                 f"{three_digits(predicted.high)})."
             )
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 # What was measured

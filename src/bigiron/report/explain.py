@@ -6,7 +6,7 @@ from collections.abc import Callable
 from bigiron.analysis import conflicts
 from bigiron.analysis.explain import LEAST, Finding, findings
 from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
-from bigiron.counted import counted, some
+from bigiron.counted import counted, listed, some
 from bigiron.report.listing import Listing, as_json
 
 _WIDTH = 72  # of a mail
@@ -69,7 +69,7 @@ def sentence(finding: Finding, point: LinesAt) -> str:
     many = f" ({len(finding.rows)} lines)" if len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
+        f"In {listed(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
         f"{_counted(finding, point)}, from {who} CPUs.{because}{_depends(finding)}"
     )
 
@@ -92,7 +92,7 @@ def _counted(finding: Finding, point: LinesAt) -> str:
             continue
         written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
         counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
-    return _and(counts) + (", always to write" if only_writes else "")
+    return listed(counts) + (", always to write" if only_writes else "")
 
 
 def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
@@ -116,10 +116,6 @@ def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
     if finding.rule:
         known += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
     return known
-
-
-def _and(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def as_csv(lines: SharedLines) -> str:

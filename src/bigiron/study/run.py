@@ -245,7 +245,7 @@ def run_cell(
         record.recorded_ns = collected.recorded_ns
         record.lost = dict(collected.lost)
         if collected.clock_slower > 1:
-            record.environment["clock_slower"] = collected.clock_slower
+            record.environment[_CLOCK] = collected.clock_slower
         _refuse_another_clock(record, same)
     except StoppedError:
         raise
@@ -395,7 +395,7 @@ def same_machine(study: Study, cell: Cell) -> dict[str, object]:
     same: dict[str, object] = {what: known[0].environment.get(what, "unknown") for what in _OF_ALL}
     # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
     own = next((record for record in known if record.variant == cell.variant.name), None)
-    return same | ({_CLOCK: own.environment.get(_CLOCK, 1)} if own else {})
+    return same | ({_CLOCK: own.clock_slower} if own else {})
 
 
 _OF_ALL = ("turn", "memory_mib")
@@ -410,7 +410,7 @@ def _refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> N
 
 def _refuse_another_clock(record: CellRecord, same: Mapping[str, object]) -> None:
     """The same of the clock, which is known once the cell has run."""
-    _refuse_another(_CLOCK, record.environment.get(_CLOCK, 1), same)
+    _refuse_another(_CLOCK, record.clock_slower, same)
 
 
 def _refuse_another(what: str, now: object, same: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
     """A kernel's page."""
     changes = reading.changes(kernel)
     worse, better = (home.moved(reading, changes, more) for more in (True, False))
+    against = reading.against(kernel)
     return Page(
         address=address.release(kernel.name),
         title=kernel.name,
@@ -20,7 +21,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
         values={
             "reading": reading,
             "kernel": kernel,
-            "against": words.names(reading.against(kernel)),
+            "against": words.names(against),
             "changes": changes,
             "worse": worse,
             "better": better,
@@ -29,7 +30,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "lines": _largest(changes, "line"),
             "locks": _largest(changes, "lock"),
             "work": _largest(changes, "work"),
-            "answers": _answers(reading, kernel, changes, len(worse), len(better)),
+            "answers": _answers(reading, kernel, words.names(against), changes, len(worse), len(better)),
         },
         columns=history_changes.COLUMNS,
         rows=[
@@ -41,7 +42,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "release": kernel.release,
             "version": kernel.version,
             "sha256": kernel.sha256,
-            "against": [one.name for one in reading.against(kernel)],
+            "against": [one.name for one in against],
         },
     )
 
@@ -50,8 +51,9 @@ def _largest(changes: list[Change], what: str) -> list[Change]:
     return history_changes.largest_first(change for change in changes if change.what == what)
 
 
-def _answers(reading: Reading, kernel: Kernel, changes: list[Change], worse: int, better: int) -> Answers:
-    against = words.names(reading.against(kernel))
+def _answers(
+    reading: Reading, kernel: Kernel, against: str, changes: list[Change], worse: int, better: int
+) -> Answers:
     measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
     what = (
         f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bigiron.counted import some
+from bigiron.counted import listed, some
 from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
@@ -193,8 +193,7 @@ def ignorable(
 
 def names(kernels: Sequence[Kernel]) -> str:
     """Of kernels; "": there is none."""
-    told = [kernel.name for kernel in kernels]
-    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
+    return listed([kernel.name for kernel in kernels])
 
 
 def subject(one: Change) -> str:
