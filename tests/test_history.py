@@ -111,7 +111,7 @@ def test_a_workload_an_object_and_a_kernel(history: Path) -> None:
     }
     growth = {(row["kernel"], row["what"]): row for row in workload["growth"]}
     assert growth[OLD, "lines"]["law"] == "constant"
-    assert float(growth[OLD, "lines"]["formula"]) == pytest.approx(6, abs=0.05)
+    assert 6 <= float(growth[OLD, "lines"]["formula"]) < 6.1
     limited = [row for row in workload["predictions"] if row["tasks"] == 256 and row["kernel"] == OLD]
     assert len(limited) == 2 and all("aa_label" in row["limited by"] for row in limited)
     object = shown(history, "--object", "struct aa_label.count")
