@@ -69,6 +69,11 @@ def measured(*arguments: str | Path, **environment: str) -> Answer:
     return answer
 
 
+def says(what: object) -> str:
+    """The setting that tells a workload of these tests something: for a boot parameter it would boot."""
+    return f"/proc/sys/kernel/domainname={what}"
+
+
 def compared(study: Path, *options: str) -> dict[str, Any]:
     """What `bigiron compare --format json` says of a study."""
     answer = bigiron("compare", study, "--format", "json", *options)
