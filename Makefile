@@ -28,7 +28,8 @@ demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in 
 
 test: ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
 	@./setup.sh test
-	$(PYTHON) -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m 'not build'
+	@# One more than there are cores: some tests wait for deadlines.
+	$(PYTHON) -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 9 --dist loadfile --no-loadscope-reorder -m 'not build'
 	cargo test --manifest-path sim/Cargo.toml
 
 check: ## lint, and every test that needs no virtual machine, no network and no root: in a minute

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, started, wait_until
+from conftest import BIGIRON, SAFETY_NET_S, WORKLOADS, Answer, bigiron, machines_of, says, started, wait_until
 
 import bigiron as library
 from bigiron.study.spec import Spec, Variant, to_toml
@@ -377,8 +377,7 @@ def misbehaved(
             Variant(
                 name=way,
                 kernel="debian/6.1",
-                boot=f"testcase={way}",
-                set=["/proc/sys/kernel/frob=1"] if way == "setting" else [],
+                set=[says(way), *(["/proc/sys/kernel/frob=1"] if way == "setting" else [])],
             )
             for way in WAYS[request.param]
         ],

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import WORKLOADS, compared, measured
+from conftest import WORKLOADS, compared, measured, says
 
 import bigiron
 from bigiron.analysis import conflicts
@@ -92,7 +92,7 @@ VARIANT = """
 [[variant]]
 name = "distance {distance}"
 kernel = "debian/6.12"
-boot = "distance={distance}"
+set = ["{setting}"]
 """
 
 
@@ -102,7 +102,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str,
     folder = tmp_path_factory.mktemp("neighbours")
     distances = (0, 8, 64)
     question = NEIGHBOURS.format(source=WORKLOADS / "neighbours.c")
-    question += "".join(VARIANT.format(distance=distance) for distance in distances)
+    question += "".join(VARIANT.format(distance=distance, setting=says(distance)) for distance in distances)
     (folder / "neighbours.toml").write_text(question)
     measured(folder / "neighbours.toml", "-o", folder / "s")
     study = bigiron.open_study(folder / "s")

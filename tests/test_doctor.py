@@ -1,13 +1,14 @@
 """doctor: the tools of this very machine, a machine without any, and tools that do not do their work."""
 
 import doctest
+import encodings.ascii  # noqa: F401  # the unprivileged child may not be able to read it
 import multiprocessing
 import os
 from pathlib import Path
 
 import pytest
 
-import bigiron.machines.vm  # noqa: F401  # the unprivileged child may not be able to read it
+import bigiron.machines.vm  # noqa: F401  # the same
 from bigiron import doctor
 from bigiron.doctor import Check, can_run
 

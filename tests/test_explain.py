@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import WORKLOADS, bigiron, measured
+from conftest import WORKLOADS, bigiron, measured, says
 
 import bigiron as bigiron_api
 from bigiron.analysis import conflicts, explain, paths, rules, shared_lines
@@ -40,7 +40,7 @@ RUNS: dict[str, tuple[str | Path, ...]] = {
     "handed_on": ("--workload-file", WORKLOADS / "handed_on.c", "--operations", "100"),
     "open1": ("open1",),
     "mmap1 with little memory": ("mmap1", "--cpus", "4", "--memory", "1024"),
-    "neighbours": ("--workload-file", WORKLOADS / "neighbours.c", "--boot", "distance=8"),
+    "neighbours": ("--workload-file", WORKLOADS / "neighbours.c", "--set", says(8)),
     "page_fault1": ("page_fault1", "--operations", "50"),
     "shared_futex threads": ("--workload-file", WORKLOADS / "shared_futex.c", "--mode", "thread"),
     "signal1": ("signal1",),

@@ -16,6 +16,7 @@ from conftest import (
     compared,
     machines_of,
     measured,
+    says,
     started,
     wait_until,
 )
@@ -39,12 +40,12 @@ def _no_machine_survives_a_failed_test(tmp_path: Path) -> Iterator[None]:
 SYSRQ = "/proc/sysrq-trigger="
 CRASHES = {
     "panic": Variant(name="panic", kernel="debian/6.1", set=[SYSRQ + "c"]),
-    "oops": Variant(name="oops", kernel="debian/6.1", boot="crash=oops"),
+    "oops": Variant(name="oops", kernel="debian/6.1", set=[says("oops")]),
     "reset": Variant(name="reset", kernel="debian/6.1", set=[SYSRQ + "b"]),
     "no init": Variant(name="no init", kernel="debian/6.1", boot="rdinit=/none"),
     "fewer CPUs": Variant(name="fewer CPUs", kernel="debian/6.1", boot="maxcpus=1"),
     "silence": Variant(name="silence", kernel="debian/6.1", boot="rdinit=/none root=/dev/none rootwait"),
-    "hang": Variant(name="hang", kernel="debian/6.1", boot="crash=hang", set=["/dev/console=\x1b[31mred"]),
+    "hang": Variant(name="hang", kernel="debian/6.1", set=["/dev/console=\x1b[31mred", says("hang")]),
 }
 REASONS = {
     "panic": "the kernel crashed starting tasks: Kernel panic - not syncing: sysrq triggered crash",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import WORKLOADS, compared, measured
+from conftest import WORKLOADS, compared, measured, says
 
 import bigiron
 from bigiron.analysis import work
@@ -66,7 +66,7 @@ def test_objects_have_names(tmp_path: Path) -> None:
 
 
 def test_what_lies_64_bytes_apart_shares_a_line_of_128(tmp_path: Path) -> None:
-    neighbours = ("--workload-file", WORKLOADS / "neighbours.c", "--boot", "distance=64")
+    neighbours = ("--workload-file", WORKLOADS / "neighbours.c", "--set", says(64))
     measured(*neighbours, *POWER, "debian/6.12", "--cpus", "2", "-o", tmp_path / "s")
     (line,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"].startswith("page cache")]
     assert [kind["kind"] for kind in line["sharing"]] == ["false sharing"]

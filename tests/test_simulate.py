@@ -3,11 +3,15 @@
 import csv
 import io
 import json
+import os
+import re
+import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import bigiron
+from conftest import BIGIRON, bigiron
 from msgspec.structs import replace
 
 from bigiron.analysis.seed_range import DrawnRange, SeedRange, seed_range
@@ -48,6 +52,21 @@ def test_a_study_like_any_other(study: Path) -> None:
     assert spent.sum_horizontal().to_list() == pytest.approx([5e6] * 16)
     assert "rcu_node gp_seq" in opened.table(record, "simulation_lines")["line"].to_list()
     assert "global lock" in opened.table(record, "simulation_locks")["lock"].to_list()
+
+
+def test_a_bar_on_a_terminal_and_elsewhere_lines(tmp_path: Path) -> None:
+    asked = ("simulate", "lock-bound", "--machine", "x86-2s", "--cpus", "2", *_SHORT, "-o")
+    assert re.fullmatch(r"defaults, 2 CPUs: measured in \d+\.\d s\n", bigiron(*asked, tmp_path / "s").err)
+    ours, theirs = os.openpty()
+    with subprocess.Popen([BIGIRON, *asked, tmp_path / "t"], stdout=theirs, stderr=theirs) as command:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # at the end
+            while part := os.read(ours, 1 << 12):
+                shown += part
+    os.close(ours)
+    assert command.returncode == 0
+    assert b"1/1" in shown and re.search(rb"defaults, 2 CPUs: measured in \d+\.\d s", shown), shown
 
 
 def test_a_timeline_for_perfetto(study: Path) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Before its tasks start it does to the kernel what the boot parameter crash=WAY says. */
+/* Before its tasks start it does to the kernel what the machine's domain name says. */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -56,14 +56,12 @@ static void oops(void)
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	char parameters[2048] = "";
-	int fd = open("/proc/cmdline", O_RDONLY);
+	char way[65];
 
-	assert(read(fd, parameters, sizeof(parameters) - 1) > 0);
-	close(fd);
-	if (strstr(parameters, "crash=oops"))
+	assert(!getdomainname(way, sizeof(way)));
+	if (!strcmp(way, "oops"))
 		oops();
-	if (strstr(parameters, "crash=hang"))
+	if (!strcmp(way, "hang"))
 		for (;;)
 			pause();
 }

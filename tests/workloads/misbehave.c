@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Breaks the rules of a testcase in the way that the boot parameter testcase=WAY says. */
+/* Breaks the rules of a testcase in the way that the machine's domain name says. */
 #include <assert.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +8,16 @@
 
 char *testcase_description = "break the rules";
 
-static char parameters[2048];
+static char way[65];
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	int fd = open("/proc/cmdline", O_RDONLY);
-
-	assert(read(fd, parameters, sizeof(parameters) - 1) > 0);
-	close(fd);
+	assert(!getdomainname(way, sizeof(way)));
 }
 
-static int is(const char *way)
+static int is(const char *name)
 {
-	return !!strstr(parameters, way);
+	return !strcmp(way, name);
 }
 
 static void count(unsigned long long *iterations, int operations)
@@ -34,17 +30,17 @@ static void count(unsigned long long *iterations, int operations)
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	if (!is("testcase=never"))
+	if (!is("never"))
 		count(iterations, 100); /* which warm-up takes */
-	if (!is("testcase=never") && !is("testcase=stops"))
+	if (!is("never") && !is("stops"))
 		count(iterations, 100);
-	if (is("testcase=exits")) {
+	if (is("exits")) {
 		fprintf(stderr, "gave up\nfor good\n");
 		exit(7);
 	}
-	if (is("testcase=crashes"))
+	if (is("crashes"))
 		*(volatile char *)8 = 1;
-	if (is("testcase=returns"))
+	if (is("returns"))
 		return;
 	for (;;)
 		pause();

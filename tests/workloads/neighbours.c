@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Each task writes eight bytes of one page of a file, which the kernel copies through its own mapping of it. The boot
- * parameter distance=N says how far apart their bytes lie: 0 the same bytes, 8 the same line, 64 lines of their own.
+ * Each task writes eight bytes of one page of a file, which the kernel copies through its own mapping of it. The
+ * machine's domain name says how far apart their bytes lie: 0 the same bytes, 8 the same line, 64 lines of their own.
  */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 char *testcase_description = "pwrite of eight bytes beside those of the other tasks";
@@ -17,12 +16,10 @@ static int distance;
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	static char parameters[2048];
-	int fd = open("/proc/cmdline", O_RDONLY);
+	char name[65];
 
-	assert(read(fd, parameters, sizeof(parameters) - 1) > 0);
-	distance = atoi(strstr(parameters, "distance=") + strlen("distance="));
-	close(fd);
+	assert(!getdomainname(name, sizeof(name)));
+	distance = atoi(name);
 	file = open("/tmp/page", O_RDWR | O_CREAT, 0600);
 	assert(file >= 0);
 }

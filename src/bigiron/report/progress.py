@@ -1,48 +1,60 @@
-"""The progress bar of a study: cells done, what is running, how long it may still take."""
+"""How a study gets on, on stderr: cells done, what is running, how long it may still take."""
 
+import sys
 from copy import copy
 from types import TracebackType
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from bigiron.study.plan import Cell
 from bigiron.study.store import CellRecord
+
+if TYPE_CHECKING:
+    from bigiron.report.bar import Bar
+
+
+class _Lines:
+    """What is printed, and no bar: nobody watches."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def more(self, cells: int) -> None: ...
+    def advance(self) -> None: ...
+    def running(self, what: str) -> None: ...
+
+    def print(self, line: str, *, dim: bool = False) -> None:
+        sys.stderr.write(f"{line}\n")
+
+
+def _shown(cells: int) -> "Bar | _Lines":
+    if not sys.stderr.isatty():
+        return _Lines()
+    from bigiron.report.bar import Bar  # here, as it takes long to load
+
+    return Bar(cells)
 
 
 class ProgressBar:
     """On a terminal a bar over the cells; elsewhere a line for each cell that ends. All on stderr."""
 
     def __init__(self, cells: list[Cell]) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("cells"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[running]}"),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("cells", total=len(cells), running="")
+        self._shown = _shown(len(cells))
         self._stages: dict[str, str] = {}
         self._within = ""
 
     def __enter__(self) -> "ProgressBar":
-        self._bar.start()
+        self._shown.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._shown.stop()
 
     def within(self, name: str, cells: int) -> "ProgressBar":
         """The same bar for the cells of one study of several, so many more than it has."""
         bar = copy(self)
         bar._within = f"{name}, "
-        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + cells)
+        self._shown.more(cells)
         return bar
 
     def started(self, cell: Cell) -> None:
@@ -57,32 +69,26 @@ class ProgressBar:
     def ended(self, cell: Cell, record: CellRecord) -> None:
         """The cell is measured, or has failed."""
         self._stages.pop(self._called(cell), None)
-        self._bar.advance(self._task)
+        self._shown.advance()
         self._update()
         if record.failure is None:
-            self._bar.console.print(
-                f"{escape(self._called(cell))}: measured in {record.seconds:.1f} s", soft_wrap=True
-            )
+            self._shown.print(f"{self._called(cell)}: measured in {record.seconds:.1f} s")
             return
         if record.failure.console:
-            self._bar.console.print(escape(record.failure.console), style="dim", soft_wrap=True)
-        self._bar.console.print(
-            f"bigiron: {escape(self._called(cell))}: {escape(record.failure.reason)}", soft_wrap=True
-        )
+            self._shown.print(record.failure.console, dim=True)
+        self._shown.print(f"bigiron: {self._called(cell)}: {record.failure.reason}")
 
     def added(self, cells: list[Cell], why: str) -> None:
         """More cells are to be measured than there were."""
-        total = self._bar.tasks[0].total or 0
-        self._bar.update(self._task, total=total + len(cells))
-        self._bar.console.print(escape(why), soft_wrap=True)
+        self._shown.more(len(cells))
+        self._shown.print(why)
 
     def note(self, line: str) -> None:
         """Something that concerns no cell alone."""
-        self._bar.console.print(f"bigiron: {escape(line)}", soft_wrap=True)
+        self._shown.print(f"bigiron: {line}")
 
     def _called(self, cell: Cell) -> str:
         return f"{self._within}{cell}"
 
     def _update(self) -> None:
-        running = "; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items()))
-        self._bar.update(self._task, running=escape(running))
+        self._shown.running("; ".join(f"{cell}: {stage}" for cell, stage in list(self._stages.items())))
