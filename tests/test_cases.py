@@ -47,8 +47,7 @@ def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
         spec = case.spec(name, quick=True)
         variants = [replace(variant, kernel="debian/6.1") for variant in spec.variant]
         file = tmp_path / f"{name}.toml"
-        repetitions = 2 if name == "times" else 1
-        file.write_bytes(to_toml(replace(spec, cpus=[4], repetitions=repetitions, variant=variants)))
+        file.write_bytes(to_toml(replace(spec, cpus=[4], repetitions=2, variant=variants)))
         measured(file, "-o", tmp_path / name)
         studies[name] = open_study(tmp_path / name)
     report = case.measure_up(studies)
