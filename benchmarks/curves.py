@@ -42,7 +42,7 @@ DRAWS = int(os.environ.get("DRAWS", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
 LAWS_SHARE = 0.25  # of the range, to which the universal scalability law is fitted
-PAGES, MORE_PAGES, HUGE = 64, 512, 1024  # pages an operation of the page_fault workloads
+PAGES, MORE_PAGES, HUGE, WHOLE_HUGE = 64, 512, 1024, 8192  # pages an operation of the page_fault workloads
 
 MORE = {
     "user": ["--scope", "user"],
@@ -50,6 +50,11 @@ MORE = {
     # Debian clears a huge page twice, once as it is allocated.
     "huge": ["--operations", "12", "--boot", "init_on_alloc=0"],
     "whole": ["--operations", "12"],
+    # More CPUs would clear their memory for longer than a cell may take.
+    "whole huge": [
+        *("--cpus", "4", "--memory", "4096", "--operations", "4"),
+        *("--boot", "init_on_alloc=0 transparent_hugepage=always"),
+    ],
 }
 # name: workload, kernel, mode, kernel parameters or one of the above
 RECORDINGS = {
@@ -63,6 +68,7 @@ RECORDINGS = {
     "pf3": ("page_fault3", "5.10", "process", ""),
     "pf1-thr": ("page_fault1", "5.10", "thread", ""),
     "pf3-whole-thr": (str(OURS / "page_fault3_whole.c"), "5.10", "thread", "whole"),
+    "pf1-whole-huge-thr": (str(OURS / "page_fault1_whole_huge.c"), "6.1", "thread", "whole huge"),
     "pf1-huge-6.1": (str(OURS / "page_fault1_huge.c"), "6.1", "process", "huge"),
     "pft-6.1": (str(OURS / "pft.c"), "6.1", "thread", "slow"),
     "pft-6.12": (str(OURS / "pft.c"), "6.12", "thread", "slow"),
@@ -87,7 +93,7 @@ CURVES = {
     "mt1-malloc1-proc": ("malloc1", X5_4, "qspinlock", 1, 1),
     "mt2-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
     "mt1-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
-    "mt2-page_fault1-thr": ("pf1-thr", X5_4, "qspinlock", PAGES, 1),
+    "mt2-page_fault1-thr": ("pf1-whole-huge-thr", X5_4, "qspinlock", WHOLE_HUGE, 1),
     "mt2-page_fault3-thr": ("pf3-whole-thr", X5_4, "qspinlock", MORE_PAGES, 1),
     "mt2-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
     "mt1-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
@@ -106,7 +112,7 @@ CURVES = {
     "mk-open1": ("open1-7.2", "xeon-5418y-x2", "qspinlock", 1, 2.0e6),
 }
 
-UNLIKE = ("pf3-whole-thr",)
+UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr")
 """Recordings of another mixture than the benchmark's, which is too long: they are scored, not fitted to."""
 
 
@@ -146,7 +152,8 @@ def recorded(folder: Path, name: str) -> store.Study:
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
         extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
-            *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode, "--cpus", "8"),
+            *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode),
+            *(() if "--cpus" in extra else ("--cpus", "8")),
             *("--probe", "conflicts,locks,work,trace"),
             *(*extra, "-o", str(study)),
         ]
