@@ -5,7 +5,7 @@ with the logarithm of each constant is a straight line's slope, point by point (
 parabola's); with those, any constants are tried in no time. The four of processors are those whose median
 prediction is nearest: the mean absolute error of the logarithm, every workload on a machine counting the
 same, however many curves of it were published. The model's own error is the least with which the intervals
-hold as many of the points as they should.
+hold as many of the points as they claim.
 """
 
 from collections import Counter
@@ -31,9 +31,6 @@ CONTENDED = 1  # its place among the constants
 
 _RIDGE = 0.02  # what keeps a constant that no curve tells of where it is
 _SIMULATED = 800
-TARGET = (
-    0.87  # of the points: between what is wanted of points that were not seen, and what an interval claims
-)
 _ERRORS = np.arange(0.0, 1.0, 0.02)
 
 Array = NDArray[np.float64]
@@ -88,7 +85,7 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
     constants = _constants(min(found, key=lambda one: float(one.fun)).x)
     for error in _ERRORS:
         constants = replace(constants, model_error=round(float(error), 2))
-        if np.concatenate([_inside(curve, constants) for curve in curves]).mean() >= TARGET:
+        if np.concatenate([_inside(curve, constants) for curve in curves]).mean() >= CONFIDENCE:
             break
     return constants
 

@@ -213,6 +213,18 @@ fn mcs_and_what_is_built_on_it_stay_flat() {
     }
 }
 
+/// What the CPUs of one node saturate stays nearly as fast where another node's join: those wait in the second queue.
+#[test]
+fn a_numa_aware_lock_stays_on_a_node() {
+    let at = |kind: &str, n: usize| {
+        let machine = Machine::named("xeon-e7-8895v3-x4").unwrap().with_cpus(n).unwrap();
+        let make = |sim: &mut Simulation| AnyLock::new(kind, sim, "lock", 0).expect("known");
+        think_and_hold(machine, us(1), exponential(ns(200)), Run::measuring(ms(2), ms(8)), make).throughput()
+    };
+    let (one, two, unaware) = (at("cna", 36), at("cna", 72), at("qspinlock", 72));
+    assert!(two > 0.85 * one && two > 1.3 * unaware, "{one}, {two}, unaware {unaware}");
+}
+
 /// A fair queue serves everybody alike.
 #[test]
 fn a_ticket_lock_is_fair() {

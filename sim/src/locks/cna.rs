@@ -14,9 +14,16 @@ use crate::time::{Time, ms, ns};
 /// mainline), with its default `numa_spinlock_threshold_ns`.
 pub struct Cna {
     lock: QSpinlock,
-    /// Since when there is a second queue. Only the head of the queue uses it, and hands it on with the line it
-    /// writes anyway.
-    second_since: Cell<Option<Time>>,
+    /// Only the head of the queue uses it, and hands it on with the line it writes anyway.
+    second: Cell<Option<SecondQueue>>,
+}
+
+/// While there is one, the first queue is for one node, even while somebody of another is at its head: else it would
+/// soon be those of the preferred node that wait in the second.
+#[derive(Clone, Copy)]
+struct SecondQueue {
+    since: Time,
+    preferred: u16,
 }
 
 /// In a node's word `locked`: the name of the second queue's tail, made different from 1.
@@ -33,7 +40,7 @@ impl Cna {
 
     /// A free lock on a line that has other words too.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Cna {
-        Cna { lock: QSpinlock::on(sim, name, line), second_since: Cell::new(None) }
+        Cna { lock: QSpinlock::on(sim, name, line), second: Cell::new(None) }
     }
 
     /// Whether somebody has it or waits for it, as seen with another word of its line.
@@ -41,8 +48,8 @@ impl Cna {
         self.lock.is_busy(cpu)
     }
 
-    /// Moves the next waiter to the second queue if it is of another node and not the last. True if the next one
-    /// is of this node.
+    /// Moves the next waiter to the second queue if it is not of the preferred node and not the last. True if the
+    /// next one is of the preferred node.
     async fn order_queue(&self, cpu: &Cpu, node: Node) -> bool {
         let nodes = &self.lock.nodes;
         let next = cpu.read(node.next).await;
@@ -51,7 +58,9 @@ impl Cna {
         }
         let next = nodes.node(next);
         let after = cpu.read(next.next).await;
-        if nodes.numa_node(next.name) == nodes.numa_node(node.name) {
+        let here = nodes.numa_node(node.name);
+        let preferred = self.second.get().map_or(here, |second| second.preferred);
+        if nodes.numa_node(next.name) == preferred {
             return true;
         }
         if after == 0 {
@@ -61,7 +70,7 @@ impl Cna {
         let second = cpu.read(node.locked).await;
         if second <= 1 {
             cpu.write(next.next, next.name).await;
-            self.second_since.set(Some(cpu.now()));
+            self.second.set(Some(SecondQueue { since: cpu.now(), preferred }));
         } else {
             let tail = nodes.node(second >> 1);
             let head = cpu.read(tail.next).await;
@@ -87,7 +96,7 @@ impl Cna {
             cpu.write(tail.next, head).await;
             return false;
         }
-        self.second_since.set(None);
+        self.second.set(None);
         cpu.write(nodes.node(head).locked, 1).await;
         true
     }
@@ -102,7 +111,7 @@ impl Cna {
             cpu.write(tail.next, next).await;
             next = head;
             locked = 1;
-            self.second_since.set(None);
+            self.second.set(None);
         }
         cpu.write(nodes.node(next).locked, locked).await;
     }
@@ -132,7 +141,7 @@ impl Lock for Cna {
             cpu.spin_while(node.locked, |locked| locked == 0).await;
             cpu.glance(node.next).await; // brings the line while there is time
         }
-        let flush = self.second_since.get().is_some_and(|since| cpu.now() > since + ms(1));
+        let flush = self.second.get().is_some_and(|second| cpu.now() > second.since + ms(1));
         if !flush {
             while cpu.read(*word).await & (LOCKED | PENDING) != 0 && !self.order_queue(cpu, node).await {
                 cpu.relax(ns(20)).await;

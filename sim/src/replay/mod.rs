@@ -390,15 +390,19 @@ impl Task {
         lock.give(cpu, false, 0).await;
     }
 
+    /// Memory serves one fill after the other, each for a time that chance decides (the machine-repairman model):
+    /// cores get into each other's way long before memory is as busy as it can be.
     async fn fill(&self, cpu: &Cpu, bytes: f64) {
-        let machine_ns = cpu.ns_of_bytes(bytes);
+        let (alone_ns, served_ns) = cpu.ns_of_bytes(bytes);
+        cpu.work(ns((alone_ns * self.slower - served_ns).max(0.0))).await;
+        let served = cpu.exponential(ns(served_ns));
         let (now, node) = (cpu.now(), cpu.node());
         let written = {
             let mut memory = self.shared.memory.borrow_mut();
-            memory[node] = memory[node].max(now) + ns(machine_ns.1);
+            memory[node] = memory[node].max(now) + served;
             memory[node]
         };
-        cpu.work((now + ns(machine_ns.0 * self.slower)).max(written) - now).await;
+        cpu.work(written - now).await;
     }
 
     async fn interrupt_others(&self, cpu: &Cpu) {
@@ -479,6 +483,23 @@ mod tests {
         let machine = Machine::named("i7-4770").unwrap();
         let replayed = replay(&machine, &of(operation), Setting::plain(8)).unwrap();
         assert!(replayed.shares[MEMORY] > 0.0, "{replayed:?}");
+    }
+
+    #[test]
+    fn memory_is_shared_as_by_machines_that_wait_for_a_repairman() {
+        let machine = Machine::named("xeon-e7-8895v3-x4").unwrap();
+        let program = of(vec![Event::Fill(4096.0); 1000]);
+        let (alone, served) = machine.processor().unwrap().ns_of_bytes(4096.0);
+        for tasks in [1, 4, 8, 18] {
+            let replayed = replay(&machine, &program, Setting::plain(tasks)).unwrap();
+            // M/M/1//N: how likely it is that so many are there, in proportion to that nobody is.
+            let load = served / (alone - served);
+            let likely: Vec<f64> = (0..=tasks)
+                .scan(1.0, |now, there| Some(std::mem::replace(now, *now * (tasks - there) as f64 * load)))
+                .collect();
+            let expected = (1.0 - 1.0 / likely.iter().sum::<f64>()) / served * 1e6;
+            assert!((replayed.throughput / expected - 1.0).abs() < 0.03, "{tasks}: {replayed:?}, {expected}");
+        }
     }
 
     #[test]

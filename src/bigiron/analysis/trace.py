@@ -47,6 +47,7 @@ _NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|m
 _MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _MOST_CACHED = 16384  # bytes that others fill or copy, and a core has in its cache
+_MOST_FILLED = 1 << 18  # bytes that are one fill, if nothing but instructions lies between
 
 
 class CutTraceError(Exception):
@@ -76,7 +77,7 @@ def program(table: pl.DataFrame) -> Program:
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
     table = _without_hits(_with_scopes(table, of_line, lines))
     operations = [
-        list(_events(rows, of_line, locks))
+        list(_with_long_fills(_events(rows, of_line, locks)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
     return Program(lines, found, operations, names)
@@ -341,3 +342,30 @@ def _events(
             yield event
     if work:
         yield Event("work", work)
+
+
+def _with_long_fills(events: Iterator[Event]) -> Iterator[Event]:
+    """The same, where fills of a few pages after each other are one, after all that is executed between them.
+
+    >>> page = [Event("work", 22.0), Event("fill", 4096.0)]
+    >>> [event[:2] for event in _with_long_fills(iter([*page, *page, Event("work", 5.0)]))]
+    [('work', 44.0), ('fill', 8192.0), ('work', 5.0)]
+    """
+    before = filled = after = 0.0
+    for event in events:
+        if event.kind == "work":
+            after += event.amount
+            continue
+        if event.kind != "fill" or filled + event.amount > _MOST_FILLED:
+            yield from _filled(before, filled, after)
+            before = filled = after = 0.0
+        if event.kind == "fill":
+            before, filled, after = before + after, filled + event.amount, 0.0
+        else:
+            yield event
+    yield from _filled(before, filled, after)
+
+
+def _filled(before: float, filled: float, after: float) -> Iterator[Event]:
+    events = (Event("work", before), Event("fill", filled), Event("work", after))
+    return (event for event in events if event.amount)

@@ -66,9 +66,9 @@ def share_of_error(kept: Floats) -> Floats:
 
 
 FITTED = Constants(
-    crossing=Constant(0.3, 2.5, most=0.99),
-    contended=Constant(0.98, 1),
-    kept_ns=Constant(23, 2),
-    under_locks=Constant(0.88, 1.6),
-    model_error=0.22,
+    crossing=Constant(0.31, 2.5, most=0.99),
+    contended=Constant(0.99, 1),
+    kept_ns=Constant(22, 2),
+    under_locks=Constant(0.92, 1.6),
+    model_error=0.18,
 )
