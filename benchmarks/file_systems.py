@@ -50,7 +50,7 @@ WORKLOADS = (
 INSTRUCTION_NS, TRANSFER_NS, LEAST_NS = 0.5, 60, 6
 READERS = ("read_lock", "down_read")
 MUCH = 0.01  # a difference between two cells
-MORE = 10  # instructions an operation with more CPUs, from which on a function grows
+MORE = 0.01  # of an operation's instructions: a function that takes so many more with more CPUs grows
 HEADINGS = ("workload", "instructions", "kernel threads'", "limit", "lock", "line")
 TWICE = ("rows", "differ", "most", "which", "instructions")
 COLUMNS = (
@@ -255,7 +255,11 @@ def growing(found: Results, arguments: argparse.Namespace) -> None:
         few, many = (own(arguments.output / cell.folder) for cell in (there[0], there[-1]))
         most = max(many, key=lambda name: many[name] - few.get(name, 0))
         more = many[most] - few.get(most, 0)
-        whose = [f"`{most}`", f"{few.get(most, 0):,.1f}, {many[most]:,.1f}"] if more >= MORE else ["none", ""]
+        whose = (
+            [f"`{most}`", f"{few.get(most, 0):,.1f}, {many[most]:,.1f}"]
+            if more >= MORE * sum(few.values())
+            else ["none", ""]
+        )
         row(
             kernel,
             fs,
