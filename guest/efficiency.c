@@ -91,8 +91,12 @@ int efficiency(const struct job *job)
 	int without_bpf = -1;
 
 	report_stage("efficiency");
-	if (&shares_begin)
+	if (&shares_begin) {
+		/* With each event that is to be followed, all CPUs are interrupted some times. */
+		gather_tasks(job);
 		without_bpf = shares_begin(job, why_not);
+		spread_tasks(job);
+	}
 	if (without_bpf > 0 || read_accounts(accounts_before))
 		return 1;
 	read_operations(before, job->tasks);
@@ -117,4 +121,10 @@ int efficiency(const struct job *job)
 	report_accounts(accounts_before);
 	report_accounts(accounts_after);
 	return report_dead_task(job);
+}
+
+void efficiency_end(void)
+{
+	if (&shares_detach)
+		shares_detach();
 }

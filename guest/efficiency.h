@@ -12,6 +12,8 @@ struct job;
 
 /* Count while the tasks run, for as long as the job says. Returns 0, or 1 after reporting the error. */
 int efficiency(const struct job *job);
+/* Once the tasks have stopped: the kernel waits for a grace period with each event that is no longer followed. */
+void efficiency_end(void);
 
 /* What one CPU spent on one thing. */
 struct share {
@@ -40,5 +42,6 @@ int shares_begin(const struct job *job, char why_not[256]) __attribute__((weak))
 void shares_count(uint64_t since, uint64_t until) __attribute__((weak));
 /* Adds what found no room to `lost`. */
 int shares_end(uint64_t *lost) __attribute__((weak));
+void shares_detach(void) __attribute__((weak));
 
 #endif

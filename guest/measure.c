@@ -251,7 +251,8 @@ static int measure_bounded(const struct job *asked)
 static int measure_unbounded(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || measure_efficiency(job) || profile(job) || record(job) || trace_functions(job) || count_blocked(job);
+	return warm_up(job) || sample(job) || profile(job) || record(job) || trace_functions(job) ||
+	       count_blocked(job) || measure_efficiency(job);
 }
 
 int measure(const struct job *job)
@@ -282,5 +283,6 @@ int measure(const struct job *job)
 			pause();
 	}
 	stop_tasks(job);
+	efficiency_end();
 	return failed ? MEASURE_REPORTED : MEASURED;
 }

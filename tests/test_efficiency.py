@@ -106,6 +106,23 @@ def test_a_clock_that_follows_instructions_has_a_shorter_window() -> None:
     assert (host[1], slow[1]) == ("efficiency_ms 2000", "efficiency_ms 100")
 
 
+def test_by_that_clock_several_cpus_end_soon(tmp_path: Path) -> None:
+    """An interrupt of all CPUs, and a grace period, is millions of the instructions of tasks that compute."""
+    study = tmp_path / "s"
+    measured(
+        *("spin", "--kernel", "debian/6.1", "--cpus", "4", "--probe", "efficiency"),
+        *("--clock", "instructions", "--deadline", "120", "-o", study),
+    )
+    (record,) = library.open_study(study).records()
+    events = library.open_study(study).table(record, "efficiency").filter(source="events")
+    by_cpu = events.group_by("cpu").agg(pl.col("nanoseconds").sum())
+    assert by_cpu["nanoseconds"].to_list() == pytest.approx(
+        [record.facts["efficiency"]["nanoseconds"]] * 4, rel=0.001
+    )
+    tasks = events.filter(kind="workload").group_by("cpu").agg(pl.col("nanoseconds").sum())
+    assert tasks["nanoseconds"].min() > 0.99 * record.facts["efficiency"]["nanoseconds"]
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

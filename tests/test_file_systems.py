@@ -1,5 +1,6 @@
 """File systems in virtual machines: modules in order, disks, and counts of what a workload meets on each."""
 
+import csv
 import doctest
 import re
 import shutil
@@ -287,13 +288,29 @@ def test_the_journal_s_thread_is_no_part_of_an_operation(tmp_path: Path) -> None
 
 
 def test_the_benchmark_of_all_of_them(tmp_path: Path) -> None:
-    options = ["--kernel", KERNEL, "--cpus", "2", "--operations", "50", "-o", tmp_path]
-    cells = ["--workloads", "DRBH-direct", "--fs", "tmpfs,ext4", "--twice"]
-    command = [sys.executable, BENCHMARK, *cells, *options]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert "**What limits each**: 1 of 2 measured, 1 refused" in printed
+    options = ["--kernel", KERNEL, "--operations", "50", "--workloads", "DRBH-direct", "-o", tmp_path]
+    command = [sys.executable, BENCHMARK, *options]
+    both = [*command, "--cpus", "2", "--fs", "tmpfs,ext4", "--twice"]
+    printed = subprocess.run(both, check=True, capture_output=True, text=True).stdout
+    assert "**What limits each**, debian/6.1, 2 CPUs: 1 of 2 measured" in printed
     last = printed.splitlines()[-1]
     assert re.fullmatch(r"\| DRBH-direct \| refused: .* Invalid argument \| `struct inode\..*` \|", last)
+    limit = last.split("|")[-2].strip()
+    table = tmp_path / "all.csv"
+    more = [*command, "--cpus", "2,3", "--fs", "ext4", "--probe", "conflicts,locks,work", "--csv", table]
+    printed = subprocess.run(more, check=True, capture_output=True, text=True).stdout
+    assert re.search(rf"\| DRBH-direct \| \d+ {re.escape(limit)} \| \d+ `struct inode\.", printed)
+    assert re.search(r"\| debian/6.1 \| ext4 \| DRBH-direct \| 2, 3 \| [\d,]+, [\d,]+ \| none \|", printed)
+    cells = list(csv.DictReader(table.read_text().splitlines()))
+    assert [(cell["cpus"], cell["fs"], cell["refused"]) for cell in cells] == [
+        ("2", "ext4", ""),
+        ("3", "ext4", ""),
+    ]
+    assert f"`{cells[0]['limit']}`" == limit
+    again = subprocess.run([*more, "--kept"], check=False, capture_output=True, text=True)
+    assert again.returncode == 2 and "is there already" in again.stderr
+    kept = [*command, "--cpus", "2,3,4", "--fs", "ext4", "--kept"]
+    assert subprocess.run(kept, check=True, capture_output=True, text=True).stdout == printed
 
 
 def test_another_file_system_is_another_question(appended: tuple[str, Path]) -> None:

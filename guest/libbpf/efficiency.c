@@ -150,12 +150,16 @@ int shares_end(uint64_t *lost)
 
 	counting->since = 0;
 	*lost += counting->lost;
-	while (nr_links)
-		bpf_link__destroy(links[--nr_links]);
 	while (!bpf_map_get_next_key(shares, previous, &key)) {
 		if (!bpf_map_lookup_elem(shares, &key, &value))
 			report(&key, &value);
 		previous = &key;
 	}
 	return 0;
+}
+
+void shares_detach(void)
+{
+	while (nr_links)
+		bpf_link__destroy(links[--nr_links]);
 }
