@@ -133,10 +133,9 @@ def workload(test: Test) -> str:
     values = {
         task: call.named().get("value", 1) for task, (call, _) in zip(tasks, (test.a, test.b), strict=True)
     }
+    lines.append("\tif (!nr)\n\t\tstart_set_up_each();" if test.same else "\tset_up_all(nr);")
     lines.append(f"\tprepare_task(nr ? {values[1]} : {values[0]});")
-    lines.append("\tif (!nr)\n\t\tstart_maker(0);" if test.same else "\tstart_maker(nr);")
-    ready = "copy + 1" if test.same else "2 * (copy + 1)"
-    waits = (f"progress->ready < {ready}", "progress->a < copy + 1")
+    waits = ("progress->given < copy + 1", "progress->a < copy + 1")
     for side, task, (call, _), wait in zip("ab", tasks, (test.a, test.b), waits, strict=True):
         text = made(call, task, call.process, "names[{row}][copy][{place}]")
         lines.append(f"\tif (nr == {task})\n\t\tOPERATIONS({wait}, {side}, {text})")
