@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,12 @@ def a_few(kernel: str, folder: Path) -> Path:
     return matrix
 
 
+def drawn(column: matrix_folder.Column, free: bool, options: argparse.Namespace) -> list[Outcome]:
+    """Tests at random that are conflict-free, or are not."""
+    some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
+    return random.Random(options.seed).sample(some, min(options.tests, len(some)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("matrix", nargs="?", type=Path)
@@ -250,10 +257,10 @@ def main() -> None:
         column = next(one for one in matrix.columns if (one.place.kernel, one.place.fs) == wanted)
         tests = {test.number: test for test in matrix.tests}
         said: Counter[tuple[bool, str]] = Counter()
-        for free in (False, True):
-            some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
-            for outcome in random.Random(options.seed).sample(some, min(options.tests, len(some))):
-                said[free, compared(tests[outcome.test], outcome, options.kernel, folder)] += 1
+        for pair in zip_longest(*(drawn(column, free, options) for free in (False, True))):
+            for outcome in filter(None, pair):
+                both = compared(tests[outcome.test], outcome, options.kernel, folder)
+                said[outcome.is_free, both] += 1
         for (free, what), number in sorted(said.items()):
             print(f"{'conflict-free' if free else 'not conflict-free'}: {number} {what}")
 

@@ -460,6 +460,33 @@ def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
     assert culprit.value.test is hangs
 
 
+LATER_AND_ELSEWHERE = """\
+test 1 pwrite/pwrite two
+0 open a creat -> 3
+0 pwrite 3 0 1 -> 1
+1 open b creat -> 3
+1 pwrite 3 0 1 -> 1
+A 0 pwrite 3 0 2 -> 1
+B 1 pwrite 3 0 2 -> 1
+
+test 2 close/lseek same
+0 open a creat -> 3
+0 open b creat -> 4
+A 0 close 3 -> 0
+B 0 lseek 4 1 -> 1
+"""
+
+
+def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() -> None:
+    """Of two writes each writes a time of change; 3 and 4 alone lie on two lines, which others do not."""
+    tests = listing.read(LATER_AND_ELSEWHERE, "")
+    found = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+    writes, closes = sorted(found, key=lambda outcome: outcome.test)
+    assert "noop_backing_dev_info" in {one.name for one in writes.conflicts if not one.pair}
+    (table,) = [one for one in closes.conflicts if one.name == "struct files_struct.fd_array"]
+    assert (table.pair, table.runs) == (False, 4)
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A matrix of the tests above on one kernel."""
