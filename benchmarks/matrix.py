@@ -7,10 +7,7 @@ writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and 
 conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
 struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
 operation. A line for each test: whether both agree on conflict-free or not, and which structs only one
-of them has. What `conflicts` alone finds is said to be of time stamps where it is gone without what writes
-them (a test of the matrix is set up in the tick in which it runs, and most have none to write), and of
-places where the matrix found it in some of its runs. Without a matrix, one of a few tests is made first.
-With -o a benchmark that was stopped goes on.
+of them has. Without a matrix, one of a few tests is made first. With -o a benchmark that was stopped goes on.
 """
 
 import argparse
@@ -34,7 +31,6 @@ BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADER = Path(__file__).parent / "workloads" / "of_a_test.h"
 OPERATIONS = 60
 OFTEN = 0.5
-TIME_STAMPS = "touch_atime|file_update_time"  # functions that write them
 A_FEW = 400  # every so many of all tests
 
 
@@ -188,21 +184,6 @@ def often(touched: Touched) -> set[str]:
     return {name for name, (a, b) in touched.items() if a >= OFTEN and b >= OFTEN}
 
 
-def verdict(outcome: Outcome, table: pl.DataFrame) -> str:
-    """Whether both agree; if not, what it is of, as far as that can be told."""
-    found = often(shared(table))
-    if outcome.is_free is not bool(found):
-        return "agree"
-    if not outcome.is_free:
-        return "DIFFER"
-    rest = often(shared(table.filter(~pl.col("path").str.contains(TIME_STAMPS))))
-    in_some_runs = {struct_of(name) for name in outcome.by_chance}
-    in_some_runs |= {struct_of(one.name) for one in outcome.conflicts}
-    if not rest:
-        return "differ by time stamps"
-    return "differ by places" if rest <= in_some_runs else "DIFFER"
-
-
 def show(both: tuple[float, float]) -> str:
     """How often, by A and B."""
     return f"({both[0]:.1f}, {both[1]:.1f})"
@@ -210,9 +191,9 @@ def show(both: tuple[float, float]) -> str:
 
 def compared(test: Test, outcome: Outcome, kernel: str, folder: Path) -> str:
     """Print a line; whether both say the same."""
-    table = recorded(test, kernel, folder)
-    counted, of_matrix = shared(table), {struct_of(one.name) for one in outcome.conflicts if not one.pair}
-    said, found = verdict(outcome, table), often(counted)
+    counted = shared(recorded(test, kernel, folder))
+    found, of_matrix = often(counted), {struct_of(one.name) for one in outcome.conflicts if not one.pair}
+    said = "DIFFER" if outcome.is_free is bool(found) else "agree"
     rest = [f"only conflicts: {name} {show(counted[name])}" for name in sorted(found - of_matrix)]
     rest += [f"only matrix: {name} {show(counted.get(name, (0, 0)))}" for name in sorted(of_matrix - found)]
     print(
