@@ -244,7 +244,7 @@ def parent_of(pid: int) -> int:
 
 
 def of_another_worker(controller: "subprocess.Popen[str]", mark: Path, killed: int) -> list[int]:
-    """The machines of workers other than the `killed` one, which may still be listed for a moment, as may its machine."""
+    """The machines of other workers than the `killed` one; it and its machine may be listed for a moment."""
     found = []
     for pid in machines_of(mark):
         with suppress(OSError):  # it has just ended
