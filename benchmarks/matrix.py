@@ -22,6 +22,7 @@ from typing import Any
 
 import polars as pl
 
+from bigiron.analysis import conflicts
 from bigiron.matrix import situations
 from bigiron.matrix.calls import Call, Result, Test
 from bigiron.matrix.outcomes import Outcome, normal, struct_of
@@ -100,6 +101,8 @@ def steps(call: Call, result: Result) -> list[tuple[int, str]]:
         case "receive":
             other = f"give(fds[{1 - call.process}][copy][{given['fd']}])"
             return [(1 - call.process, other), (call.process, f"{fds}[{given['to']}] = receive()")]
+        case "close":
+            text = f"{text}; {fds}[{given['fd']}] = -1"  # its number may be another's from now on
         case "write" | "pwrite":
             text = f"memset(page, {given['value']}, PAGE); {text}"
     return [(call.process, text)]
@@ -153,7 +156,10 @@ def recorded(test: Test, kernel: str, folder: Path) -> pl.DataFrame:
              "--mode", mode, "--operations", str(OPERATIONS), "-o", study],
             check=True, capture_output=True,
         )  # fmt: skip
-    return pl.read_parquet(next(study.rglob("conflicts.parquet"))).filter(pl.col("context") == "operation")
+    counts = pl.read_parquet(next(study.rglob("conflicts.parquet")))
+    # In memory that was freed and allocated again each operation had objects of its own.
+    lines = conflicts.profile(counts, 2 * OPERATIONS).filter(~pl.col("recycled"))["line"]
+    return counts.filter(pl.col("context") == "operation", pl.col("line").is_in(lines.implode()))
 
 
 def shared(table: pl.DataFrame) -> Touched:
