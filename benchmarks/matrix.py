@@ -7,10 +7,7 @@ writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and 
 conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
 struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
 operation. A line for each test: whether both agree on conflict-free or not, and which structs only one
-of them has. What `conflicts` alone finds is said to be of time stamps where it is gone without what writes
-them (a test of the matrix is set up in the tick in which it runs, and most have none to write), and of
-places where the matrix found it in some of its runs. Without a matrix, one of a few tests is made first.
-With -o a benchmark that was stopped goes on.
+of them has. Without a matrix, one of a few tests is made first. With -o a benchmark that was stopped goes on.
 """
 
 import argparse
@@ -19,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from bigiron.analysis import conflicts
 from bigiron.matrix import situations
 from bigiron.matrix.calls import Call, Result, Test
 from bigiron.matrix.outcomes import Outcome, normal, struct_of
@@ -33,7 +32,6 @@ BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADER = Path(__file__).parent / "workloads" / "of_a_test.h"
 OPERATIONS = 60
 OFTEN = 0.5
-TIME_STAMPS = "touch_atime|file_update_time"  # functions that write them
 A_FEW = 400  # every so many of all tests
 
 
@@ -103,6 +101,8 @@ def steps(call: Call, result: Result) -> list[tuple[int, str]]:
         case "receive":
             other = f"give(fds[{1 - call.process}][copy][{given['fd']}])"
             return [(1 - call.process, other), (call.process, f"{fds}[{given['to']}] = receive()")]
+        case "close":
+            text = f"{text}; {fds}[{given['fd']}] = -1"  # its number may be another's from now on
         case "write" | "pwrite":
             text = f"memset(page, {given['value']}, PAGE); {text}"
     return [(call.process, text)]
@@ -133,10 +133,9 @@ def workload(test: Test) -> str:
     values = {
         task: call.named().get("value", 1) for task, (call, _) in zip(tasks, (test.a, test.b), strict=True)
     }
+    lines.append("\tif (!nr)\n\t\tstart_set_up_each();" if test.same else "\tset_up_all(nr);")
     lines.append(f"\tprepare_task(nr ? {values[1]} : {values[0]});")
-    lines.append("\tif (!nr)\n\t\tstart_maker(0);" if test.same else "\tstart_maker(nr);")
-    ready = "copy + 1" if test.same else "2 * (copy + 1)"
-    waits = (f"progress->ready < {ready}", "progress->a < copy + 1")
+    waits = ("progress->given < copy + 1", "progress->a < copy + 1")
     for side, task, (call, _), wait in zip("ab", tasks, (test.a, test.b), waits, strict=True):
         text = made(call, task, call.process, "names[{row}][copy][{place}]")
         lines.append(f"\tif (nr == {task})\n\t\tOPERATIONS({wait}, {side}, {text})")
@@ -157,7 +156,10 @@ def recorded(test: Test, kernel: str, folder: Path) -> pl.DataFrame:
              "--mode", mode, "--operations", str(OPERATIONS), "-o", study],
             check=True, capture_output=True,
         )  # fmt: skip
-    return pl.read_parquet(next(study.rglob("conflicts.parquet"))).filter(pl.col("context") == "operation")
+    counts = pl.read_parquet(next(study.rglob("conflicts.parquet")))
+    # In memory that was freed and allocated again each operation had objects of its own.
+    lines = conflicts.profile(counts, 2 * OPERATIONS).filter(~pl.col("recycled"))["line"]
+    return counts.filter(pl.col("context") == "operation", pl.col("line").is_in(lines.implode()))
 
 
 def shared(table: pl.DataFrame) -> Touched:
@@ -188,21 +190,6 @@ def often(touched: Touched) -> set[str]:
     return {name for name, (a, b) in touched.items() if a >= OFTEN and b >= OFTEN}
 
 
-def verdict(outcome: Outcome, table: pl.DataFrame) -> str:
-    """Whether both agree; if not, what it is of, as far as that can be told."""
-    found = often(shared(table))
-    if outcome.is_free is not bool(found):
-        return "agree"
-    if not outcome.is_free:
-        return "DIFFER"
-    rest = often(shared(table.filter(~pl.col("path").str.contains(TIME_STAMPS))))
-    in_some_runs = {struct_of(name) for name in outcome.by_chance}
-    in_some_runs |= {struct_of(one.name) for one in outcome.conflicts}
-    if not rest:
-        return "differ by time stamps"
-    return "differ by places" if rest <= in_some_runs else "DIFFER"
-
-
 def show(both: tuple[float, float]) -> str:
     """How often, by A and B."""
     return f"({both[0]:.1f}, {both[1]:.1f})"
@@ -210,9 +197,9 @@ def show(both: tuple[float, float]) -> str:
 
 def compared(test: Test, outcome: Outcome, kernel: str, folder: Path) -> str:
     """Print a line; whether both say the same."""
-    table = recorded(test, kernel, folder)
-    counted, of_matrix = shared(table), {struct_of(one.name) for one in outcome.conflicts if not one.pair}
-    said, found = verdict(outcome, table), often(counted)
+    counted = shared(recorded(test, kernel, folder))
+    found, of_matrix = often(counted), {struct_of(one.name) for one in outcome.conflicts if not one.pair}
+    said = "DIFFER" if outcome.is_free is bool(found) else "agree"
     rest = [f"only conflicts: {name} {show(counted[name])}" for name in sorted(found - of_matrix)]
     rest += [f"only matrix: {name} {show(counted.get(name, (0, 0)))}" for name in sorted(of_matrix - found)]
     print(
@@ -235,6 +222,12 @@ def a_few(kernel: str, folder: Path) -> Path:
     return matrix
 
 
+def drawn(column: matrix_folder.Column, free: bool, options: argparse.Namespace) -> list[Outcome]:
+    """Tests at random that are conflict-free, or are not."""
+    some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
+    return random.Random(options.seed).sample(some, min(options.tests, len(some)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("matrix", nargs="?", type=Path)
@@ -251,10 +244,10 @@ def main() -> None:
         column = next(one for one in matrix.columns if (one.place.kernel, one.place.fs) == wanted)
         tests = {test.number: test for test in matrix.tests}
         said: Counter[tuple[bool, str]] = Counter()
-        for free in (False, True):
-            some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
-            for outcome in random.Random(options.seed).sample(some, min(options.tests, len(some))):
-                said[free, compared(tests[outcome.test], outcome, options.kernel, folder)] += 1
+        for pair in zip_longest(*(drawn(column, free, options) for free in (False, True))):
+            for outcome in filter(None, pair):
+                both = compared(tests[outcome.test], outcome, options.kernel, folder)
+                said[outcome.is_free, both] += 1
         for (free, what), number in sorted(said.items()):
             print(f"{'conflict-free' if free else 'not conflict-free'}: {number} {what}")
 

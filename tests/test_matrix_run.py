@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -96,6 +97,15 @@ def test_the_same_struct_is_the_same_line_though_its_members_differ() -> None:
     assert outcomes.outcome(1, [start, [], [], end, []]).is_free
 
 
+def test_where_one_run_decides() -> None:
+    lock, other = shared("struct a.lock"), shared("struct b.lock", 0x2000)
+    assert outcomes.is_close([lock, lock, lock, [], []]) and outcomes.is_close([lock, [], lock, other, []])
+    assert not outcomes.is_close([lock, lock, lock, lock, []]) and not outcomes.is_close(
+        [lock, [], other, [], []]
+    )
+    assert not outcomes.is_close([lock, lock + other, other, other, lock + other])
+
+
 def test_different_bytes_of_a_line() -> None:
     line = [access("A", "struct a.x", writes=1), access("B", "struct a.y", first=8)]
     (found,) = outcomes.outcome(1, [line]).conflicts
@@ -188,9 +198,18 @@ def test_each_run_is_in_another_order() -> None:
     order = listing.sequence(tests, 3, 1)
     runs = [[test.number for test in order[at : at + 6]] for at in (0, 6, 12)]
     assert all(sorted(run) == [1, 2, 3, 4, 5, 6] for run in runs) and runs[0] != runs[1]
-    again = listing.read(listing.numbered(order), "there")
-    assert [test.number for test in again] == list(range(18))
-    assert [test.a for test in again] == [test.a for test in order]
+
+
+def test_each_run_has_its_descriptors_at_another_place() -> None:
+    tests = listing.read(TESTS, "here")[3:5]
+    order = [tests[0], tests[1], tests[1], tests[0]]
+    *blocks, rest = listing.numbered(order).split("\n\n")
+    heads = [block.splitlines()[0] for block in (*blocks, rest)]
+    assert heads == [
+        "test 0 close/close same 0", "test 1 unlink/stat two 0", "test 2 unlink/stat two 1",
+        "test 3 close/close same 1",
+    ]  # fmt: skip
+    assert blocks[0].partition("\n")[2] == rest.rstrip().partition("\n")[2], "the text of calls stays"
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -308,6 +327,11 @@ def test_what_changed_between_kernels(by_hand: Path) -> None:
 # Machines
 
 
+def given_to(machine: vm.VirtualMachine) -> list[calls.Test]:
+    """Without how far their descriptors are moved."""
+    return listing.read(re.sub(r"(?m)^(test .*) \d+$", r"\1", machine.files[0].read_text()), "")
+
+
 def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -315,7 +339,7 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
 
     def crashes_at_test_4(machine: vm.VirtualMachine, _stop: Event, _stage: object) -> object:
         assert machine.results
-        order = [test.number for test in listing.read(machine.files[0].read_text(), "")]
+        order = [test.number for test in given_to(machine)]
         ran.append(order)
         if len(ran) <= 2:
             (machine.results / "tests.csv").write_text("test,accesses\n0,17\n1,30\n2")
@@ -334,7 +358,7 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
 
     def too_slow(machine: vm.VirtualMachine, _stop: Event, _stage: object) -> object:
         assert machine.results
-        order = [test.a for test in listing.read(machine.files[0].read_text(), "")]
+        order = [test.a for test in given_to(machine)]
         place = order.index(tests[next(ends_at) % len(tests)].a)
         (machine.results / "tests.csv").write_text(f"test,accesses\n{place}")
         raise MachineError("the machine did not end in time")
@@ -432,8 +456,35 @@ def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
     hangs = dataclasses.replace(good, number=7, same=True, set_up=((Call("receive", 0, (3, 5)), "5"),))
     tests = [*(dataclasses.replace(good, number=number) for number in (1, 2, 3)), hangs]
     with pytest.raises(matrix_machine._CulpritError, match="did not return") as culprit:
-        matrix_machine._run(tmpfs(), tests, 1, Event(), lambda _stage: None, 0)
+        matrix_machine._run(tmpfs(), tests, 1, 1, Event(), lambda _stage: None, 0)
     assert culprit.value.test is hangs
+
+
+LATER_AND_ELSEWHERE = """\
+test 1 pwrite/pwrite two
+0 open a creat -> 3
+0 pwrite 3 0 1 -> 1
+1 open b creat -> 3
+1 pwrite 3 0 1 -> 1
+A 0 pwrite 3 0 2 -> 1
+B 1 pwrite 3 0 2 -> 1
+
+test 2 close/lseek same
+0 open a creat -> 3
+0 open b creat -> 4
+A 0 close 3 -> 0
+B 0 lseek 4 1 -> 1
+"""
+
+
+def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() -> None:
+    """Of two writes each writes a time of change; 3 and 4 alone lie on two lines, which others do not."""
+    tests = listing.read(LATER_AND_ELSEWHERE, "")
+    found = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+    writes, closes = sorted(found, key=lambda outcome: outcome.test)
+    assert "noop_backing_dev_info" in {one.name for one in writes.conflicts if not one.pair}
+    (table,) = [one for one in closes.conflicts if one.name == "struct files_struct.fd_array"]
+    assert (table.pair, table.runs) == (False, 4)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,13 @@
 /*
  * A test of the matrix as a workload: benchmarks/matrix.py writes what is special to the test.
  *
- * Each operation is made in a situation of its own, a copy of the test's, which is set up by a thread on another CPU,
- * not recorded: so nothing but the call is done on the CPU of a task. Copies are not undone, as their objects would
- * come back as others'. Tasks wait for each other in user mode. Past the last copy they only count.
+ * Each operation is made in a situation of its own, a copy of the test's, which is set up a second before. A
+ * process has one thread, unless the test is of two: so two processes set up all copies themselves, before their first
+ * operation. For two threads a third one does, on another CPU, so that nothing but their calls is made on theirs, and
+ * each copy when it is its turn: what open() gives then is a neighbour of the copy's other descriptors. Copies are not
+ * undone, as their objects would come back as others'. Tasks wait in user mode for each other, and for a process that
+ * gives out the copies, at a pace that leaves some when the agent has begun to record. Past the last one they count no
+ * more, which the agent reports.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,12 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
-#define COPIES 6000
+#define COPIES 400
+#define PACE_US 600
 #define FILES (COPIES * 16)
 #define FDS 64
 #define PAGE 4096
@@ -33,9 +40,10 @@
 
 char *testcase_description = "two calls that commute, in a situation of their own each time";
 
-/* How many copies are ready, and how many calls A and B were made; each on a pair of lines of its own. */
+/* How many copies are set up, and may be used, and how many calls A and B were made; each on a pair of lines of its own. */
 static struct progress {
-	_Alignas(128) atomic_ulong ready;
+	_Alignas(128) atomic_ulong made;
+	_Alignas(128) atomic_ulong given;
 	_Alignas(128) atomic_ulong a;
 	_Alignas(128) atomic_ulong b;
 	_Alignas(128) atomic_ulong step; /* of setting up, by two processes in turn */
@@ -105,68 +113,94 @@ static int receive(void)
 
 static void set_up(int process, unsigned long copy);
 
-static void *maker(void *process)
-{
-	for (unsigned long copy = 0; copy < COPIES; copy++) {
-		while (progress->b < copy)
-			sched_yield();
-		usleep(300); /* the agent has its turn too */
-		set_up((long)process, copy);
-		atomic_fetch_add(&progress->ready, 1);
-	}
-	return NULL;
-}
-
 static void turn(unsigned long step)
 {
-	while (progress->step != step)
-		sched_yield();
+	while (progress->step < step)
+		__builtin_ia32_pause();
 }
 
-static void start_maker(long process)
+static void run_elsewhere(void)
 {
-	pthread_t thread;
-	pthread_attr_t attributes;
 	cpu_set_t others;
 
 	CPU_ZERO(&others);
 	CPU_SET(2, &others);
 	CPU_SET(3, &others);
-	pthread_attr_init(&attributes);
-	pthread_attr_setaffinity_np(&attributes, sizeof(others), &others);
-	must(-pthread_create(&thread, &attributes, maker, (void *)process));
+	must(sched_setaffinity(0, sizeof(others), &others));
+}
+
+static void set_up_all(int process)
+{
+	for (unsigned long copy = 0; copy < COPIES; copy++)
+		set_up(process, copy);
+	if (!process)
+		progress->made = COPIES;
+}
+
+static void *set_up_each(void *unused)
+{
+	run_elsewhere();
+	for (unsigned long copy = 0; copy < COPIES; copy++) {
+		while (progress->b < copy)
+			usleep(100);
+		set_up(0, copy);
+		progress->made = copy + 1;
+	}
+	return unused;
+}
+
+static void start_set_up_each(void)
+{
+	pthread_t thread;
+
+	must(-pthread_create(&thread, NULL, set_up_each, NULL));
+}
+
+static void give_out_copies(void)
+{
+	run_elsewhere();
+	for (unsigned long copy = 0; copy < COPIES; copy++) {
+		while (progress->made <= copy || progress->b < copy)
+			usleep(100);
+		must(adjtimex(&(struct timex){ .modes = ADJ_SETOFFSET, .time.tv_sec = 1 }));
+		usleep(PACE_US);
+		progress->given = copy + 1;
+	}
+	for (;;)
+		pause();
 }
 
 void testcase_prepare(unsigned long nr_tasks)
 {
+	const struct sigaction act = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
 	const struct rlimit most = { FILES, FILES };
 
 	(void)nr_tasks;
+	sigaction(SIGSEGV, &act, NULL);
+	sigaction(SIGBUS, &act, NULL);
+	signal(SIGPIPE, SIG_IGN);
 	must(setrlimit(RLIMIT_NOFILE, &most));
 	memset(fds, -1, sizeof(fds));
 	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
 			0);
 	must(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	if (!must(fork())) {
+		must(prctl(PR_SET_PDEATHSIG, SIGKILL));
+		give_out_copies();
+	}
 }
 
 static void prepare_task(int value)
 {
-	const struct sigaction act = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
-
-	sigaction(SIGSEGV, &act, NULL);
-	sigaction(SIGBUS, &act, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	memset(page, value, PAGE);
 	memset(status, 0, sizeof(status));
 }
 
 #define OPERATIONS(WAITS_FOR, MADE, CALL)                                        \
 	for (unsigned long copy = 0;; copy++) {                                  \
-		if (copy < COPIES) {                                             \
-			while (WAITS_FOR)                                        \
-				__builtin_ia32_pause();                          \
-			CALL;                                                    \
-			progress->MADE = copy + 1;                               \
-		}                                                                \
+		while (copy == COPIES || WAITS_FOR)                              \
+			__builtin_ia32_pause();                                  \
+		CALL;                                                            \
+		progress->MADE = copy + 1;                                       \
 		++*iterations;                                                   \
 	}

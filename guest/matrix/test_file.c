@@ -11,6 +11,18 @@ static int wrong(char error[TEST_ERROR_BYTES], const char *what, const char *lin
 	return -1;
 }
 
+/* "test 17 open/unlink two 5" */
+static int read_head(struct test *test, const char *line)
+{
+	char mode[8];
+
+	test->moved = 0;
+	if (sscanf(line, "test %lu %*s %7s %d", &test->number, mode, &test->moved) < 2)
+		return 1;
+	test->two_processes = !strcmp(mode, "two");
+	return test->moved < 0 || test->moved > MOST_MOVED;
+}
+
 /* "A 0 open a creat -> 3" */
 static int read_call(struct test *test, char *line, char error[TEST_ERROR_BYTES])
 {
@@ -26,6 +38,8 @@ static int read_call(struct test *test, char *line, char error[TEST_ERROR_BYTES]
 	strcpy(call->expected, arrow + 4);
 	if (call_read(&call->call, line, why))
 		return wrong(error, why, call->text);
+	call->call.fd += test->moved;
+	call->call.to += test->moved;
 	test->nr_calls++;
 	return 0;
 }
@@ -39,7 +53,7 @@ static int is_whole(const struct test *test)
 
 int test_read(struct test *test, FILE *file, char error[TEST_ERROR_BYTES])
 {
-	char line[LINE_BYTES], mode[8];
+	char line[LINE_BYTES];
 	int begun = 0;
 
 	test->nr_calls = 0;
@@ -49,11 +63,9 @@ int test_read(struct test *test, FILE *file, char error[TEST_ERROR_BYTES])
 			break;
 		if (!*line)
 			continue;
-		if (!begun && sscanf(line, "test %lu %*s %7s", &test->number, mode) != 2)
+		if (!begun && read_head(test, line))
 			return wrong(error, "no test begins so", line);
-		if (!begun)
-			test->two_processes = !strcmp(mode, "two");
-		else if (read_call(test, line, error))
+		if (begun && read_call(test, line, error))
 			return -1;
 		begun = 1;
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tests as text, one after the other: docs/matrix.md has the form. */
+/*
+ * The tests as text, one after the other: docs/matrix.md has the form. In the first line of each there may be a number
+ * more: by how much to move its descriptors.
+ */
 #ifndef TEST_FILE_H
 #define TEST_FILE_H
 
@@ -10,6 +13,7 @@
 #define MAX_CALLS 256
 #define CALL_TEXT_BYTES 96
 #define TEST_ERROR_BYTES 256
+#define MOST_MOVED (OWN_FD - 1 - LAST_FD)
 
 struct test_call {
 	struct call call;
@@ -20,6 +24,7 @@ struct test_call {
 struct test {
 	unsigned long number;
 	int two_processes;
+	int moved;		/* by how many descriptors its own lie above those of its text; the ones below are taken */
 	unsigned int nr_calls; /* of them the last two are A and B */
 	struct test_call calls[MAX_CALLS];
 };

@@ -101,7 +101,7 @@ static int read_fd(int *fd, const char *word)
 {
 	long value;
 
-	if (number(word, FIRST_FD, OWN_FD - 1, &value))
+	if (number(word, FIRST_FD, LAST_FD, &value))
 		return 1;
 	*fd = value;
 	return 0;

@@ -17,6 +17,7 @@
 #define SLOT_BASE 0x100000000000ul
 
 #define FIRST_FD 3  /* that calls use */
+#define LAST_FD 51
 #define OWN_FD 60   /* from here on they are the program's: still in the table that a process begins with */
 #define NAME_BYTES 16
 #define CALL_ERROR_BYTES 160

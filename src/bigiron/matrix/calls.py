@@ -17,7 +17,7 @@ from typing import Self
 
 from bigiron.errors import UserError
 
-FIRST_FD, LAST_FD = 3, 59
+FIRST_FD, LAST_FD = 3, 51
 SLOTS = 8
 Argument = str | int | bool | None
 Result = str  # as guest/pairs/ prints it: "3", "-ENOENT", "4 5", "page 7", "byte 7", "file 1 0 i1", "SIGBUS"

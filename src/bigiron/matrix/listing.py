@@ -1,6 +1,7 @@
 """Lists of tests: read, and put in the orders in which they run."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,12 @@ from bigiron.matrix.calls import Test, parsed_tests
 Pair = tuple[str, str]  # of calls, in alphabetical order
 
 _MOST_TESTS = 1_000_000
+MOVED = (0, 1, 3, 5, 6)
+"""By how many descriptors a test's are moved in its runs, one after the other.
+
+The table has 8 a line, and 4 is the first of one. So 3 and another descriptor are on one line at three of
+these places or more where they are at most of all 8, and there alone.
+"""
 _MOST_CALLS = 256  # guest/matrix/test_file.h
 
 
@@ -55,5 +62,14 @@ def sequence(tests: Sequence[Test], runs: int, seed: int) -> list[Test]:
 
 
 def numbered(order: Iterable[Test]) -> str:
-    """A file in which each run has a number of its own: its place, from 0 on."""
-    return "\n".join(str(replace(test, number=place)) for place, test in enumerate(order))
+    """A file in which each run has a number of its own: its place, from 0 on.
+
+    Each run of a test has its descriptors at another place (guest/matrix/test_file.h).
+    """
+    runs: Counter[int] = Counter()
+    texts = []
+    for place, test in enumerate(order):
+        head, _, calls = str(replace(test, number=place)).partition("\n")
+        texts.append(f"{head} {MOVED[runs[test.number] % len(MOVED)]}\n{calls}")
+        runs[test.number] += 1
+    return "\n".join(texts)

@@ -164,6 +164,14 @@ def _who(line: _Line, side: str) -> str:
     return f"{path} ({reads[path]} reads, {weights[path] // 1000} writes)"
 
 
+def is_close(runs: Sequence[Sequence[Access]]) -> bool:
+    """Whether one run of these could have made the test conflict-free, or not: they are an odd number."""
+    present: Counter[str] = Counter()
+    for accesses in runs:
+        present.update({struct_of(line.name) for line in _shared_lines(accesses) if not line.pair})
+    return abs(2 * max(present.values(), default=0) - len(runs)) == 1
+
+
 def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
     """What came of a test with these accesses in each of its runs.
 

@@ -15,6 +15,7 @@ from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.machines.file_system import KINDS, FileSystem
 from bigiron.machines.qemu import require_qemu
+from bigiron.matrix import listing
 from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.study import matrix_machine
@@ -41,7 +42,8 @@ class Progress:
 def identity() -> str:
     """Of what counts: the recorder, and the agent that makes the calls."""
     parts = [compile.recorder(), compile.matrix_agent(architecture(ARCH).compiler)]
-    settings = (matrix_machine.CPUS, matrix_machine.RUNS, matrix_machine.WARM_UP)
+    machine = matrix_machine
+    settings = (machine.CPUS, machine.RUNS, machine.MORE_RUNS, machine.WARM_UP, listing.MOVED)
     contents = b"".join(hashlib.sha256(part.read_bytes()).digest() for part in parts)
     return hashlib.sha256(contents + repr(settings).encode()).hexdigest()
 

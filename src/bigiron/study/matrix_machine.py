@@ -6,7 +6,7 @@ import csv
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple, Self, TypeVar
@@ -29,6 +29,7 @@ from bigiron.probes.recording import Chains, objects_in, read_recording, touched
 
 CPUS = 4  # one for each call, one for who gives them out, one for the kernel's own threads
 RUNS = 5
+MORE_RUNS = 20  # of tests of which one run would decide
 WARM_UP = 1
 _BUSY = 2  # CPUs: those of the calls
 _SEED = bytes(32)
@@ -80,6 +81,26 @@ class GivenUpError(MachineError):
     """A machine that ended at another test each time: its tests were not run, others may."""
 
 
+@dataclass(frozen=True)
+class _Ran:
+    """A test that ran some times."""
+
+    runs: list[list[Access]]
+    failure: str = ""  # what it returned that it should not, or how it failed
+
+    @property
+    def is_close(self) -> bool:
+        return not self.failure and outcomes.is_close(self.runs)
+
+    def and_more(self, more: Self) -> Self:
+        return replace(self, runs=self.runs + more.runs, failure=more.failure)
+
+    def outcome(self, number: int) -> Outcome:
+        if self.failure:
+            return outcomes.wrong(number, len(self.runs), self.failure)
+        return outcomes.outcome(number, self.runs)
+
+
 class _CulpritError(Exception):
     """A test ended the machine: which one, and how."""
 
@@ -98,20 +119,36 @@ def run(
 ) -> list[Outcome]:
     """What came of each test, in several runs of all of them in other orders.
 
-    A test that twice crashes the machine or hangs is said so of, and the others run in another one.
-    GivenUpError where so many do that they are not to blame.
+    Where one run would decide, there are more of them. A test that twice crashes the machine or hangs is said
+    so of, and the others run in another one. GivenUpError where so many do that they are not to blame.
     """
+
+    def each(some: Sequence[Test], runs: int) -> dict[int, _Ran]:
+        def once(left: Sequence[Test]) -> dict[int, _Ran]:
+            return _run(place, left, runs, seed, stop, on_stage, memory_mib)
+
+        return _without_culprits(some, once)
+
+    ran = each(tests, RUNS)
+    for number, more in each([test for test in tests if ran[test.number].is_close], MORE_RUNS).items():
+        ran[number] = ran[number].and_more(more)
+    return [of_test.outcome(number) for number, of_test in ran.items()]
+
+
+def _without_culprits(
+    tests: Sequence[Test], run: Callable[[Sequence[Test]], dict[int, _Ran]]
+) -> dict[int, _Ran]:
     left = list(tests)
-    found: list[Outcome] = []
+    found: dict[int, _Ran] = {}
     suspects: set[int] = set()
     while left:
         try:
-            return found + _run(place, left, seed, stop, on_stage, memory_mib)
+            return found | run(left)
         except _CulpritError as culprit:
             if len(suspects | {culprit.test.number}) > _MOST_CULPRITS:
                 raise GivenUpError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
             if culprit.test.number in suspects:
-                found.append(outcomes.wrong(culprit.test.number, 0, culprit.how))
+                found[culprit.test.number] = _Ran([], culprit.how)
                 left.remove(culprit.test)
             suspects.add(culprit.test.number)
     return found
@@ -120,12 +157,13 @@ def run(
 def _run(
     place: Place,
     tests: Sequence[Test],
+    runs: int,
     seed: int,
     stop: Event,
     on_stage: Callable[[str], None],
     memory_mib: int,
-) -> list[Outcome]:
-    order = listing.sequence(tests, RUNS, seed)
+) -> dict[int, _Ran]:
+    order = listing.sequence(tests, runs, seed)
     agent = compile.matrix_agent(architecture(place.kernel.arch).compiler)
     with (
         tempfile.TemporaryDirectory(prefix="bigiron-") as temporary,
@@ -157,7 +195,7 @@ def _last_begun(results: Path, runs: int) -> int | None:
 
 def _collect(
     machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
-) -> list[Outcome]:
+) -> dict[int, _Ran]:
     failed = _failed(messages, len(order))
     _check_whole(results, len(order), failed)
     failures = {order[place].number: failure for place, failure in failed.items()}
@@ -165,12 +203,7 @@ def _collect(
     accesses = _accesses(machine, results, ram, messages, order)
     for place, test in enumerate(order):
         runs[test.number].append(accesses.get(place, []))
-    return [
-        outcomes.wrong(number, len(of_test), failures[number])
-        if number in failures
-        else outcomes.outcome(number, of_test)
-        for number, of_test in runs.items()
-    ]
+    return {number: _Ran(of_test, failures.get(number, "")) for number, of_test in runs.items()}
 
 
 def _failed(messages: Iterable[Message], runs: int) -> dict[int, str]:
