@@ -22,7 +22,7 @@ from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
-from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of
+from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of, name_of_commit
 from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.study import measurements, prediction, samples, store
@@ -42,6 +42,10 @@ class _Listed:
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
         """Nothing is known of those that were not measured."""
         return False
+
+    def build_command(self, name: str) -> list[str]:
+        """None is built before it is needed."""
+        return []
 
     def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
         """None is known to be the same before it is there: see `image`."""
@@ -207,6 +211,15 @@ class CommitsOfTree:
     def variant(self, name: str) -> Variant:
         """Its kernel, built."""
         return self._built(name)
+
+    def build_command(self, name: str) -> list[str]:
+        """What `variant` does, as a command."""
+        fragments = [f"--config={fragment}" for fragment in self._fragments]
+        called = name_of_commit(name, self._configured)
+        return [
+            *("kernel", "build", f"{self._commits.tree}@{name}", "--arch", self._arch, "--name", called),
+            *fragments,
+        ]
 
     def image(self, variant: Variant) -> str:
         """The image's checksum."""
