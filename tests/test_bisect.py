@@ -646,7 +646,7 @@ def test_a_list_of_kernels(tmp_path: Path) -> None:
         True,
     )
     other = [*asked[:-1], tmp_path / "c", "--by", "conflicts:struct spoon"]
-    answer = bigiron(*other)
+    answer = bigiron(*other, "--fleet", "local:1")
     assert answer.status == 2
     assert "neither end has a shared line of that name: they have struct aa_label" in answer.err
 

@@ -185,6 +185,7 @@ class Bisection:
         )
         findings = bisection.run(self._search(), lambda name: self._value(name, by))
         self._search = None
+        self._ahead.stop()
         for number, one in enumerate(findings, 1):
             if isinstance(one, Culprit):
                 self._write_log(one.name, number)

@@ -323,6 +323,8 @@ class MeasuredByStudy:
     """To predict for, by name or file; none: nothing is predicted."""
     machine_tasks: int = 0
     """There; 0: one on each of its CPUs."""
+    fleet: runner.Pools | None = None
+    """Where cells run; None: here."""
 
     def __call__(self, variant: Variant) -> Cells:
         """What each probe left of it. CannotMeasureError where a cell fails."""
@@ -361,10 +363,10 @@ class MeasuredByStudy:
             return cell.variant.name == variant.name and cell.repetition in numbers
 
         if missing := runner.missing(study, wanted):
-            programs = runner.prepare(study.spec, workload)
-            jobs = self.jobs or runner.default_jobs(study.spec)
+            programs = runner.prepare(study.spec, workload, here=not self.fleet)
+            where = self.fleet or self.jobs or runner.default_jobs(study.spec)
             with self.watch(missing) as progress:
-                runner.run(study, programs, jobs, progress, wanted)
+                runner.run(study, programs, where, progress, wanted)
         records = [record for cell in study.plan() if wanted(cell) and (record := study.record(cell))]
         for failure in (record.failure for record in records if record.failure):
             raise CannotMeasureError(
