@@ -189,6 +189,38 @@ def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path, after: int) -> 
     assert set(first.of) | set(second.of) == set(whole.of)
 
 
+def test_kernels_are_built_while_another_one_boots(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is needed next is there when the boot ends, and no build outlives the bisection."""
+    made = [tree.head, *(tree.commit(f"main {n}", init__main_c=f"{MAIN}int m_{n};\n") for n in range(4))]
+    made.append(tree.commit("fs: check more", fs__open_c=DEARER))
+    boots = Boots()
+    ahead: set[str] = set()
+    begun: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def begin(*arguments: Any, **named: Any) -> Any:
+        process = start(*arguments, **named)
+        if named.get("start_new_session"):
+            begun.append(process)
+        return process
+
+    def slow(variant: Variant) -> Cells:
+        here = {kernel.name for kernel in kernels.installed()}
+        for process in begun:
+            process.wait()
+        ahead.update({kernel.name for kernel in kernels.installed()} - here)
+        return boots(variant)
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
+    bisected, _ = bisection(tree, tmp_path / "b", slow, made[0], made[-1], [])
+    found = bisected.find()
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[-1]]
+    assert f"g{made[-1][:12]}" in ahead and len(ahead & set(boots.of)) >= 3
+    assert all(process.poll() is not None for process in begun)
+
+
 def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Path) -> None:
     made = history(tree, 4, 3)
     bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
@@ -614,7 +646,7 @@ def test_a_list_of_kernels(tmp_path: Path) -> None:
         True,
     )
     other = [*asked[:-1], tmp_path / "c", "--by", "conflicts:struct spoon"]
-    answer = bigiron(*other)
+    answer = bigiron(*other, "--fleet", "local:1")
     assert answer.status == 2
     assert "neither end has a shared line of that name: they have struct aa_label" in answer.err
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -276,6 +277,22 @@ def test_the_most_alike_are_joined_first() -> None:
     rows = match_lines.match({"a": [alike], "b": [less, alike]})
     assert [sorted(row.lines) for row in rows] == [["a", "b"], ["b"]]
     assert rows[0].lines["b"] == alike
+
+
+def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> None:
+    chance = Random(1)
+    one, other = (
+        [line(HEAP, **{name: chance.randint(1, 9) for name in chance.sample("fghij", 3)}) for _ in range(40)]
+        for _ in range(2)
+    )
+    rows = match_lines.match({"a": one, "b": other})
+    of = {id(mine): row for row in rows for mine in row.lines.values()}
+    joined = {key: match_lines.overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
+    assert joined
+    for mine in one:
+        for theirs in other:
+            alike = match_lines.overlap(mine, theirs)
+            assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 
 def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:

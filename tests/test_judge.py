@@ -337,6 +337,9 @@ def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert "give the tree, or the two kernels" in refused(
         report, "--linux", tmp_path, "--kernel", "debian/6.1"
     )
+    assert "--config is of kernels that are built: give --linux TREE too" in refused(
+        report, "--config", tmp_path, "--kernel", "debian/6.12", "--kernel", "debian/6.1"
+    )
     assert "one CPU shares nothing with another: give 2 or more" in refused(
         report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )

@@ -304,6 +304,25 @@ def test_the_last_fragment_counts(tmp_path: Path) -> None:
     assert found["PPC_PSERIES"] == "y"
 
 
+def test_a_whole_configuration_is_below_all_others_and_none_of_it_is_required(tmp_path: Path) -> None:
+    whole, fragment = tmp_path / "config-6.9", tmp_path / "a"
+    whole.write_text(
+        "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86_64 6.9.0 Kernel Configuration\n#\n"
+        'CONFIG_CC_VERSION_TEXT="gcc-12"\nCONFIG_EXT4_FS=m\nCONFIG_SECURITY_APPARMOR=y\nCONFIG_AUDIT=y\n'
+        "# CONFIG_DEBUG_INFO_BTF is not set\nCONFIG_HZ_1000=y\n# CONFIG_HZ_250 is not set\nCONFIG_PREEMPT=y\n"
+    )
+    fragment.write_text("# CONFIG_AUDIT is not set\n")
+    options = configuration.config_options("x86_64", [fragment, whole])
+    found = {option.name: option.value for option in options}
+    assert (found["SECURITY_APPARMOR"], found["AUDIT"], found["DEBUG_INFO_BTF"]) == ("y", "n", "y")
+    assert (found["HZ_1000"], found["HZ_250"], found["PREEMPT"]) == ("y", "n", "y")
+    assert "EXT4_FS" not in found and "PREEMPT_VOLUNTARY" not in found
+    given = {**found, "AUDIT": "n"}
+    del given["CC_VERSION_TEXT"]  # which the compiler here says otherwise
+    (tmp_path / ".config").write_text("".join(f"CONFIG_{name}={value}\n" for name, value in given.items()))
+    configuration.check(options, tmp_path / ".config", tmp_path)
+
+
 def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")

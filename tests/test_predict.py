@@ -16,7 +16,7 @@ from bigiron import _sim
 from bigiron.analysis import counted_operation, prediction, trace
 from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import Event, Line, Lock, Program
-from bigiron.probes import Table
+from bigiron.probes import Table, conflicts, locks
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED
 from bigiron.simulator.replay import Asked, Draws, replay
@@ -200,6 +200,16 @@ def test_page_faults_are_laid_out_one_by_one() -> None:
     assert kinds.count("fill") in range(6, 11) and kinds.count("lock") in range(6, 11)
     last_fill = len(kinds) - 1 - kinds[::-1].index("fill")
     assert kinds.index("fill") < last_fill and "lock" in kinds[kinds.index("fill") : last_fill]
+
+
+def test_calls_are_in_the_order_of_their_names_as_draws_go_by_it() -> None:
+    """The order in which polars adds up rows differs from process to process, and so would predictions."""
+    names = [f"f{number:03}" for number in range(200)]
+    nothing_touched, nothing_taken = (pl.DataFrame(schema=dict(of.SCHEMA)) for of in (conflicts, locks))
+    work = pl.DataFrame([counts("", name, instructions=800) for name in names])
+    tables = (nothing_touched, nothing_taken, work)
+    counted = counted_operation.count(*tables, operations=8, tasks=2, most_tasks=64, threads=False)
+    assert list(counted.root.calls) == names
 
 
 def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 DType: TypeAlias = "polars.DataType | type[polars.DataType]"
 Floats: TypeAlias = "NDArray[numpy.float64]"
+Integers: TypeAlias = "NDArray[numpy.int64]"
+Mask: TypeAlias = "NDArray[numpy.bool_]"
 
 
 class _Library(ModuleType):

@@ -258,3 +258,20 @@ def run(search: Search, measure: Callable[[str], Measured]) -> list[Finding]:
     except StopIteration as ended:
         found: list[Finding] = ended.value
         return found
+
+
+def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
+    """Which candidate a search asks for once all of these are known; None where it has ended by then.
+
+    >>> rule = Rule((Tolerance(0.5),))
+    >>> search_of = lambda: search(History.linear("abcde"), (1.0,), "e", (2.0,), rule)
+    >>> needed_next(search_of(), {}), needed_next(search_of(), {"c": (2.0,)})
+    ('c', 'b')
+    """
+    try:
+        name = next(search)
+        while name in values:
+            name = search.send(values[name])
+    except StopIteration:
+        return None
+    return name

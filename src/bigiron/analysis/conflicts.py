@@ -6,6 +6,9 @@ of them wrote it; two lines beside each other are shared as a pair if they would
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
+
 from bigiron.analysis.sharing import Touched, in_pair, sharing
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
@@ -293,11 +296,9 @@ def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame | None) -> pl.Data
     """What kind of sharing each line is, and what told it. Without knowledge of false sharing: of pairs."""
     rows = []
     apart = set() if false_sharing is None else set(false_sharing.filter("false_sharing")["line"])
-    for (line,), of_line in touched.group_by("line", maintain_order=True):
-        touches = [
-            Touched(*touch)
-            for touch in of_line.select("object", "types", "function", "reads", "writes").iter_rows()
-        ]
+    counts = touched.select("line", "object", "types", "function", "reads", "writes")
+    for line, of_line in groupby(counts.sort("line", maintain_order=True).iter_rows(), itemgetter(0)):
+        touches = [Touched(*touch) for _, *touch in of_line]
         kinds = in_pair(touches) if false_sharing is None else sharing(touches, line in apart)
         rows.append((line, list(kinds), list(kinds.values())))
     names = ("line", "sharing", "because")

@@ -21,6 +21,7 @@ from bigiron.analysis import locks as lock_table
 from bigiron.analysis.conflicts import allocates, hottest_objects
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
+from bigiron.lazy import Floats
 from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
 
@@ -126,6 +127,11 @@ class Call:
     def rest(self) -> float:
         """Instructions, without those of the calls that are needed."""
         return self.inclusive - sum(call.inclusive for call in self.needed)
+
+    @cached_property
+    def rates(self) -> Floats:
+        """How often an operation does what each of its sites does."""
+        return np.array([site.per_op for site in self.sites])
 
     @cached_property
     def times(self) -> float:
@@ -244,7 +250,9 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
 
 def _tree(work: pl.DataFrame, operations: int) -> Call:
     root = Call()
-    for path, instructions in work.group_by("whole").agg(pl.col("instructions").sum()).iter_rows():
+    # In an order, as draws go by it: else no two predictions of one study would be the same.
+    own = work.group_by("whole").agg(pl.col("instructions").sum()).sort("whole")
+    for path, instructions in own.iter_rows():
         _call(root, tuple(path.split(";"))).own += instructions / operations
     return root
 
@@ -439,10 +447,6 @@ class _Layout:
         self._events: list[tuple[float, Event]] = []
         self._held: list[_Held] = []
 
-    def at(self, place: float, event: Event) -> None:
-        """Something that is done there."""
-        self._events.append((place, event))
-
     def place(self, call: Call, start: float, times: float) -> float:
         """One of so many calls in an operation, which begins there; how many instructions it has."""
         made = []
@@ -458,9 +462,11 @@ class _Layout:
         whole = at + float(gaps[-1]) - start
         for section in call.sections:
             self._held += self._sections(section, start, whole, times)
-        for site in call.sites:
-            for _ in range(_times(site.per_op / times, self._chance)):
-                self.at(start + self._chance.uniform(0, whole), site.event)
+        if call.sites:
+            done = (call.rates / times + self._chance.uniform(size=len(call.sites))).astype(int)
+            for number in done.nonzero()[0]:
+                for at in self._chance.uniform(start, start + whole, done[number]).tolist():
+                    self._events.append((at, call.sites[number].event))
         return whole
 
     def _sections(self, section: Section, start: float, whole: float, calls: float) -> list[_Held]:

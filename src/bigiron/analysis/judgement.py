@@ -512,7 +512,7 @@ def _takers(
 def _functions(cell: Cell) -> dict[str, float]:
     """Own instructions an operation of each function, without waiting for locks, which is chance."""
     ran = work_of_operations(cell.table).group_by(pl.col("function").str.strip_suffix("_noprof"))
-    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).iter_rows())
+    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).sort("function").iter_rows())
 
 
 def _prepared(cells: Cells) -> dict[str, list[Cell]]:

@@ -10,8 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from bigiron.lazy import Floats, Integers, Mask
+from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
 
 TOLERANCE = 0.05
@@ -24,6 +26,8 @@ _OTHER_MEMBER = (
     0.95  # what of the likeness of two lines of one struct is left if they are not the same member
 )
 _UNNAMED = ("page or slab object", "kmalloc")
+_DIGITS = 12  # of likeness: what is added up in another order is no other likeness
+_SORTED_AT_ONCE = 4  # pairs, for each row and line
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
@@ -199,30 +203,74 @@ def match(columns: dict[str, list[Line]]) -> list[Row]:
     """Rows of all columns' lines, each line in one row; the pairs most alike are joined first."""
     rows: list[Row] = []
     for variant, lines in columns.items():
-        pairs = sorted(_pairs(rows, lines), key=lambda pair: pair[:3], reverse=True)
-        taken: set[int] = set()
-        for *_order, row, number in pairs:
-            if number not in taken and variant not in row.lines:
-                row.lines[variant] = lines[number]
-                taken.add(number)
-        rows += [Row({variant: line}) for number, line in enumerate(lines) if number not in taken]
+        joined: set[int] = set()
+        for row, number in _joined(rows, lines):
+            row.lines[variant] = lines[number]
+            joined.add(number)
+        rows += [Row({variant: line}) for number, line in enumerate(lines) if number not in joined]
     return rows
 
 
-def _pairs(rows: list[Row], lines: list[Line]) -> Iterator[tuple[float, bool, float, Row, int]]:
-    """What could be joined: likeness, whether of one kind, accesses per operation; row, the line's number."""
-    rows_of_kind: dict[str, list[tuple[Row, Line]]] = {}
+class _Pairs(NamedTuple):
+    """Rows and lines that are alike enough to be joined, an element each."""
+
+    likeness: Floats
+    of_one_kind: Mask
+    row: Integers
+    line: Integers
+
+    def only(self, these: Mask) -> _Pairs:
+        return _Pairs(self.likeness[these], self.of_one_kind[these], self.row[these], self.line[these])
+
+    def best_first(self, accesses: Floats) -> Iterator[tuple[int, int]]:
+        """Rows and lines: those most alike, of one kind before others, and of lines the one touched most."""
+        keys = (self.row, self.line, -accesses[self.line], ~self.of_one_kind, -self.likeness)
+        order = np.lexsort(keys)
+        return zip(self.row[order].tolist(), self.line[order].tolist(), strict=True)
+
+
+def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
+    """Rows with the number of the line that is taken for the same; each of both at most once."""
+    rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
-        rows_of_kind.setdefault(kind(row.object), []).append((row, row._hottest))
+        rows_of_kind.setdefault(kind(row.object), []).append(row)
+    by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
+    pairs = _pairs(rows_of_kind, lines)
+    accesses = np.array([line.accesses_per_op for line in lines])
+    free_rows, free_lines = np.full(len(rows), True), np.full(len(lines), True)
+    joined: list[tuple[Row, int]] = []
+    while pairs.likeness.size:
+        # Thousands of pages make millions of pairs, of which only those most alike are needed.
+        most = min(pairs.likeness.size, _SORTED_AT_ONCE * (len(rows) + len(lines)))
+        best = pairs.likeness >= np.partition(pairs.likeness, -most)[-most]
+        for row_at, number in pairs.only(best).best_first(accesses):
+            if free_rows[row_at] and free_lines[number]:
+                free_rows[row_at] = free_lines[number] = False
+                joined.append((by_kind[row_at], number))
+        pairs = pairs.only(~best & free_rows[pairs.row] & free_lines[pairs.line])
+    return joined
+
+
+def _pairs(rows_of_kind: dict[str, list[Row]], lines: list[Line]) -> _Pairs:
+    """What could be joined. Rows are numbered through all kinds."""
+    lines_of_kind: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        known_as = kind(line.object)
-        for other in rows_of_kind:
+        lines_of_kind.setdefault(kind(line.object), []).append(number)
+    found = [_Pairs(np.empty(0), np.empty(0, bool), np.empty(0, int), np.empty(0, int))]
+    before = 0
+    for other, rows in rows_of_kind.items():
+        hottest = [row._hottest for row in rows]
+        for known_as, numbers in lines_of_kind.items():
             if not _may_be(known_as, other):
                 continue
-            for row, hottest in rows_of_kind[other]:
-                likeness = _likeness(line, hottest)
-                if likeness >= _ALIKE:
-                    yield likeness, other == known_as, line.accesses_per_op, row, number
+            likeness = _likeness([lines[number] for number in numbers], hottest, known_as == other)
+            line_at, row_at = np.nonzero(likeness >= _ALIKE)
+            of_one_kind = np.full(len(line_at), known_as == other)
+            found.append(
+                _Pairs(likeness[line_at, row_at], of_one_kind, row_at + before, np.array(numbers)[line_at])
+            )
+        before += len(rows)
+    return _Pairs(*(np.concatenate(of) for of in zip(*found, strict=True)))
 
 
 def _may_be(one: str, other: str) -> bool:
@@ -296,27 +344,54 @@ def member(object: str) -> str:
     return ".".join(plain(object).split(".")[:2])
 
 
-def _likeness(one: Line, other: Line) -> float:
-    """How alike two lines are, 0 to 1: the share of their accesses by the same functions.
+def _likeness(lines: list[Line], others: list[Line], of_one_kind: bool) -> Floats:
+    """How alike lines of two kinds are, each with each, 0 to 1: by how much the same functions touch both.
 
     A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
     member of a struct is likely to be the same. What could not be named may be what could.
     """
-    if kind(one.object) != kind(other.object):
-        share = overlap(one, other)
-        return share if share >= _SURELY_ALIKE else 0.0
-    if one.object.startswith("struct ") and member(one.object) != member(other.object):
-        return _OTHER_MEMBER * overlap(one, other)
-    known = 0.0
-    if one.object.startswith("struct "):
-        known = _ALIKE / 2
-    elif ("+" in one.object or "." in one.object) and not one.object.endswith(")"):
-        known = _ALIKE
-    return known + (1 - known) * overlap(one, other)
+    shares = _overlaps(lines, others)
+    if not of_one_kind:
+        return np.where(shares >= _SURELY_ALIKE, shares, 0.0)
+    known = np.array([_known(line.object) for line in lines])[:, None]
+    likeness = known + (1 - known) * shares
+    of_struct = np.array([line.object.startswith("struct ") for line in lines])[:, None]
+    members, of_others = (np.array([member(line.object) for line in of]) for of in (lines, others))
+    return np.where(of_struct & (members[:, None] != of_others), _OTHER_MEMBER * shares, likeness)
+
+
+def _known(object: str) -> float:
+    """How much an object's name alone tells that lines are the same."""
+    if object.startswith("struct "):
+        return _ALIKE / 2
+    return _ALIKE if ("+" in object or "." in object) and not object.endswith(")") else 0.0
+
+
+def _overlaps(lines: list[Line], others: list[Line]) -> Floats:
+    """The `overlap` of each with each."""
+    shares, of_others = _by_function(lines), _by_function(others)
+    found = np.zeros((len(lines), len(others)))
+    for function in shares.keys() & of_others.keys():
+        (at, share), (other_at, other_share) = shares[function], of_others[function]
+        found[np.ix_(at, other_at)] += np.minimum.outer(share, other_share)
+    return found.round(_DIGITS)
+
+
+def _by_function(lines: list[Line]) -> dict[str, tuple[list[int], list[float]]]:
+    """Which of the lines each function touches, and its share of their accesses."""
+    found: dict[str, tuple[list[int], list[float]]] = {}
+    for number, line in enumerate(lines):
+        for function, share in line.shares.items():
+            at, shares = found.setdefault(function, ([], []))
+            at.append(number)
+            shares.append(share)
+    return found
 
 
 def overlap(one: Line, other: Line) -> float:
     """The share of two lines' accesses that the same functions do, 0 to 1."""
     shares, theirs = one.shares, other.shares
     both = shares.keys() & theirs.keys()  # in no order: sums are rounded, so that they do not depend on it
-    return round(sum([min(shares[function], theirs[function]) for function in both]), 12) if both else 0.0
+    return (
+        round(sum([min(shares[function], theirs[function]) for function in both]), _DIGITS) if both else 0.0
+    )

@@ -7,6 +7,7 @@ tells, nothing is guessed.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 
 from bigiron.analysis.match_lines import plain
 
@@ -166,5 +167,6 @@ def field(object: str, types: str, functions: dict[str, int]) -> tuple[str, str]
     return "", ""
 
 
-def _matches(name: str, globs: Iterable[str]) -> bool:
+@cache
+def _matches(name: str, globs: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)

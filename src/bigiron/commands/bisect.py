@@ -12,6 +12,7 @@ from bigiron.analysis import looked_at
 from bigiron.analysis.looked_at import LookedAt
 from bigiron.analysis.verdict import TOLERANCE
 from bigiron.commands.complaints import complain
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Fragments, Jobs, grouped, numbers
 from bigiron.commands.run import FileSystems, Mode, Repetitions, Variants, What, Where, question
 from bigiron.errors import UserError
@@ -87,6 +88,8 @@ class Doing:
     """How it is done, and where results go."""
 
     jobs: Jobs = 0
+    fleet: FleetAddress = ""
+    certificates: Certificates = None
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the folder; made, or gone on with")
     ] = None
@@ -111,19 +114,22 @@ def bisect(
     by = looked_at.parse(asked.by) if asked.by and not timed else None
     spec = _spec(asked, where, file_systems, by)
     candidates = _candidates(tree, variants, where)
-    measure = MeasuredByStudy(doing.output / "study", spec, doing.jobs, ProgressBar, *_prediction(asked, by))
+    predicted = _prediction(asked, by)
     about = {"by": asked.by, "on": asked.on, **candidates.question}
     try:
-        if timed:
-            tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
-            runs = asked.most_runs or _MOST_RUNS
-            of_time = TimedBisection(
-                doing.output, candidates, measure.throughput, _say, about, tolerance, runs
-            )
-            print(_TIMED[doing.format](of_time, of_time.find()), end="")
-        else:
-            of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
-            print(_COUNTED[doing.format](of_counts, of_counts.find()), end="")
+        with pools(doing.fleet, doing.certificates, doing.jobs) as fleet:
+            study = doing.output / "study"
+            measure = MeasuredByStudy(study, spec, doing.jobs, ProgressBar, *predicted, fleet)
+            if timed:
+                tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
+                runs = asked.most_runs or _MOST_RUNS
+                of_time = TimedBisection(
+                    doing.output, candidates, measure.throughput, _say, about, tolerance, runs
+                )
+                print(_TIMED[doing.format](of_time, of_time.find()), end="")
+            else:
+                of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
+                print(_COUNTED[doing.format](of_counts, of_counts.find()), end="")
     except KeyboardInterrupt:
         again = f"stopped; run it again and {doing.output} goes on where it was"
         raise typer.Exit(complain(again, 130)) from None

@@ -15,6 +15,7 @@ from bigiron.commands.output import say
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
+from bigiron.kernels.configuration import is_whole
 from bigiron.kernels.sameness import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
@@ -84,7 +85,7 @@ def judge(
                 break
         if (with_half := judging.with_fewer(folder, of_cpus, judged)) != of_cpus:
             study, judged = measured(with_half, boots)
-        opinion = judging.opinion(study, mail, shaped, judged)
+        opinion = judging.opinion(study, mail, shaped, judged, any(map(is_whole, config or [])))
     print(reply.FORMATS[format](opinion), end="")
 
 
@@ -115,6 +116,8 @@ def _kernels(
         raise UserError("both --linux and --kernel: give the tree, or the two kernels")
     if linux:
         return _built(mail, linux, base, config)
+    if config:
+        raise UserError("--config is of kernels that are built: give --linux TREE too")
     if len(given) != 2:
         raise UserError(
             "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"

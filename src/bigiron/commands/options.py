@@ -31,7 +31,7 @@ MeasuredThere = Annotated[
 ]
 Fragments = Annotated[
     list[Path] | None,
-    typer.Option("--config", help="a fragment of kernel configuration to add; repeat it"),
+    typer.Option("--config", help="a fragment of kernel configuration to add, or a whole .config; repeat it"),
 ]
 
 

@@ -103,7 +103,17 @@ def build_commit(
     called: str = "",
 ) -> Kernel:
     """A commit's kernel: `g0123456789ab`, and what `called` says of its configuration and of patches."""
-    return build(f"{tree}@{commit}", patches, fragments, arch, f"g{commit[:12]}{called}", on_step, anew=True)
+    name = name_of_commit(commit, called)
+    return build(f"{tree}@{commit}", patches, fragments, arch, name, on_step, anew=True)
+
+
+def name_of_commit(commit: str, called: str) -> str:
+    """What a commit's kernel is called.
+
+    >>> name_of_commit("0123456789abcdef", "-without-fedcba987654")
+    'g0123456789ab-without-fedcba987654'
+    """
+    return f"g{commit[:12]}{called}"
 
 
 def configured_by(fragments: Sequence[Path]) -> str:

@@ -4,7 +4,7 @@ probes need. It is in fragments/, in the kernel's own format; everything else is
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bigiron.errors import UserError
@@ -12,6 +12,10 @@ from bigiron.errors import UserError
 _FRAGMENTS = Path(__file__).with_name("fragments")
 _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
+_WHOLE = re.compile(r"# Linux/\S+ \S+ Kernel Configuration")
+_HEADING = 10  # lines, in which a whole configuration says what it is
+_CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
+"""The tick's rate, and who preempts whom: a whole configuration has its own."""
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
@@ -22,6 +26,7 @@ class ConfigOption:
     name: str
     value: str  # y, n, a number or "text"
     fragment: Path
+    is_required: bool = True
 
     @property
     def is_ours(self) -> bool:
@@ -29,11 +34,28 @@ class ConfigOption:
 
 
 def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
-    """The options to set: bigiron's own fragments, then the user's, of which the last one counts."""
+    """The options to set: bigiron's own fragments, then the user's, of which the last one counts.
+
+    Below them all is what a user's whole configuration asks for. None of it is required, as another kernel or
+    compiler has other options; and what is a module there is not in the virtual machine.
+    """
+    wholes = [fragment for fragment in more if is_whole(fragment)]
     found: dict[str, ConfigOption] = {}
-    for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config", *more):
-        found |= {option.name: option for option in _read(fragment)}
+    for whole in wholes:
+        wished = (replace(option, is_required=False) for option in _read(whole) if option.value != "m")
+        found |= {option.name: option for option in wished}
+    for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config"):
+        ours = (option for option in _read(fragment) if not (wholes and _CHOSEN.fullmatch(option.name)))
+        found |= {option.name: option for option in ours}
+    for fragment in more:
+        if fragment not in wholes:
+            found |= {option.name: option for option in _read(fragment)}
     return list(found.values())
+
+
+def is_whole(fragment: Path) -> bool:
+    """Whether it is a kernel's whole configuration, as make writes it (`.config`, `/boot/config-*`)."""
+    return any(map(_WHOLE.fullmatch, _lines(fragment)[:_HEADING]))
 
 
 def text(options: Sequence[ConfigOption]) -> str:
@@ -48,7 +70,8 @@ def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
     of, is none that it lacks.
     """
     given = {name: value for name, value in _settings(config.read_text(encoding="utf-8"))}
-    dropped = [option for option in options if given.get(option.name, "n") != option.value]
+    required = [option for option in options if option.is_required]
+    dropped = [option for option in required if given.get(option.name, "n") != option.value]
     if not dropped:
         return
     known = _known_options(source)
@@ -65,12 +88,8 @@ def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
 
 
 def _read(fragment: Path) -> list[ConfigOption]:
-    try:
-        lines = fragment.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{fragment} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines(fragment), start=1):
         settings = _settings(line)
         if not settings and line.strip() and not line.startswith("#"):
             raise UserError(
@@ -79,6 +98,13 @@ def _read(fragment: Path) -> list[ConfigOption]:
             )
         found += [ConfigOption(name, value, fragment) for name, value in settings]
     return found
+
+
+def _lines(fragment: Path) -> list[str]:
+    try:
+        return fragment.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{fragment} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
 
 
 def _settings(text: str) -> list[tuple[str, str]]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from bigiron.analysis import bisection, looked_at
-from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Value
+from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Search, Value
 from bigiron.analysis.looked_at import Cells, LookedAt
 from bigiron.analysis.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
 from bigiron.errors import CannotBuildError, MachineError, UserError
+from bigiron.kernels.ahead import BuiltAhead
 from bigiron.study import store
 from bigiron.study.spec import Variant
 
@@ -61,6 +63,9 @@ class Candidates(Protocol):
 
     def variant(self, name: str) -> Variant:
         """What to measure of a candidate, built if it has to be. CannotMeasureError if it cannot be."""
+
+    def build_command(self, name: str) -> list[str]:
+        """What builds a candidate beforehand, after `bigiron`; empty where nothing has to be, or can be."""
 
     def image(self, variant: Variant) -> str:
         """What tells whether two variants run the very same."""
@@ -145,12 +150,21 @@ class Bisection:
     _cells: dict[str, Cells] = field(default_factory=dict)
     _values: dict[str, Measured] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _ahead: BuiltAhead = field(default_factory=BuiltAhead)
+    _search: Callable[[], Search] | None = None
+    """The search from its start, once both ends are known."""
 
     def __post_init__(self) -> None:
         self._state = _read_state(self.folder, self.question)
 
     def find(self) -> Result:
         """Go on until it is known what changes the value."""
+        try:
+            return self._find()
+        finally:
+            self._ahead.stop()
+
+    def _find(self) -> Result:
         candidates = self.candidates
         old, new = self._end(candidates.old), self._end(candidates.new)
         by = self._looked_at(old, new)
@@ -166,8 +180,12 @@ class Bisection:
                     f"{candidates.title(name)}, where the two part, has not the value of the good end: what "
                     "changed it came after that on the good one's side; give that commit as --good or --bad"
                 )
-        search = bisection.search(candidates.history, before, candidates.new, after, by.rule, self._idle)
-        findings = bisection.run(search, lambda name: self._value(name, by))
+        self._search = partial(
+            bisection.search, candidates.history, before, candidates.new, after, by.rule, self._idle
+        )
+        findings = bisection.run(self._search(), lambda name: self._value(name, by))
+        self._search = None
+        self._ahead.stop()
         for number, one in enumerate(findings, 1):
             if isinstance(one, Culprit):
                 self._write_log(one.name, number)
@@ -249,13 +267,29 @@ class Bisection:
                     f"as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
                 )
             return Outcome(same_as=same, why="nothing that its image is made of differs")
+        self._ahead.finish(name)
         variant = self.candidates.variant(name)
         image = self.candidates.image(variant)
         for other, theirs in there.items():
             if self.candidates.image(theirs) == image:
                 return Outcome(same_as=other, why="its image is the same")
+        self._build_ahead(name)
         self._cells[name] = self.measure(variant)
         return Outcome(variant=variant)
+
+    def _build_ahead(self, name: str) -> None:
+        """Build what is needed next while this one boots: it may turn out to be as either end is."""
+        if name == self.candidates.old:
+            following: set[str | None] = {self.candidates.new}
+        elif self._search:
+            ends = (self._values[end] for end in (self.candidates.old, self.candidates.new))
+            following = {bisection.needed_next(self._search(), {**self._values, name: end}) for end in ends}
+        else:
+            following = set()
+        for other in [other for other in following if other and other not in self._state.outcomes]:
+            command = self.candidates.build_command(other)
+            if command and not self.candidates.same_as(other, self._variants()):
+                self._ahead.start(other, command)
 
     def _variants(self) -> dict[str, Variant]:
         return {name: outcome.variant for name, outcome in self._state.outcomes.items() if outcome.variant}

@@ -22,7 +22,7 @@ from bigiron.analysis.bisection import History, Measured
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import Kernel
-from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of
+from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of, name_of_commit
 from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.study import measurements, prediction, samples, store
@@ -42,6 +42,10 @@ class _Listed:
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
         """Nothing is known of those that were not measured."""
         return False
+
+    def build_command(self, name: str) -> list[str]:
+        """None is built before it is needed."""
+        return []
 
     def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
         """None is known to be the same before it is there: see `image`."""
@@ -208,6 +212,15 @@ class CommitsOfTree:
         """Its kernel, built."""
         return self._built(name)
 
+    def build_command(self, name: str) -> list[str]:
+        """What `variant` does, as a command."""
+        fragments = [f"--config={fragment}" for fragment in self._fragments]
+        called = name_of_commit(name, self._configured)
+        return [
+            *("kernel", "build", f"{self._commits.tree}@{name}", "--arch", self._arch, "--name", called),
+            *fragments,
+        ]
+
     def image(self, variant: Variant) -> str:
         """The image's checksum."""
         return self._kernel(variant).sha256
@@ -310,6 +323,8 @@ class MeasuredByStudy:
     """To predict for, by name or file; none: nothing is predicted."""
     machine_tasks: int = 0
     """There; 0: one on each of its CPUs."""
+    fleet: runner.Pools | None = None
+    """Where cells run; None: here."""
 
     def __call__(self, variant: Variant) -> Cells:
         """What each probe left of it. CannotMeasureError where a cell fails."""
@@ -348,10 +363,10 @@ class MeasuredByStudy:
             return cell.variant.name == variant.name and cell.repetition in numbers
 
         if missing := runner.missing(study, wanted):
-            programs = runner.prepare(study.spec, workload)
-            jobs = self.jobs or runner.default_jobs(study.spec)
+            programs = runner.prepare(study.spec, workload, here=not self.fleet)
+            where = self.fleet or self.jobs or runner.default_jobs(study.spec)
             with self.watch(missing) as progress:
-                runner.run(study, programs, jobs, progress, wanted)
+                runner.run(study, programs, where, progress, wanted)
         records = [record for cell in study.plan() if wanted(cell) and (record := study.record(cell))]
         for failure in (record.failure for record in records if record.failure):
             raise CannotMeasureError(

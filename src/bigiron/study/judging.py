@@ -151,8 +151,13 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     return judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
 
 
-def opinion(study: Study, mail: RobotMail, shaped: Shaped, judged: Judgement) -> Opinion:
-    """The judgement with what is predicted for the report's machine."""
+def opinion(
+    study: Study, mail: RobotMail, shaped: Shaped, judged: Judgement, as_configured: bool = False
+) -> Opinion:
+    """The judgement with what is predicted for the report's machine.
+
+    `as_configured`: whether the kernels have the report's configuration, as far as a virtual machine can.
+    """
     base, new = (variant.name for variant in study.spec.variant)
     predicted, why_not = _predicted(study, mail, shaped)
     return Opinion(
@@ -163,7 +168,7 @@ def opinion(study: Study, mail: RobotMail, shaped: Shaped, judged: Judgement) ->
         judged,
         predicted=predicted,
         not_predicted=why_not,
-        not_looked_at=_not_looked_at(mail, judged, shaped),
+        not_looked_at=_not_looked_at(mail, judged, shaped, as_configured),
         study=study.name,
     )
 
@@ -184,7 +189,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted
     return Predicted(tasks, shaped.base, change, mail.throughput_change), ""
 
 
-def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped) -> list[str]:
+def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped, as_configured: bool) -> list[str]:
     """What the judgement does not rest on, so that nobody thinks it does."""
     found = ["time: nothing here was measured in seconds"]
     if mail.tasks_at_once and mail.tasks_at_once > judged.tasks:
@@ -196,7 +201,11 @@ def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped) -> list[s
             "pairs of lines in the prediction: it is of processors that do not prefetch the adjacent one"
         )
     found.append("interrupts and kernel threads: counts are of what system calls and faults execute")
-    found.append("your configuration: the kernels judged here were built with another than the robot's")
+    found.append(
+        "modules: of your configuration only what is built in"
+        if as_configured
+        else "your configuration: the kernels judged here were built with another than the robot's"
+    )
     if shaped.why_not:
         found.append("the shape of the report's machine: all CPUs here are of one socket")
     return found

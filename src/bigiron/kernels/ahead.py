@@ -1,0 +1,56 @@
+"""Kernels that are built while another one boots, as they may be needed next."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from time import sleep
+
+from bigiron.parent_death import dying_with
+
+_LEAST_URGENT = 19  # of all niceness: the machine that boots has the CPUs first
+
+
+class BuiltAhead:
+    """Builds in the background, each a process of its own, which ends with this one.
+
+    Those of one source wait for each other. What fails here fails again where it is needed, and says why.
+    """
+
+    def __init__(self) -> None:
+        self._building: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Begin a build: `command` is what follows `bigiron`."""
+        whole = [*dying_with(os.getpid(), "TERM"), sys.executable, "-m", "bigiron", *command]
+        quiet = subprocess.DEVNULL
+        # In a session of its own: an interrupt from the keyboard is for this process, which then stops it.
+        process = subprocess.Popen(whole, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        os.setpriority(os.PRIO_PROCESS, process.pid, _LEAST_URGENT)
+        self._building[name] = process
+
+    def finish(self, name: str) -> None:
+        """Have that one built, if it was begun, and stop all others."""
+        for other in [other for other in self._building if other != name]:
+            _stop(self._building.pop(other))
+        if process := self._building.pop(name, None):
+            try:
+                process.wait()
+            finally:
+                _stop(process)
+
+    def stop(self) -> None:
+        """Stop all."""
+        self.finish("")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a build with all that it started: the next one works in the same folder."""
+    try:
+        while True:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.poll()
+            sleep(0.02)
+    except ProcessLookupError:
+        process.wait()
