@@ -210,7 +210,7 @@ int functions_end(const struct job *job)
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	/* A machine that ends now is left as it is: to switch it off takes as long as on. */
-	if (job->blocked || getppid() != 1)
+	if (job->blocked || job->efficiency || getppid() != 1)
 		tracing_write("current_tracer", "nop");
 	return failed;
 }

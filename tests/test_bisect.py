@@ -1,12 +1,15 @@
 """`bigiron bisect`: commits that are really built, a log that git takes, and lists in virtual machines."""
 
+import ctypes
 import json
 import math
 import os
 import random
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from bigiron.analysis.bisection import Culprit, Suspects
 from bigiron.analysis.comparison import Cell
 from bigiron.analysis.looked_at import Cells
 from bigiron.errors import CannotBuildError, MachineError, UserError
-from bigiron.kernels import builder, commits
+from bigiron.kernels import ahead, builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
@@ -196,7 +199,7 @@ def test_kernels_are_built_while_another_one_boots(
     made = [tree.head, *(tree.commit(f"main {n}", init__main_c=f"{MAIN}int m_{n};\n") for n in range(4))]
     made.append(tree.commit("fs: check more", fs__open_c=DEARER))
     boots = Boots()
-    ahead: set[str] = set()
+    early: set[str] = set()
     begun: list[subprocess.Popen[bytes]] = []
     start = subprocess.Popen
 
@@ -210,15 +213,32 @@ def test_kernels_are_built_while_another_one_boots(
         here = {kernel.name for kernel in kernels.installed()}
         for process in begun:
             process.wait()
-        ahead.update({kernel.name for kernel in kernels.installed()} - here)
+        early.update({kernel.name for kernel in kernels.installed()} - here)
         return boots(variant)
 
     monkeypatch.setattr(subprocess, "Popen", begin)
     bisected, _ = bisection(tree, tmp_path / "b", slow, made[0], made[-1], [])
     found = bisected.find()
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[-1]]
-    assert f"g{made[-1][:12]}" in ahead and len(ahead & set(boots.of)) >= 3
+    assert f"g{made[-1][:12]}" in early and len(early & set(boots.of)) >= 3
     assert all(process.poll() is not None for process in begun)
+
+
+def test_a_build_is_stopped_where_nobody_waits_for_orphans() -> None:
+    """As in a container without an init: what has ended stays in the list of processes."""
+    become_subreaper = partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
+    become_subreaper(1)
+    try:
+        shell = ["sh", "-c", "sleep 1000 & echo; wait"]
+        build = subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True)
+        assert build.stdout
+        build.stdout.readline()
+        ahead._stop(build)
+        orphan, status = os.waitpid(-build.pid, os.WNOHANG)
+    finally:
+        become_subreaper(0)
+    build.stdout.close()
+    assert orphan and os.WTERMSIG(status) == signal.SIGTERM
 
 
 def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_by_that_clock_several_cpus_end_soon(tmp_path: Path) -> None:
     study = tmp_path / "s"
     measured(
         *("spin", "--kernel", "debian/6.1", "--cpus", "4", "--probe", "efficiency"),
-        *("--clock", "instructions", "--deadline", "120", "-o", study),
+        *("--clock", "instructions", "-o", study),
     )
     (record,) = library.open_study(study).records()
     events = library.open_study(study).table(record, "efficiency").filter(source="events")
@@ -121,6 +121,21 @@ def test_by_that_clock_several_cpus_end_soon(tmp_path: Path) -> None:
     )
     tasks = events.filter(kind="workload").group_by("cpu").agg(pl.col("nanoseconds").sum())
     assert tasks["nanoseconds"].min() > 0.99 * record.facts["efficiency"]["nanoseconds"]
+
+
+def test_no_function_is_traced_any_more(tmp_path: Path) -> None:
+    """What `functions` leaves switched on in a machine that ends would take most of the tasks' time."""
+    operations = {}
+    for asked in ("efficiency", "functions,efficiency"):
+        study = tmp_path / asked
+        functions = ("--functions", "do_sys_openat2", "--depth", "1") if "," in asked else ()
+        measured(
+            *("open1", "--kernel", "debian/6.1", "--cpus", "2", "--operations", "20", "--probe", asked),
+            *("--clock", "instructions", *functions, "-o", study),
+        )
+        (record,) = library.open_study(study).records()
+        operations[asked] = sum(record.facts["efficiency"]["operations"])
+    assert operations["functions,efficiency"] == pytest.approx(operations["efficiency"], rel=0.05)
 
 
 @pytest.mark.parametrize(

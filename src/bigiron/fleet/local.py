@@ -55,6 +55,7 @@ class LocalWorkers:
     def _start(self, *command: str, stdout: int = subprocess.DEVNULL) -> "subprocess.Popen[str]":
         bigiron = [
             sys.executable,
+            "-P",  # nothing of the folder that we are in
             "-m",
             "bigiron",
             "fleet",

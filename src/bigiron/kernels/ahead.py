@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from time import sleep
 
 from bigiron.parent_death import dying_with
@@ -23,7 +25,7 @@ class BuiltAhead:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Begin a build: `command` is what follows `bigiron`."""
-        whole = [*dying_with(os.getpid(), "TERM"), sys.executable, "-m", "bigiron", *command]
+        whole = [*dying_with(os.getpid(), "TERM"), sys.executable, "-P", "-m", "bigiron", *command]
         quiet = subprocess.DEVNULL
         # In a session of its own: an interrupt from the keyboard is for this process, which then stops it.
         process = subprocess.Popen(whole, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
@@ -47,10 +49,19 @@ class BuiltAhead:
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """End a build with all that it started: the next one works in the same folder."""
-    try:
-        while True:
+    while _lives(process.pid):
+        with suppress(ProcessLookupError):  # it has just ended
             os.killpg(process.pid, signal.SIGTERM)
-            process.poll()
-            sleep(0.02)
-    except ProcessLookupError:
-        process.wait()
+        process.poll()
+        sleep(0.02)
+    process.wait()
+
+
+def _lives(group: int) -> bool:
+    """Whether one of its processes runs: what has ended stays listed where nobody waits for orphans."""
+    for process in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            state, _parent, its_group = process.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(its_group) == group and state not in b"ZX":
+                return True
+    return False

@@ -14,8 +14,8 @@ _MOST_TESTS = 1_000_000
 MOVED = (0, 1, 3, 5, 6)
 """By how many descriptors a test's are moved in its runs, one after the other.
 
-The table has 8 a line, and 4 is the first of one. So 3 and another descriptor are on one line at three of
-these places or more where they are at most of all 8, and there alone.
+A line of the table has 8, and 4 is the first of one. So 3 and another descriptor share a line at three or
+more of these places if they do at most of all 8, and else at two or fewer.
 """
 _MOST_CALLS = 256  # guest/matrix/test_file.h
 
