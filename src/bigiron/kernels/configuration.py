@@ -16,6 +16,8 @@ _WHOLE = re.compile(r"# Linux/\S+ \S+ Kernel Configuration")
 _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
 """The tick's rate, and who preempts whom: a whole configuration has its own."""
+_TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
+"""Values of a whole configuration, somebody else's: make expands what else a text may hold, and its paths are not here."""
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
@@ -37,12 +39,13 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     """The options to set: bigiron's own fragments, then the user's, of which the last one counts.
 
     Below them all is what a user's whole configuration asks for. None of it is required, as another kernel or
-    compiler has other options; and what is a module there is not in the virtual machine.
+    compiler has other options; what is a module there is not in the virtual machine; and texts are lists of names.
     """
     wholes = [fragment for fragment in more if is_whole(fragment)]
     found: dict[str, ConfigOption] = {}
     for whole in wholes:
-        wished = (replace(option, is_required=False) for option in _read(whole) if option.value != "m")
+        taken = (option for option in _read(whole) if _TAKEN.fullmatch(option.value))
+        wished = (replace(option, is_required=False) for option in taken)
         found |= {option.name: option for option in wished}
     for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config"):
         ours = (option for option in _read(fragment) if not (wholes and _CHOSEN.fullmatch(option.name)))
