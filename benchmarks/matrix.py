@@ -35,10 +35,14 @@ OFTEN = 0.5
 A_FEW = 400  # every so many of all tests
 
 
-def made(call: Call, row: int, of_process: int, name: str) -> str:
+def fd(number: object) -> str:
+    """The descriptor that a test calls so."""
+    return f"fd_of(copy, {number})"
+
+
+def made(call: Call, row: int, name: str) -> str:
     """A call as C. `name`: how its names are written, with {name} and {place}."""
     given = call.named()
-    fds = f"fds[{of_process}][copy]"
 
     def named(parameter: str, place: int = 0) -> str:
         return name.format(name=given[parameter], place=place, row=row)
@@ -60,19 +64,19 @@ def made(call: Call, row: int, of_process: int, name: str) -> str:
         case "stat":
             return f"stat({named('name')}, &status[{row}])"
         case "fstat":
-            return f"fstat({fds}[{given['fd']}], &status[{row}])"
+            return f"fstat({fd(given['fd'])}, &status[{row}])"
         case "lseek":
-            return f"lseek({fds}[{given['fd']}], {given['offset']} * (long)PAGE, SEEK_SET)"
+            return f"lseek({fd(given['fd'])}, {given['offset']} * (long)PAGE, SEEK_SET)"
         case "pipe":
             return "pipe2((int[2]){ 0 }, O_NONBLOCK)"
         case "read" | "write":
-            return f"{call.name}({fds}[{given['fd']}], page, PAGE)"
+            return f"{call.name}({fd(given['fd'])}, page, PAGE)"
         case "pread" | "pwrite":
-            return f"{call.name}({fds}[{given['fd']}], page, PAGE, {given['offset']} * (long)PAGE)"
+            return f"{call.name}({fd(given['fd'])}, page, PAGE, {given['offset']} * (long)PAGE)"
         case "mmap" if given["fd"] is None:
             return f"mmap({at()}, PAGE, {protection()}, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)"
         case "mmap":
-            what = f"{fds}[{given['fd']}], {given['offset']} * (long)PAGE"
+            what = f"{fd(given['fd'])}, {given['offset']} * (long)PAGE"
             return f"mmap({at()}, PAGE, {protection()}, MAP_FIXED | MAP_SHARED, {what})"
         case "munmap":
             return f"munmap({at()}, PAGE)"
@@ -82,27 +86,25 @@ def made(call: Call, row: int, of_process: int, name: str) -> str:
             return f"if (!sigsetjmp(after_fault, 0)) *(volatile char *){at()}"
         case "memwrite":
             return f"if (!sigsetjmp(after_fault, 0)) *(volatile char *){at()} = {given['value']}"
-    return f"{call.name}({fds}[{given['fd']}])"
+    return f"{call.name}({fd(given['fd'])})"
 
 
 def steps(call: Call, result: Result) -> list[tuple[int, str]]:
     """What it takes to set up a call, and by which process."""
-    given, fds = call.named(), f"fds[{call.process}][copy]"
-    text = made(call, 0, call.process, 'name_in((char[32]){{ 0 }}, copy, "{name}")')
+    given = call.named()
+    text = made(call, 0, 'name_in((char[32]){{ 0 }}, copy, "{name}")')
     match call.name:
         case "open" if result.isdigit():
-            text = f"{fds}[{result}] = must({text})"
+            text = f"move({text}, {fd(result)})"
         case "pipe":
             reads, writes = result.split()
-            ends = f"{fds}[{reads}] = ends[0]; {fds}[{writes}] = ends[1]"
-            text = f"int ends[2]; must(pipe2(ends, O_NONBLOCK)); {ends}"
+            moves = f"move(ends[0], {fd(reads)}); move(ends[1], {fd(writes)})"
+            text = f"int ends[2]; must(pipe2(ends, O_NONBLOCK)); {moves}"
         case "dup":
-            text = f"{fds}[{given['to']}] = must(dup({fds}[{given['fd']}]))"
+            text = f"must(dup2({fd(given['fd'])}, {fd(given['to'])}))"
         case "receive":
-            other = f"give(fds[{1 - call.process}][copy][{given['fd']}])"
-            return [(1 - call.process, other), (call.process, f"{fds}[{given['to']}] = receive()")]
-        case "close":
-            text = f"{text}; {fds}[{given['fd']}] = -1"  # its number may be another's from now on
+            other = f"give({fd(given['fd'])})"
+            return [(1 - call.process, other), (call.process, f"move(receive(), {fd(given['to'])})")]
         case "write" | "pwrite":
             text = f"memset(page, {given['value']}, PAGE); {text}"
     return [(call.process, text)]
@@ -133,11 +135,11 @@ def workload(test: Test) -> str:
     values = {
         task: call.named().get("value", 1) for task, (call, _) in zip(tasks, (test.a, test.b), strict=True)
     }
-    lines.append("\tif (!nr)\n\t\tstart_set_up_each();" if test.same else "\tset_up_all(nr);")
+    lines.append("\tif (!nr)\n\t\tstart_set_up();" if test.same else "\tset_up_all(nr);")
     lines.append(f"\tprepare_task(nr ? {values[1]} : {values[0]});")
     waits = ("progress->given < copy + 1", "progress->a < copy + 1")
     for side, task, (call, _), wait in zip("ab", tasks, (test.a, test.b), waits, strict=True):
-        text = made(call, task, call.process, "names[{row}][copy][{place}]")
+        text = made(call, task, "names[{row}][copy][{place}]")
         lines.append(f"\tif (nr == {task})\n\t\tOPERATIONS({wait}, {side}, {text})")
     return "\n".join([*lines, "}", ""])
 

@@ -2,10 +2,12 @@
 /*
  * A test of the matrix as a workload: benchmarks/matrix.py writes what is special to the test.
  *
- * Each operation is made in a situation of its own, a copy of the test's, which is set up a second before. A
- * process has one thread, unless the test is of two: so two processes set up all copies themselves, before their first
- * operation. For two threads a third one does, on another CPU, so that nothing but their calls is made on theirs, and
- * each copy when it is its turn: what open() gives then is a neighbour of the copy's other descriptors. Copies are not
+ * Each operation is made in a situation of its own, a copy of the test's. All copies are set up before the first
+ * operation, so that nothing that an operation frees becomes part of another's. A process has one thread, unless the
+ * test is of two: so two processes set up all copies themselves. For two threads a third one does, on another CPU, so
+ * that nothing but their calls is made on theirs. A copy has a range of descriptors of its own, where one that is
+ * closed stays so; ranges begin at all eight places of a line of the table in turn. When it is a copy's turn the third
+ * thread has taken all lower ones: what open() gives then is a neighbour of the copy's others. Copies are not
  * undone, as their objects would come back as others'. Tasks wait in user mode for each other, and for a process that
  * gives out the copies, at a pace that leaves some when the agent has begun to record. Past the last one they count no
  * more, which the agent reports.
@@ -31,8 +33,9 @@
 
 #define COPIES 400
 #define PACE_US 600
-#define FILES (COPIES * 16)
-#define FDS 64
+#define FIRST_FD 64 /* there are fewer of others */
+#define FDS 57
+#define FILES (FIRST_FD + COPIES * FDS)
 #define PAGE 4096
 #define SLOTS 8
 #define SLOT_BYTES (2ul << 20)
@@ -49,7 +52,6 @@ static struct progress {
 	_Alignas(128) atomic_ulong step; /* of setting up, by two processes in turn */
 } *progress;
 
-static int fds[2][COPIES][FDS]; /* by process, copy, and the number that the test has for it; -1: it is not open */
 static char names[2][COPIES][2][24]; /* that A and B are given */
 static int sockets[2];
 static struct stat status[2];
@@ -111,6 +113,27 @@ static int receive(void)
 	return fd;
 }
 
+/* What the test calls `number`. */
+static inline int fd_of(unsigned long copy, int number)
+{
+	return FIRST_FD + copy * FDS + number;
+}
+
+static void move(int from, int to)
+{
+	must(dup2(must(from), to));
+	close(from);
+}
+
+static void take_lower(int than)
+{
+	int fd;
+
+	while ((fd = must(dup(sockets[0]))) < than)
+		;
+	close(fd);
+}
+
 static void set_up(int process, unsigned long copy);
 
 static void turn(unsigned long step)
@@ -137,23 +160,25 @@ static void set_up_all(int process)
 		progress->made = COPIES;
 }
 
-static void *set_up_each(void *unused)
+static void *set_up_for_threads(void *unused)
 {
 	run_elsewhere();
+	for (unsigned long copy = 0; copy < COPIES; copy++)
+		set_up(0, copy);
 	for (unsigned long copy = 0; copy < COPIES; copy++) {
 		while (progress->b < copy)
 			usleep(100);
-		set_up(0, copy);
+		take_lower(fd_of(copy, 3));
 		progress->made = copy + 1;
 	}
 	return unused;
 }
 
-static void start_set_up_each(void)
+static void start_set_up(void)
 {
 	pthread_t thread;
 
-	must(-pthread_create(&thread, NULL, set_up_each, NULL));
+	must(-pthread_create(&thread, NULL, set_up_for_threads, NULL));
 }
 
 static void give_out_copies(void)
@@ -180,10 +205,10 @@ void testcase_prepare(unsigned long nr_tasks)
 	sigaction(SIGBUS, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	must(setrlimit(RLIMIT_NOFILE, &most));
-	memset(fds, -1, sizeof(fds));
 	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
 			0);
 	must(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	must(dup2(sockets[0], FILES - 1)); /* or the table would grow in an operation */
 	if (!must(fork())) {
 		must(prctl(PR_SET_PDEATHSIG, SIGKILL));
 		give_out_copies();
