@@ -310,7 +310,7 @@ def test_a_whole_configuration_is_below_all_others_and_none_of_it_is_required(tm
         "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86_64 6.9.0 Kernel Configuration\n#\n"
         'CONFIG_CC_VERSION_TEXT="gcc-12"\nCONFIG_EXT4_FS=m\nCONFIG_SECURITY_APPARMOR=y\nCONFIG_AUDIT=y\n'
         "# CONFIG_DEBUG_INFO_BTF is not set\nCONFIG_HZ_1000=y\n# CONFIG_HZ_250 is not set\nCONFIG_PREEMPT=y\n"
-        'CONFIG_LSM="lockdown,apparmor"\nCONFIG_LOCALVERSION="$(shell touch x)"\nCONFIG_INITRAMFS_SOURCE="/root"\n'
+        'CONFIG_LSM="lockdown,apparmor"\nCONFIG_INITRAMFS_SOURCE="/root"\nCONFIG_LOCALVERSION="$(shell x)"\n'
     )
     fragment.write_text("# CONFIG_AUDIT is not set\n")
     options = configuration.config_options("x86_64", [fragment, whole])

@@ -17,7 +17,7 @@ _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
 """The tick's rate, and who preempts whom: a whole configuration has its own."""
 _TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
-"""Values of a whole configuration, somebody else's: make expands what else a text may hold, and its paths are not here."""
+"""Values of a whole configuration, somebody else's: make expands texts, and paths are of their machine."""
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     """The options to set: bigiron's own fragments, then the user's, of which the last one counts.
 
     Below them all is what a user's whole configuration asks for. None of it is required, as another kernel or
-    compiler has other options; what is a module there is not in the virtual machine; and texts are lists of names.
+    compiler has other options. Modules are not in the virtual machine, and of texts only names are taken.
     """
     wholes = [fragment for fragment in more if is_whole(fragment)]
     found: dict[str, ConfigOption] = {}
