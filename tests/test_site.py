@@ -605,7 +605,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     added = bigiron("history", "add", "debian/6.1", "debian/6.12", *options)
     assert added.status == 0, added
     answer = bigiron("history", "site", here / "history", "-o", here / "site")
-    assert answer.status == 0 and answer.out.startswith("7 pages, "), answer
+    made = [str(file.relative_to(here / "site").with_suffix("")) for file in (here / "site").rglob("*.html")]
+    assert answer.status == 0 and answer.out.startswith(f"{len(made)} pages, "), answer
+    # Now and then the allocator takes a list of partial slabs once more, and that has a page.
+    lasting = [page for page in made if "kmem_cache" not in page]
+    assert len(lasting) == 7 and address.object(LABEL) in lasting, made
     return here / "site"
 
 
