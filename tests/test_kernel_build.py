@@ -325,6 +325,16 @@ def test_a_whole_configuration_is_below_all_others_and_none_of_it_is_required(tm
     configuration.check(options, tmp_path / ".config", tmp_path)
 
 
+def test_a_whole_configuration_of_another_architecture_is_refused(tmp_path: Path) -> None:
+    whole = tmp_path / "config"
+    whole.write_text("# Linux/powerpc 6.9.0 Kernel Configuration\nCONFIG_SMP=y\n")
+    assert configuration.config_options("ppc64le", [whole])
+    with pytest.raises(
+        UserError, match=r"/config is the configuration of a powerpc kernel, and .* for x86_64$"
+    ):
+        configuration.config_options("x86_64", [whole])
+
+
 def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")

@@ -12,7 +12,8 @@ from bigiron.errors import UserError
 _FRAGMENTS = Path(__file__).with_name("fragments")
 _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
-_WHOLE = re.compile(r"# Linux/\S+ \S+ Kernel Configuration")
+_WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
+_CALLED = {"x86_64": ("x86", "x86_64"), "ppc64le": ("powerpc",)}  # there, by architecture
 _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
 """The tick's rate, and who preempts whom: a whole configuration has its own."""
@@ -44,6 +45,10 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     wholes = [fragment for fragment in more if is_whole(fragment)]
     found: dict[str, ConfigOption] = {}
     for whole in wholes:
+        if (theirs := _architecture(whole)) not in _CALLED[arch]:
+            raise UserError(
+                f"{whole} is the configuration of a {theirs} kernel, and the kernel is for {arch}"
+            )
         taken = (option for option in _read(whole) if _TAKEN.fullmatch(option.value))
         wished = (replace(option, is_required=False) for option in taken)
         found |= {option.name: option for option in wished}
@@ -58,7 +63,13 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
 
 def is_whole(fragment: Path) -> bool:
     """Whether it is a kernel's whole configuration, as make writes it (`.config`, `/boot/config-*`)."""
-    return any(map(_WHOLE.fullmatch, _lines(fragment)[:_HEADING]))
+    return bool(_architecture(fragment))
+
+
+def _architecture(fragment: Path) -> str:
+    """That of a whole configuration, as its heading calls it; nothing for others."""
+    headings = map(_WHOLE.fullmatch, _lines(fragment)[:_HEADING])
+    return next((heading[1] for heading in headings if heading), "")
 
 
 def text(options: Sequence[ConfigOption]) -> str:
