@@ -1,8 +1,6 @@
 """`local:N`: a scheduler and workers as processes here, which end when this one does, however that ends."""
 
-import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +10,7 @@ from bigiron.fleet import address as addresses
 from bigiron.fleet import authority
 from bigiron.fleet.address import Address
 from bigiron.machines.vm import host_mib
-from bigiron.parent_death import dying_with
+from bigiron.parent_death import bigiron_itself
 
 _DAYS = 30  # no study takes longer
 
@@ -53,18 +51,8 @@ class LocalWorkers:
             )
 
     def _start(self, *command: str, stdout: int = subprocess.DEVNULL) -> "subprocess.Popen[str]":
-        bigiron = [
-            sys.executable,
-            "-P",  # nothing of the folder that we are in
-            "-m",
-            "bigiron",
-            "fleet",
-            *command,
-            "--certificates",
-            str(self.certificates),
-        ]
         return subprocess.Popen(
-            [*dying_with(os.getpid()), *bigiron],
+            bigiron_itself("fleet", *command, "--certificates", str(self.certificates)),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.DEVNULL,

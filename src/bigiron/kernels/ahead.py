@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
 
-from bigiron.parent_death import dying_with
+from bigiron.parent_death import bigiron_itself
 
 _LEAST_URGENT = 19  # of all niceness: the machine that boots has the CPUs first
 
@@ -25,7 +24,7 @@ class BuiltAhead:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         """Begin a build: `command` is what follows `bigiron`."""
-        whole = [*dying_with(os.getpid(), "TERM"), sys.executable, "-P", "-m", "bigiron", *command]
+        whole = bigiron_itself(*command, signal="TERM")
         quiet = subprocess.DEVNULL
         # In a session of its own: an interrupt from the keyboard is for this process, which then stops it.
         process = subprocess.Popen(whole, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -42,10 +42,10 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     Below them all is what a user's whole configuration asks for. None of it is required, as another kernel or
     compiler has other options. Modules are not in the virtual machine, and of texts only names are taken.
     """
-    wholes = [fragment for fragment in more if is_whole(fragment)]
+    wholes = {fragment: theirs for fragment in more if (theirs := _architecture(fragment))}
     found: dict[str, ConfigOption] = {}
-    for whole in wholes:
-        if (theirs := _architecture(whole)) not in _CALLED[arch]:
+    for whole, theirs in wholes.items():
+        if theirs not in _CALLED[arch]:
             raise UserError(
                 f"{whole} is the configuration of a {theirs} kernel, and the kernel is for {arch}"
             )
