@@ -31,6 +31,7 @@ STANDS_FOR = {
     "FRESH": {"fresh.sh"},
     "agent": OURS,
     "asked": OURS,
+    "bigiron_itself()": {"setpriv", "sh"},
     "binary": QEMU | GCC,
     "command[0]": {"ssh"} | QEMU,
     "command": {"perf", "setup.sh"} | QEMU | GCC,
