@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bigiron import architectures, kernels
+from bigiron import architectures
 from bigiron.architectures import Architecture, architecture, known_arch
-from bigiron.kernels import builder, debian, image
+from bigiron.kernels import builder, debian, image, installed
 from bigiron.machines import qemu
 
 SOURCES = Path(architectures.__file__).parents[1]
+TOLD_NONE = ("kernels", "introspect", "machines", "probes", "analysis")
 
 
 @pytest.mark.parametrize("one", architectures.architectures(), ids=lambda one: one.name)
@@ -22,13 +23,12 @@ def test_every_room_knows_it(one: Architecture, tmp_path: Path, monkeypatch: pyt
     assert debian.flavour_of("6.1", one.name) == one.flavours[0]
     assert f"CROSS_COMPILE={one.tools}" in builder._Make(tmp_path, one)._command
     assert one.start_of("struct page") > one.kernel_start
-    assert kernels.installed() == []
+    assert installed() == []
 
 
 def test_no_other_room_names_one() -> None:
     """But in commands' defaults, examples and what doctor asks of this machine."""
-    rooms = ("kernels", "introspect", "machines", "probes", "analysis")
-    files = [file for room in rooms for file in (SOURCES / room).rglob("*.py")]
+    files = [file for room in TOLD_NONE for file in (SOURCES / room).rglob("*.py")]
     for file in files:
         lines = file.read_text().split("\n")
         named = [line for line in lines if '"ppc64le"' in line or "powerpc64le" in line]

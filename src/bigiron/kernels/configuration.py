@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
 
 _FRAGMENTS = Path(__file__).with_name("fragments")
 _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
-_CALLED = {"x86_64": ("x86", "x86_64"), "ppc64le": ("powerpc",)}  # there, by architecture
 _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
 """The tick's rate, and who preempts whom: a whole configuration has its own."""
@@ -45,7 +45,7 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     wholes = {fragment: theirs for fragment in more if (theirs := _architecture(fragment))}
     found: dict[str, ConfigOption] = {}
     for whole, theirs in wholes.items():
-        if theirs not in _CALLED[arch]:
+        if theirs not in (arch, architecture(arch).kernel_arch):
             raise UserError(
                 f"{whole} is the configuration of a {theirs} kernel, and the kernel is for {arch}"
             )
