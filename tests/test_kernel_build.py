@@ -304,6 +304,15 @@ def test_the_last_fragment_counts(tmp_path: Path) -> None:
     assert found["PPC_PSERIES"] == "y"
 
 
+def test_of_a_choice_a_fragment_has_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("CONFIG_HZ_1000=y\n")
+    (tmp_path / "b").write_text("# CONFIG_PREEMPT_LAZY is not set\n")
+    found = {
+        option.name for option in configuration.config_options("x86_64", [tmp_path / "a", tmp_path / "b"])
+    }
+    assert {"HZ_1000", "PREEMPT_VOLUNTARY"} <= found and "HZ_250" not in found
+
+
 def test_a_whole_configuration_is_below_all_others_and_none_of_it_is_required(tmp_path: Path) -> None:
     whole, fragment = tmp_path / "config-6.9", tmp_path / "a"
     whole.write_text(

@@ -15,8 +15,8 @@ _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
 _HEADING = 10  # lines, in which a whole configuration says what it is
-_CHOSEN = re.compile(r"HZ_\d+|PREEMPT(_\w+)?")
-"""The tick's rate, and who preempts whom: a whole configuration has its own."""
+_CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY)?"))
+"""The tick's rate, and who preempts whom: of each there is one option, and ours gives way to a user's."""
 _TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
 """Values of a whole configuration, somebody else's: make expands texts, and paths are of their machine."""
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
@@ -43,6 +43,7 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     compiler has other options. Modules are not in the virtual machine, and of texts only names are taken.
     """
     wholes = {fragment: theirs for fragment in more if (theirs := _architecture(fragment))}
+    asked = [option for fragment in more if fragment not in wholes for option in _read(fragment)]
     found: dict[str, ConfigOption] = {}
     for whole, theirs in wholes.items():
         if theirs not in (arch, architecture(arch).kernel_arch):
@@ -53,12 +54,16 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
         wished = (replace(option, is_required=False) for option in taken)
         found |= {option.name: option for option in wished}
     for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config"):
-        ours = (option for option in _read(fragment) if not (wholes and _CHOSEN.fullmatch(option.name)))
+        ours = (option for option in _read(fragment) if not (wholes and _choice(option)))
         found |= {option.name: option for option in ours}
-    for fragment in more:
-        if fragment not in wholes:
-            found |= {option.name: option for option in _read(fragment)}
+    for choice in {_choice(option) for option in asked if option.value == "y"} - {None}:
+        found = {name: option for name, option in found.items() if _choice(option) != choice}
+    found |= {option.name: option for option in asked}
     return list(found.values())
+
+
+def _choice(option: ConfigOption) -> re.Pattern[str] | None:
+    return next((choice for choice in _CHOICES if choice.fullmatch(option.name)), None)
 
 
 def is_whole(fragment: Path) -> bool:
