@@ -21,9 +21,12 @@ from conftest import Answer, bigiron
 from bigiron.analysis import judgement, trace
 from bigiron.analysis.judgement import Change, Predicted
 from bigiron.analysis.prediction import Interval
+from bigiron.commands import judge as judge_command
 from bigiron.errors import UserError
+from bigiron.kernels import configuration
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.sameness import sameness
+from bigiron.machines.file_system import KINDS
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, Machine, RobotMail
 from bigiron.report import reply
@@ -383,6 +386,25 @@ def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tm
     git("commit", "-q", "--allow-empty", "-m", "three")
     report.write_text(report.read_text().replace(two, git("rev-parse", "HEAD")).replace(one[:10], two[:10]))
     assert "is not a kernel source tree (it has no Kconfig)" in refused(report, "--linux", tree)
+
+
+def test_kernels_are_built_with_the_file_system_of_the_report(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, given = tmp_path / "mine.config", list[list[Path]]()
+    mine.write_text("CONFIG_AUDIT=y\n")
+
+    def build(_tree: Path, _commit: str, config: list[Path], *_: Any, **__: Any) -> None:
+        given.append(config)
+
+    monkeypatch.setattr(judge_command, "build_commit", build)
+    monkeypatch.setattr(judge_command, "ancestor_and_descendant", lambda _, base, new: (base, new))
+    for fs in KINDS:
+        judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], fs)
+        of_fs = [file for file in given.pop() if file != mine]
+        assert [file.name for file in of_fs] == ([] if fs == "tmpfs" else [f"{fs}.config"])
+        options = {one.name: one.value for one in configuration.config_options("x86_64", of_fs)}
+        assert fs == "tmpfs" or (options[f"{fs.upper()}_FS"], options["BLK_DEV_RAM"]) == ("y", "y")
 
 
 def judged(report: Path, *arguments: str | Path) -> Answer:

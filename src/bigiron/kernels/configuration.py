@@ -61,6 +61,15 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     return list(found.values())
 
 
+def of_file_system(name: str) -> list[Path]:
+    """What a kernel needs to have a file system built in, as distributions configure it; of tmpfs nothing.
+
+    >>> [[fragment.name for fragment in of_file_system(name)] for name in ("ext4", "tmpfs", "")]
+    [['ext4.config'], [], []]
+    """
+    return [] if name in ("", "tmpfs") else [_FRAGMENTS / f"{name}.config"]
+
+
 def is_whole(fragment: Path) -> bool:
     """Whether it is a kernel's whole configuration, as make writes it (`.config`, `/boot/config-*`)."""
     return bool(_architecture(fragment))

@@ -272,8 +272,8 @@ def _prediction(opinion: Opinion) -> str:
     inside = "lies inside" if found.fits else "lies outside"
     source = f"counts, as {found.why_counts}," if found.why_counts else "traces"
     return (
-        f"Predicted from {source} for {found.tasks} tasks, on a machine of the report's shape with the latencies of "
-        f"{found.machine}: "
+        f"Predicted from {source} for {found.tasks} tasks, on a machine of the report's shape with the "
+        f"latencies of {found.machine}: "
         f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
         f"The reported {percent(found.reported)} {inside}."
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"

@@ -176,7 +176,7 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
 
 
 def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
-    """The programs of every variant, of its cells with the most CPUs; and why there are none of the others."""
+    """The programs of every variant, of its cells with the most CPUs; why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
     found: list[Recording] = []
