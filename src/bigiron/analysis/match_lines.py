@@ -242,10 +242,10 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
                 wait(number)
     joined: list[tuple[Row, int]] = []
     while waiting:
-        *_, number, best = heappop(waiting)
-        if free[best]:
-            free[best] = False
-            joined.append((by_kind[best], number))
+        *_, number, chosen = heappop(waiting)
+        if free[chosen]:
+            free[chosen] = False
+            joined.append((by_kind[chosen], number))
         else:
             wait(number)
     return joined
