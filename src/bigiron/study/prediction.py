@@ -203,7 +203,7 @@ def _any_of(repeated: Sequence[Recording]) -> Recording:
         return repeated[0]
 
     def source(chance: np.random.Generator) -> Program:
-        return repeated[chance.integers(len(repeated))].source(chance)
+        return repeated[int(chance.integers(len(repeated)))].source(chance)
 
     instructions = fmean(one.instructions for one in repeated)
     return replace(repeated[0], instructions=instructions, source=source)
