@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from conftest import Answer, bigiron
 
 from bigiron.analysis import judgement, trace
@@ -419,6 +420,19 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     answer = judged(report, "--kernel", "debian/6.12", "--kernel", "debian/6.12", "-o", tmp_path / "s")
     assert "have the same image: nothing was booted" in " ".join(answer.out.split())
     assert not (tmp_path / "s").exists()
+
+
+def test_a_kernel_that_does_not_boot_fails_with_a_line(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(judging, "_QUIET", "rdinit=/none")  # stands for what a patch breaks
+    with pytest.raises(typer.Exit) as ended:
+        judge_command.judge(report, kernel=["debian/6.12", "debian/6.1"], cpus="2", output=tmp_path / "s")
+    assert ended.value.exit_code == 3
+    said = capfd.readouterr()
+    crashed = [line for line in said.err.splitlines() if line.startswith("bigiron: ")]
+    assert said.out == "" and len(crashed) == 4
+    assert all("the kernel crashed booting: Kernel panic - not syncing: VFS" in line for line in crashed)
 
 
 def test_a_line_that_is_written_more_often_is_coherence(
