@@ -295,6 +295,24 @@ def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> 
             assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 
+def test_how_many_lines_are_held_against_each_other_at_once_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = Random(1)
+    columns = [
+        [
+            line(chance.choice((HEAP, "struct page.flags", "struct page.lru")), **{f: chance.randint(1, 3)})
+            for f in chance.choices("fgh", k=60)
+        ]
+        for _ in range(3)
+    ]
+    rows = match_lines.match({str(number): lines for number, lines in enumerate(columns)})
+    assert len(rows) < 100
+    monkeypatch.setattr(match_lines, "_AT_ONCE", 150)
+    monkeypatch.setattr(match_lines, "_IN_MIND", 2)
+    assert match_lines.match({str(number): lines for number, lines in enumerate(columns)}) == rows
+
+
 def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:
     head, tail = line("rcu_state+0x0", f=1), line("rcu_state+0x40", g=1)
     moved = [line("rcu_state+0x80", g=1), line("rcu_state+0xc0", f=1)]

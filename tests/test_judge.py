@@ -9,24 +9,30 @@ import mailbox
 import re
 import struct
 import subprocess
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import typer
 from conftest import Answer, bigiron
 
-from bigiron.analysis import judgement
+from bigiron.analysis import judgement, trace
 from bigiron.analysis.judgement import Change, Predicted
 from bigiron.analysis.prediction import Interval
+from bigiron.commands import judge as judge_command
 from bigiron.errors import UserError
+from bigiron.kernels import configuration
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.sameness import sameness
+from bigiron.machines.file_system import KINDS
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, Machine, RobotMail
 from bigiron.report import reply
 from bigiron.simulator import reported_machine
-from bigiron.study import judging
+from bigiron.study import judging, prediction, store
 from bigiron.study.judging import Opinion
 from bigiron.workloads import of_benchmark
 from bigiron.workloads.of_benchmark import Mapped, workload_of
@@ -298,6 +304,16 @@ def test_a_prediction_that_contradicts_the_judgement_is_said_to() -> None:
     assert contradiction not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
 
 
+def test_what_a_prediction_is_made_from_is_said() -> None:
+    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    told = opinion(change, Interval(-0.3, -0.4, -0.2))
+    assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
+    assert json.loads(reply.as_document(told))["predicted"]["from"] == "trace"
+    of_counts = replace(told, predicted=replace(told.predicted, why_counts="a: its tasks sleep"))
+    assert "Predicted from counts, as a: its tasks sleep, for 104 tasks" in words(of_counts)
+    assert json.loads(reply.as_document(of_counts))["predicted"]["from"] == "counts"
+
+
 def test_an_interval_that_holds_0_tells_no_sign() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Interval(0.01, -0.04, 0.03))
@@ -373,6 +389,25 @@ def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tm
     assert "is not a kernel source tree (it has no Kconfig)" in refused(report, "--linux", tree)
 
 
+def test_kernels_are_built_with_the_file_system_of_the_report(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, given = tmp_path / "mine.config", list[list[Path]]()
+    mine.write_text("CONFIG_AUDIT=y\n")
+
+    def build(_tree: Path, _commit: str, config: list[Path], *_: Any, **__: Any) -> None:
+        given.append(config)
+
+    monkeypatch.setattr(judge_command, "build_commit", build)
+    monkeypatch.setattr(judge_command, "ancestor_and_descendant", lambda _, base, new: (base, new))
+    for fs in KINDS:
+        judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], fs)
+        of_fs = [file for file in given.pop() if file != mine]
+        assert [file.name for file in of_fs] == ([] if fs == "tmpfs" else [f"{fs}.config"])
+        options = {one.name: one.value for one in configuration.config_options("x86_64", of_fs)}
+        assert fs == "tmpfs" or (options[f"{fs.upper()}_FS"], options["BLK_DEV_RAM"]) == ("y", "y")
+
+
 def judged(report: Path, *arguments: str | Path) -> Answer:
     answer = bigiron("judge", report, *arguments)
     assert answer.status == 0, answer
@@ -387,7 +422,22 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
-def test_a_line_that_is_written_more_often_is_coherence(report: Path, tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_boot_fails_with_a_line(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(judging, "_QUIET", "rdinit=/none")  # stands for what a patch breaks
+    with pytest.raises(typer.Exit) as ended:
+        judge_command.judge(report, kernel=["debian/6.12", "debian/6.1"], cpus="2", output=tmp_path / "s")
+    assert ended.value.exit_code == 3
+    said = capfd.readouterr()
+    crashed = [line for line in said.err.splitlines() if line.startswith("bigiron: ")]
+    assert said.out == "" and len(crashed) == 4
+    assert all("the kernel crashed booting: Kernel panic - not syncing: VFS" in line for line in crashed)
+
+
+def test_a_line_that_is_written_more_often_is_coherence(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = tmp_path / "s"
     arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
     answer = judged(report, *arguments)
@@ -399,3 +449,26 @@ def test_a_line_that_is_written_more_often_is_coherence(report: Path, tmp_path: 
     found = json.loads(again.out)
     assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)
     assert "apparmor_file_open" in found["changes"][0]["writers"]
+    # The report's whole shape is predicted of what was recorded, from traces, or else from counts.
+    whole, measured = read(TEXT), store.open_study(study)
+
+    def predicted() -> Predicted:
+        told = judging.opinion(measured, whole, judging.shape(whole), judging.judged(measured, whole))
+        assert told.predicted, told.not_predicted
+        return told.predicted
+
+    traced = predicted()
+    assert not traced.why_counts and traced.change.high < 0
+    monkeypatch.setattr(trace, "why_not", lambda _table: "its tasks sleep")
+    counted = predicted()
+    assert counted.why_counts == "debian/6.12: its tasks sleep"
+    assert counted.change != traced.change
+
+
+def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
+    """So that the interval holds what differs between them."""
+    of_boots = [prediction.Recording("a", 8, float(of), lambda _, of=of: of) for of in (100, 300)]  # type: ignore[misc]
+    both = prediction._any_of(of_boots)
+    assert both.instructions == 200
+    assert {both.source(np.random.default_rng([1, draw])) for draw in range(16)} == {100, 300}
+    assert prediction._any_of(of_boots[:1]) is of_boots[0]

@@ -37,12 +37,15 @@ def keep_whole(file: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a folder's lock, the file `.lock` in it; calls `on_wait` if another process holds it now."""
+def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
+    """Hold a folder's lock, the file `.lock` in it; calls `on_wait` if another process holds it now.
+
+    Programs that are given its descriptor hold it too, until the last of them ended.
+    """
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             on_wait()
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock.fileno()

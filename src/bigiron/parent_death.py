@@ -1,8 +1,15 @@
 """Programs that bigiron starts, and that must not outlive it."""
 
 import os
+import subprocess
 import sys
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import IO, Literal
+
+_GROUP = """trap 'trap "" TERM; kill -TERM 0; wait' TERM
+"$@" &
+wait $!"""
+"""A shell's: on TERM it ends the group that it leads, and waits, as who is ended tidies up first."""
 
 
 def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[str]:
@@ -19,3 +26,26 @@ def bigiron_itself(*command: str, signal: Literal["KILL", "TERM"] = "KILL") -> l
     """What starts this bigiron once more, in a process that ends with this one."""
     # -P: nothing is imported of the folder that we are in.
     return [*dying_with(os.getpid(), signal), sys.executable, "-P", "-m", "bigiron", *command]
+
+
+def run_with_all_it_starts(
+    command: Sequence[str], output: IO[str], environment: Mapping[str, str], inherited: int
+) -> int:
+    """The exit status of a command of which nothing outlives this process, its children's children neither.
+
+    `inherited`: a file that all of them have open, so that a lock on it is held until the last one ended.
+    """
+    process = subprocess.Popen(
+        [*dying_with(os.getpid(), "TERM"), "sh", "-c", _GROUP, "sh", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        pass_fds=(inherited,),
+        start_new_session=True,
+    )
+    try:
+        return process.wait()
+    finally:
+        process.terminate()
+        process.wait()

@@ -260,6 +260,15 @@ def run(search: Search, measure: Callable[[str], Measured]) -> list[Finding]:
         return found
 
 
+def first_needed(history: History, new: str, idle: Callable[[str], bool]) -> str | None:
+    """Which candidate a search asks for first, whatever the ends differ in.
+
+    >>> first_needed(History.linear("abcde"), "e", lambda _name: False)
+    'c'
+    """
+    return needed_next(search(history, (0.0,), new, (1.0,), Rule((Tolerance(0.5),)), idle), {})
+
+
 def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
     """Which candidate a search asks for once all of these are known; None where it has ended by then.
 

@@ -628,6 +628,8 @@ class Predicted:
     machine: str
     change: Interval
     reported: float
+    why_counts: str = ""
+    """Why it is from counts, and not from what operations did in order; empty if it is from that."""
 
     @property
     def fits(self) -> bool:

@@ -7,9 +7,10 @@ and mean nothing here.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from bigiron.lazy import Floats, Integers, Mask
@@ -27,7 +28,8 @@ _OTHER_MEMBER = (
 )
 _UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
-_SORTED_AT_ONCE = 4  # pairs, for each row and line
+_AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
+_IN_MIND = 16  # rows that a line has chosen, before it looks again
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
@@ -211,66 +213,117 @@ def match(columns: dict[str, list[Line]]) -> list[Row]:
     return rows
 
 
-class _Pairs(NamedTuple):
-    """Rows and lines that are alike enough to be joined, an element each."""
-
-    likeness: Floats
-    of_one_kind: Mask
-    row: Integers
-    line: Integers
-
-    def only(self, these: Mask) -> _Pairs:
-        return _Pairs(self.likeness[these], self.of_one_kind[these], self.row[these], self.line[these])
-
-    def best_first(self, accesses: Floats) -> Iterator[tuple[int, int]]:
-        """Rows and lines: those most alike, of one kind before others, and of lines the one touched most."""
-        keys = (self.row, self.line, -accesses[self.line], ~self.of_one_kind, -self.likeness)
-        order = np.lexsort(keys)
-        return zip(self.row[order].tolist(), self.line[order].tolist(), strict=True)
-
-
 def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
-    """Rows with the number of the line that is taken for the same; each of both at most once."""
+    """Rows with the number of the line that is taken for the same; each of both at most once.
+
+    Those most alike are joined first, of one kind before others, and of lines the one touched most. Each
+    line waits with the best row that was free when it looked. If that is taken when its turn comes, it waits
+    again: what is left of its choice is less alike.
+    """
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
         rows_of_kind.setdefault(kind(row.object), []).append(row)
     by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
-    pairs = _pairs(rows_of_kind, lines)
-    accesses = np.array([line.accesses_per_op for line in lines])
-    free_rows, free_lines = np.full(len(rows), True), np.full(len(lines), True)
+    free = np.full(len(rows), True)
+    waiting: list[tuple[float, bool, float, int, int]] = []
+    choices: dict[int, _Choice] = {}
+
+    def wait(number: int) -> None:
+        if found := choices[number].next(free):
+            likeness, is_other_kind, row = found
+            heappush(waiting, (-likeness, is_other_kind, -lines[number].accesses_per_op, number, row))
+
+    for candidates, numbers in _by_candidates(rows_of_kind, lines):
+        size = max(1, _AT_ONCE // candidates.row.size)
+        for some in (numbers[at : at + size] for at in range(0, len(numbers), size)):
+            found = candidates.best([lines[number] for number in some], free)
+            for number, best in zip(some, found, strict=True):
+                choices[number] = _Choice(lines[number], candidates, best)
+                wait(number)
     joined: list[tuple[Row, int]] = []
-    while pairs.likeness.size:
-        # Thousands of pages make millions of pairs, of which only those most alike are needed.
-        most = min(pairs.likeness.size, _SORTED_AT_ONCE * (len(rows) + len(lines)))
-        best = pairs.likeness >= np.partition(pairs.likeness, -most)[-most]
-        for row_at, number in pairs.only(best).best_first(accesses):
-            if free_rows[row_at] and free_lines[number]:
-                free_rows[row_at] = free_lines[number] = False
-                joined.append((by_kind[row_at], number))
-        pairs = pairs.only(~best & free_rows[pairs.row] & free_lines[pairs.line])
+    while waiting:
+        *_, number, chosen = heappop(waiting)
+        if free[chosen]:
+            free[chosen] = False
+            joined.append((by_kind[chosen], number))
+        else:
+            wait(number)
     return joined
 
 
-def _pairs(rows_of_kind: dict[str, list[Row]], lines: list[Line]) -> _Pairs:
-    """What could be joined. Rows are numbered through all kinds."""
+class _Ready(NamedTuple):
+    """Lines of one kind that others are held against."""
+
+    shares: dict[str, tuple[list[int], list[float]]]  # by function, as `_by_function` has them
+    members: Any  # the array of what `member` says of each
+    is_own_kind: bool
+
+
+class _Candidates:
+    """The rows that lines of one kind can be: those of their kind first, then by their number."""
+
+    def __init__(self, row: Integers, is_other_kind: Mask, ready: list[_Ready]) -> None:
+        self.row, self.is_other_kind, self._ready = row, is_other_kind, ready
+
+    def best(self, lines: list[Line], free: Mask) -> list[list[tuple[float, bool, int]]]:
+        """Of each line the free rows that it is most like, at most `_IN_MIND`, the best one last."""
+        likeness = np.concatenate([_likeness(lines, ready) for ready in self._ready], axis=1)
+        likeness[:, ~free[self.row]] = 0.0
+        return [self._most(of_line) for of_line in likeness]
+
+    def _most(self, likeness: Floats) -> list[tuple[float, bool, int]]:
+        at = np.flatnonzero(likeness >= _ALIKE)
+        if at.size > _IN_MIND:
+            least = np.partition(likeness[at], -_IN_MIND)[-_IN_MIND]
+            more = at[likeness[at] > least]
+            at = np.sort(np.concatenate([more, at[likeness[at] == least][: _IN_MIND - more.size]]))
+        at = at[np.argsort(-likeness[at], kind="stable")][::-1]
+        columns = (likeness[at], self.is_other_kind[at], self.row[at])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+class _Choice:
+    """The rows that a line can be, the best one last; more are looked for where all of them are taken."""
+
+    def __init__(self, line: Line, candidates: _Candidates, best: list[tuple[float, bool, int]]) -> None:
+        self._line, self._candidates = line, candidates
+        self._best, self._is_all = best, len(best) < _IN_MIND
+
+    def next(self, free: Mask) -> tuple[float, bool, int] | None:
+        """The best row that is free: how alike it is, whether it is of another kind, and which."""
+        while True:
+            while self._best:
+                found = self._best.pop()
+                if free[found[2]]:
+                    return found
+            if self._is_all:
+                return None
+            (self._best,) = self._candidates.best([self._line], free)
+            self._is_all = len(self._best) < _IN_MIND
+
+
+def _by_candidates(
+    rows_of_kind: dict[str, list[Row]], lines: list[Line]
+) -> Iterator[tuple[_Candidates, list[int]]]:
+    """Lines, by their numbers, with what they can be. Rows are numbered through all kinds."""
     lines_of_kind: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         lines_of_kind.setdefault(kind(line.object), []).append(number)
-    found = [_Pairs(np.empty(0), np.empty(0, bool), np.empty(0, int), np.empty(0, int))]
+    ready: dict[str, tuple[Integers, _Ready]] = {}
     before = 0
     for other, rows in rows_of_kind.items():
         hottest = [row._hottest for row in rows]
-        for known_as, numbers in lines_of_kind.items():
-            if not _may_be(known_as, other):
-                continue
-            likeness = _likeness([lines[number] for number in numbers], hottest, known_as == other)
-            line_at, row_at = np.nonzero(likeness >= _ALIKE)
-            of_one_kind = np.full(len(line_at), known_as == other)
-            found.append(
-                _Pairs(likeness[line_at, row_at], of_one_kind, row_at + before, np.array(numbers)[line_at])
-            )
+        members = np.array([member(line.object) for line in hottest])
+        ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(hottest), members, False)
         before += len(rows)
-    return _Pairs(*(np.concatenate(of) for of in zip(*found, strict=True)))
+    for known_as, numbers in lines_of_kind.items():
+        others = [other for other in ready if _may_be(known_as, other)]
+        others.sort(key=lambda other: other != known_as)
+        if others:
+            row = np.concatenate([ready[other][0] for other in others])
+            of_other = np.concatenate([np.full(ready[other][0].size, other != known_as) for other in others])
+            against = [ready[other][1]._replace(is_own_kind=other == known_as) for other in others]
+            yield _Candidates(row, of_other, against), numbers
 
 
 def _may_be(one: str, other: str) -> bool:
@@ -344,20 +397,20 @@ def member(object: str) -> str:
     return ".".join(plain(object).split(".")[:2])
 
 
-def _likeness(lines: list[Line], others: list[Line], of_one_kind: bool) -> Floats:
+def _likeness(lines: list[Line], others: _Ready) -> Floats:
     """How alike lines of two kinds are, each with each, 0 to 1: by how much the same functions touch both.
 
     A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
     member of a struct is likely to be the same. What could not be named may be what could.
     """
-    shares = _overlaps(lines, others)
-    if not of_one_kind:
+    shares = _overlaps(lines, others.shares, others.members.size)
+    if not others.is_own_kind:
         return np.where(shares >= _SURELY_ALIKE, shares, 0.0)
     known = np.array([_known(line.object) for line in lines])[:, None]
     likeness = known + (1 - known) * shares
     of_struct = np.array([line.object.startswith("struct ") for line in lines])[:, None]
-    members, of_others = (np.array([member(line.object) for line in of]) for of in (lines, others))
-    return np.where(of_struct & (members[:, None] != of_others), _OTHER_MEMBER * shares, likeness)
+    members = np.array([member(line.object) for line in lines])[:, None]
+    return np.where(of_struct & (members != others.members), _OTHER_MEMBER * shares, likeness)
 
 
 def _known(object: str) -> float:
@@ -367,10 +420,12 @@ def _known(object: str) -> float:
     return _ALIKE if ("+" in object or "." in object) and not object.endswith(")") else 0.0
 
 
-def _overlaps(lines: list[Line], others: list[Line]) -> Floats:
-    """The `overlap` of each with each."""
-    shares, of_others = _by_function(lines), _by_function(others)
-    found = np.zeros((len(lines), len(others)))
+def _overlaps(
+    lines: list[Line], of_others: Mapping[str, tuple[list[int], list[float]]], others: int
+) -> Floats:
+    """The `overlap` of each with each of so many others."""
+    shares = _by_function(lines)
+    found = np.zeros((len(lines), others))
     for function in shares.keys() & of_others.keys():
         (at, share), (other_at, other_share) = shares[function], of_others[function]
         found[np.ix_(at, other_at)] += np.minimum.outer(share, other_share)

@@ -15,7 +15,7 @@ from bigiron.commands.output import say
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
-from bigiron.kernels.configuration import is_whole
+from bigiron.kernels.configuration import is_whole, of_file_system
 from bigiron.kernels.sameness import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
@@ -64,7 +64,7 @@ def judge(
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: one CPU shares nothing with another: give 2 or more")
     shaped = judging.shape(mail)
-    both = _kernels(mail, linux, kernel or [], base, config or [])
+    both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
         opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
@@ -110,12 +110,12 @@ def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> What:
 
 
 def _kernels(
-    mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path]
+    mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path], fs: str
 ) -> tuple[Kernel, Kernel]:
     if linux and given:
         raise UserError("both --linux and --kernel: give the tree, or the two kernels")
     if linux:
-        return _built(mail, linux, base, config)
+        return _built(mail, linux, base, [*of_file_system(fs), *config])
     if config:
         raise UserError("--config is of kernels that are built: give --linux TREE too")
     if len(given) != 2:

@@ -20,7 +20,7 @@ from bigiron.kernels import configuration, image, source, store
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
-from bigiron.parent_death import dying_with
+from bigiron.parent_death import run_with_all_it_starts
 
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
@@ -73,10 +73,11 @@ def build(
         return here
     folder = cache_folder("builds") / f"{original.family}@{arch}"
     folder.mkdir(exist_ok=True)
-    with locked(folder, lambda: on_step("waiting for another bigiron that is building from this source")):
+    waiting = "waiting for another bigiron that is building from this source"
+    with locked(folder, lambda: on_step(waiting)) as lock:
         on_step(f"writing what differs of the source into {folder}")
         source.check_out(tree, original, folder / "source")
-        make = _Make(folder, target)
+        make = _Make(folder, target, lock)
         make.configure(options)
         on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
         vmlinux = make.vmlinux()
@@ -137,8 +138,8 @@ def _already(name: str, arch: str, recipe: str, anew: bool) -> Kernel | None:
 class _Make:
     """The kernel's own make, in a build folder: `source` is what is compiled, `objects` what it makes."""
 
-    def __init__(self, folder: Path, target: Architecture) -> None:
-        self.log = folder / "log"
+    def __init__(self, folder: Path, target: Architecture, lock: int) -> None:
+        self.log, self._lock = folder / "log", lock
         self._source, self._objects = folder / "source", folder / "objects"
         self._objects.mkdir(exist_ok=True)
         cached = "ccache " if shutil.which("ccache") else ""
@@ -181,15 +182,9 @@ class _Make:
 
     def _run(self, mode: str, *goal: str) -> None:
         with self.log.open(mode) as log:
-            done = subprocess.run(
-                [*dying_with(os.getpid(), "TERM"), *self._command, *goal],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                check=False,
-            )
-        if done.returncode:
+            # A compiler that goes on would write its object after the next build has written the source.
+            status = run_with_all_it_starts([*self._command, *goal], log, self._environment, self._lock)
+        if status:
             said = self.log.read_text(encoding="utf-8", errors="replace")
             if why := _why_not_here(said):
                 raise CannotBuildError(f"this host cannot build the kernel: {why} (the log is {self.log})")

@@ -66,6 +66,15 @@ def _choice(option: ConfigOption) -> re.Pattern[str] | None:
     return next((choice for choice in _CHOICES if choice.fullmatch(option.name)), None)
 
 
+def of_file_system(name: str) -> list[Path]:
+    """What a kernel needs to have a file system built in, as distributions configure it; of tmpfs nothing.
+
+    >>> [[fragment.name for fragment in of_file_system(name)] for name in ("ext4", "tmpfs", "")]
+    [['ext4.config'], [], []]
+    """
+    return [] if name in ("", "tmpfs") else [_FRAGMENTS / f"{name}.config"]
+
+
 def is_whole(fragment: Path) -> bool:
     """Whether it is a kernel's whole configuration, as make writes it (`.config`, `/boot/config-*`)."""
     return bool(_architecture(fragment))

@@ -270,9 +270,10 @@ def _prediction(opinion: Opinion) -> str:
     if not (found := opinion.predicted):
         return f"Nothing is predicted for the report's machine: {opinion.not_predicted}."
     inside = "lies inside" if found.fits else "lies outside"
+    source = f"counts, as {found.why_counts}," if found.why_counts else "traces"
     return (
-        f"Predicted for {found.tasks} tasks, on a machine of the report's shape with the latencies of "
-        f"{found.machine}: "
+        f"Predicted from {source} for {found.tasks} tasks, on a machine of the report's shape with the "
+        f"latencies of {found.machine}: "
         f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
         f"The reported {percent(found.reported)} {inside}."
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
@@ -355,6 +356,8 @@ def as_document(opinion: Opinion) -> str:
             {
                 "tasks": predicted.tasks,
                 "machine": predicted.machine,
+                "from": "counts" if predicted.why_counts else "trace",
+                "why_counts": predicted.why_counts or None,
                 "change": predicted.change.value,
                 "low": predicted.change.low,
                 "high": predicted.change.high,

@@ -279,13 +279,15 @@ class Bisection:
 
     def _build_ahead(self, name: str) -> None:
         """Build what is needed next while this one boots: it may turn out to be as either end is."""
-        if name == self.candidates.old:
-            following: set[str | None] = {self.candidates.new}
+        candidates = self.candidates
+        following: set[str | None] = set()
+        if name == candidates.old:
+            following = {candidates.new}
+        elif name == candidates.new:
+            following = {bisection.first_needed(candidates.history, name, self._idle)}
         elif self._search:
-            ends = (self._values[end] for end in (self.candidates.old, self.candidates.new))
+            ends = (self._values[end] for end in (candidates.old, candidates.new))
             following = {bisection.needed_next(self._search(), {**self._values, name: end}) for end in ends}
-        else:
-            following = set()
         for other in [other for other in following if other and other not in self._state.outcomes]:
             command = self.candidates.build_command(other)
             if command and not self.candidates.same_as(other, self._variants()):

@@ -15,6 +15,7 @@ from bigiron.errors import UserError
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.simulator import machine_files, reported_machine
 from bigiron.study import measurements, prediction, store
+from bigiron.study.prediction import NothingPredictedError, Prediction
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
@@ -106,7 +107,7 @@ def spec(
         workload_file=what.workload_file,
         mode=what.mode,
         arch=arch,
-        probes=list(PROBES),
+        probes=[*PROBES, "trace"],
         cpus=cpus,
         tasks=_tasks(mail, cpus),
         like=shaped.like,
@@ -178,15 +179,31 @@ def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted
         return None, shaped.why_not
     if not (tasks := mail.tasks_at_once):
         return None, "the report does not say how many tasks ran"
-    try:
-        found = prediction.predict(study, shaped.like, [tasks], draws=_DRAWS)
-    except UserError as error:
-        return None, str(error)
-    if not found.ratios:
-        return None, "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
+    found = _replayed(study, shaped.like, tasks, traces=True)
+    if isinstance(found, Prediction):
+        why_counts = ""
+    else:
+        why_counts, found = found, _replayed(study, shaped.like, tasks, traces=False)
+    if isinstance(found, str):
+        return None, found
     ratio = found.ratios[0].points[tasks]
     change = Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
-    return Predicted(tasks, shaped.base, change, mail.throughput_change), ""
+    return Predicted(tasks, shaped.base, change, mail.throughput_change, why_counts), ""
+
+
+def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Prediction | str:
+    """What is predicted of both kernels, from traces of both or from counts; or why that cannot be."""
+    try:
+        found = prediction.predict(study, machine, [tasks], draws=_DRAWS, traces=traces)
+    except NothingPredictedError as error:
+        return error.why
+    except UserError as error:
+        return str(error)
+    if not found.ratios:
+        return "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
+    if traces and not all(one.is_trace for one in found.recordings):
+        return "nothing was traced"
+    return found
 
 
 def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped, as_configured: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from bigiron import _sim
 from bigiron.analysis import counted_operation, prediction, trace
@@ -37,6 +38,14 @@ class Refused:
 
     variant: str
     why: str
+
+
+class NothingPredictedError(UserError):
+    """Of no variant of a study anything can be predicted."""
+
+    def __init__(self, study: Study, refused: Sequence[Refused]) -> None:
+        self.why = f"{refused[0].variant}: {refused[0].why}"
+        super().__init__(f"nothing of {study.folder} can be predicted: {self.why}")
 
 
 @dataclass(frozen=True)
@@ -132,7 +141,7 @@ def _recorded(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[
     """What can be predicted, and what cannot. UserError where nothing can."""
     recordings, refused = record(study, most_tasks, traces)
     if not recordings:
-        raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
+        raise NothingPredictedError(study, refused)
     return recordings, refused
 
 
@@ -167,7 +176,7 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
 
 
 def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
-    """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
+    """The programs of every variant, of its cells with the most CPUs; why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
     found: list[Recording] = []
@@ -177,21 +186,27 @@ def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Rec
         if not records:
             refused.append(Refused(variant.name, "no cell of it was measured"))
             continue
-        largest = max(records, key=lambda one: (one.tasks, one.cpus))
-        if traces and "trace" in largest.tables:
-            of_trace = _traced(study, largest)
-            (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
-            continue
-        why = _why_not(largest)
-        if why:
-            refused.append(Refused(variant.name, why))
-            continue
-        recording = _counted(study, largest, most_tasks)
-        if isinstance(recording, Refused):
-            refused.append(recording)
+        most = max((one.tasks, one.cpus) for one in records)
+        repeated = [one for one in records if (one.tasks, one.cpus) == most]
+        of_trace = traces and all("trace" in one.tables for one in repeated)
+        recorded = [_traced(study, one) if of_trace else _counted(study, one, most_tasks) for one in repeated]
+        if usable := [one for one in recorded if isinstance(one, Recording)]:
+            found.append(_any_of(usable))
         else:
-            found.append(recording)
+            refused += [one for one in recorded[:1] if isinstance(one, Refused)]
     return found, refused
+
+
+def _any_of(repeated: Sequence[Recording]) -> Recording:
+    """Of repetitions, of which each draw has one: where objects lie differs from boot to boot."""
+    if len(repeated) == 1:
+        return repeated[0]
+
+    def source(chance: np.random.Generator) -> Program:
+        return repeated[int(chance.integers(len(repeated)))].source(chance)
+
+    instructions = fmean(one.instructions for one in repeated)
+    return replace(repeated[0], instructions=instructions, source=source)
 
 
 def _why_not(record: CellRecord) -> str:
@@ -242,6 +257,8 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
 
 
 def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
+    if why := _why_not(record):
+        return Refused(record.variant, why)
     conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
     operations = sum(record.facts["work"]["operations"])
     asleep = counted_operation.share_of_sleep(work)
