@@ -3,17 +3,18 @@
 
 #include <stdlib.h>
 
+#include "guest.h"
 #include "hash.h"
 
 #define FIRST_CHAINS 4096
 #define MAX_CHAINS (1u << 22)
 #define CHILDREN_BYTES (512ull << 20)
+#define NR_RECENT 4096 /* a power of two */
 
 /* A chain: its parent's and one call more. */
 struct chain {
 	uint64_t pc;
 	chain_id parent;
-	chain_id last_child; /* most calls repeat the one before */
 };
 
 /* How a chain is found. */
@@ -24,11 +25,18 @@ struct child {
 
 static const struct hash_type child_type = { sizeof(struct child), 2 };
 
-/* All chains by their numbers; and by parent and pc. */
+/* The same of a call that was made lately. */
+struct recent_child {
+	uint64_t pc; /* 0: none */
+	chain_id parent, id;
+};
+
+/* All chains by their numbers; and by parent and pc. Almost all calls were made lately: one place for each hash. */
 static struct {
 	struct chain *chains;
 	uint32_t nr, room;
 	struct hash_table children; /* of struct child */
+	struct recent_child recent[NR_RECENT];
 	struct chains_lost lost;
 } tree = { .children = { .max_bytes = CHILDREN_BYTES } };
 
@@ -46,18 +54,14 @@ static bool grow(void)
 	return true;
 }
 
-/* The chain that goes on from `parent` with a call at `pc`; the parent itself where there is no room for more. */
-static chain_id child(chain_id parent, uint64_t pc)
+static NOINLINE chain_id find_child(const uint64_t key[2], uint64_t hash, struct recent_child *recent)
 {
-	const uint64_t key[] = { pc, parent };
+	chain_id parent = key[1];
 	bool has_room = tree.nr < tree.room || grow();
 	struct child *found = NULL;
-	chain_id last = tree.nr ? tree.chains[parent].last_child : 0;
 
-	if (last && tree.chains[last].pc == pc)
-		return last;
 	if (has_room)
-		found = hash_add(&tree.children, &child_type, key, 1);
+		found = hash_add_hashed(&tree.children, &child_type, key, hash, 1);
 	else
 		found = hash_find(&tree.children, &child_type, key);
 	if (!found) {
@@ -65,10 +69,21 @@ static chain_id child(chain_id parent, uint64_t pc)
 		return parent;
 	}
 	if (!found->id) {
-		tree.chains[tree.nr] = (struct chain){ .pc = pc, .parent = parent };
+		tree.chains[tree.nr] = (struct chain){ .pc = key[0], .parent = parent };
 		found->id = tree.nr++;
 	}
-	return tree.chains[parent].last_child = found->id;
+	*recent = (struct recent_child){ key[0], parent, found->id };
+	return found->id;
+}
+
+/* The chain that goes on from `parent` with a call at `pc`; the parent itself where there is no room for more. */
+static inline chain_id child(chain_id parent, uint64_t pc)
+{
+	const uint64_t key[] = { pc, parent };
+	uint64_t key_hash = hash(key, child_type.key_words);
+	struct recent_child *recent = &tree.recent[key_hash % NR_RECENT];
+
+	return recent->pc == pc && recent->parent == parent ? recent->id : find_child(key, key_hash, recent);
 }
 
 static struct frame *top(struct call_stack *stack)

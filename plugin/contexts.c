@@ -6,6 +6,7 @@
 #include "allocators.h"
 #include "cpu.h"
 #include "guest.h"
+#include "hash.h"
 #include "lock_calls.h"
 #include "trace_events.h"
 
@@ -13,6 +14,14 @@
 #define MAX_PROBES 8
 
 static uint64_t agent_stack = NO_STACK;
+
+/* The stacks of all CPUs by their bases, for who asks after many addresses; not whole once there is another one. */
+static struct {
+	struct hash_table table;
+	bool whole;
+} all_stacks = { .table = { .max_bytes = UINT64_MAX } }; /* there are at most NR_STACKS a CPU */
+
+static const struct hash_type base_type = { sizeof(uint64_t), 1 };
 
 static enum context context_of(const struct stack *stack)
 {
@@ -53,6 +62,7 @@ static struct stack *find_stack(struct cpu *cpu, uint64_t base)
 	}
 	memset(stack, 0, offsetof(struct stack, calls));
 	stack->base = base;
+	all_stacks.whole = false;
 	chain_reset(&stack->calls);
 	return stack;
 }
@@ -406,14 +416,23 @@ void contexts_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const ui
 	}
 }
 
+static void find_all_stacks(void)
+{
+	hash_clear(&all_stacks.table, &base_type);
+	for_each_cpu(cpu)
+		for (unsigned int i = 0; i < NR_STACKS; i++)
+			if (cpu->stacks[i].base)
+				hash_add(&all_stacks.table, &base_type, &cpu->stacks[i].base, 1);
+	all_stacks.whole = true;
+}
+
 bool contexts_is_stack(uint64_t address)
 {
 	uint64_t base = stack_base(address);
 
-	for_each_cpu(cpu)
-		if (stack_place(cpu, base)->base == base)
-			return true;
-	return false;
+	if (!all_stacks.whole)
+		find_all_stacks();
+	return hash_find(&all_stacks.table, &base_type, &base);
 }
 
 struct contexts_lost contexts_lost(void)

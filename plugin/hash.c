@@ -1,48 +1,81 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE /* mremap() */
 #include "hash.h"
 
 #include <sys/mman.h>
 
+#include "xalloc.h"
+
 #define FIRST_CAPACITY 4096
 
-/* Whole pages, and huge ones where there are: to find an address takes time too. */
-static char *allocate(size_t bytes)
+/* Whole pages, and huge ones where there are: to find an address takes time too. What is there moves with them. */
+static char *resize(char *entries, size_t from, size_t to)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = entries ? mremap(entries, from, to, MREMAP_MAYMOVE) :
+				 mmap(NULL, to, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	madvise(memory, bytes, MADV_HUGEPAGE);
+	madvise(memory, to, MADV_HUGEPAGE);
 	return memory;
+}
+
+/* The entry goes to where a search for it ends now: if it does not find an unused place before, to where it is. */
+static void put_back(const struct hash_table *table, const struct hash_type *type, char *entry)
+{
+	char *place = hash_place(table, type, entry, hash((const hash_word *)entry, type->key_words));
+
+	if (place == entry)
+		return;
+	memcpy(place, entry, type->entry_bytes);
+	memset(entry, 0, type->entry_bytes);
+}
+
+/*
+ * The second half of the capacity is new. An entry belongs to where it did, or as far into the second half. Put back one
+ * after the other, in their order behind an unused place, none goes past one that was not put back yet. Those before the
+ * first unused place may have come there past the end, and are put aside.
+ */
+static void spread(const struct hash_table *table, const struct hash_type *type)
+{
+	const char *middle = table->entries + table->capacity / 2 * type->entry_bytes;
+	char *entry = table->entries, *aside;
+	size_t bytes;
+
+	while (hash_is_used(entry))
+		entry += type->entry_bytes;
+	bytes = entry - table->entries;
+	aside = xcalloc(1, bytes);
+	memcpy(aside, table->entries, bytes);
+	memset(table->entries, 0, bytes);
+	for (; entry < middle; entry += type->entry_bytes)
+		if (hash_is_used(entry))
+			put_back(table, type, entry);
+	for (entry = aside; entry < aside + bytes; entry += type->entry_bytes)
+		put_back(table, type, entry);
+	free(aside);
 }
 
 static void double_capacity(struct hash_table *table, const struct hash_type *type)
 {
-	struct hash_table bigger = *table;
-	const char *entry;
+	uint64_t capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY;
+	char *entries;
 
-	bigger.capacity = table->capacity ? table->capacity * 2 : FIRST_CAPACITY;
-	/* The old memory is there beside the new. */
-	if (table->capacity && (table->capacity + bigger.capacity) * type->entry_bytes > table->max_bytes)
+	if (table->capacity && capacity * type->entry_bytes > table->max_bytes)
 		return;
-	bigger.entries = allocate(bigger.capacity * type->entry_bytes);
-	if (!bigger.entries)
+	entries = resize(table->entries, table->capacity * type->entry_bytes, capacity * type->entry_bytes);
+	if (!entries)
 		return;
-	hash_for_each(entry, table, type) {
-		uint64_t home = hash((const hash_word *)entry, type->key_words);
-
-		memcpy(hash_place(&bigger, type, entry, home), entry, type->entry_bytes);
-	}
-	hash_free(table, type);
-	table->entries = bigger.entries;
-	table->capacity = bigger.capacity;
-	table->used = bigger.used;
+	table->entries = entries;
+	table->capacity = capacity;
+	if (table->used)
+		spread(table, type);
 }
 
 bool hash_grow(struct hash_table *table, const struct hash_type *type)
 {
-	/* Half full, searches are short; full, they would not end. */
-	if (table->used * 2 >= table->capacity)
+	/* Two thirds full, searches are short, and memory that was never touched is dear; full, they would not end. */
+	if (table->used * 3 >= table->capacity * 2)
 		double_capacity(table, type);
 	return table->used * 4 < table->capacity * 3;
 }

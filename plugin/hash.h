@@ -25,7 +25,7 @@ struct hash_table {
 	uint64_t capacity; /* a power of two; 0: no memory yet */
 	uint64_t used;
 	uint64_t lost;
-	uint64_t max_bytes; /* of memory, while it grows too, but for a small first one */
+	uint64_t max_bytes; /* of memory, but for a small first one */
 };
 
 /* Make room for one entry more. Returns whether there is. */

@@ -117,12 +117,52 @@ static void add_total(struct line_total *total, unsigned int table, const struct
 	total->written |= count->writes != 0;
 }
 
+/* The counts of a table, one after the other, with the places of their pairs on their way from memory. */
+struct count_walk {
+	const struct hash_table *counts, *totals;
+	const struct line_count *next, *ahead;
+};
+
+static void go_ahead(struct count_walk *walk)
+{
+	uint64_t pair;
+
+	walk->ahead = hash_next(walk->counts, &count_type, walk->ahead);
+	if (!walk->ahead)
+		return;
+	pair = pair_of(walk->ahead);
+	hash_prefetch(walk->totals, &total_type, hash(&pair, total_type.key_words));
+}
+
+static struct count_walk walk_counts(const struct line_table *table, const struct line_totals *totals)
+{
+	struct count_walk walk = { .counts = &table->counts, .totals = &totals->table };
+
+	go_ahead(&walk);
+	for (int i = 1; i < NR_LINES_PENDING && walk.ahead; i++)
+		go_ahead(&walk);
+	walk.next = hash_next(walk.counts, &count_type, NULL);
+	return walk;
+}
+
+static const struct line_count *next_count(struct count_walk *walk)
+{
+	const struct line_count *count = walk->next;
+
+	if (count)
+		walk->next = hash_next(walk->counts, &count_type, count);
+	if (walk->ahead)
+		go_ahead(walk);
+	return count;
+}
+
 static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
+		struct count_walk walk = walk_counts(tables[t], totals);
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts, &count_type) {
+		while ((count = next_count(&walk))) {
 			uint64_t key = pair_of(count);
 			struct pair_total *pair;
 
@@ -158,9 +198,10 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 		       unsigned int nr_tables, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
+		struct count_walk walk = walk_counts(tables[t], totals);
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts, &count_type) {
+		while ((count = next_count(&walk))) {
 			uint64_t key = pair_of(count);
 			struct pair_total *pair;
 
@@ -258,6 +299,8 @@ void lines_ask(struct shared_lines *lines, uint64_t address)
 
 void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
 {
+	if (!lines->table.used)
+		return;
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct line_count *count;
 

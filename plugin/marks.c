@@ -11,7 +11,7 @@
 #include "tests.h"
 #include "translation.h"
 
-#define LINES_BYTES (512ull << 20) /* for all CPUs together */
+#define LINES_BYTES (384ull << 20) /* for all CPUs together */
 #define MAX_SYMBOLS_PART (1 << 20)
 
 static void mark_symbols(uint64_t address, size_t length)
