@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bigiron.analysis import counted_operation
 from bigiron.analysis.counted_operation import scope_of
@@ -120,6 +120,19 @@ def _only(events: pl.DataFrame, kept: pl.Expr) -> pl.DataFrame:
     events = events.with_columns(executed=executed).filter(kept)
     since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
     return events.with_columns(instructions=since).drop("executed")
+
+
+def with_grown(table: pl.DataFrame, grown: Mapping[str, float]) -> pl.DataFrame:
+    """The same trace, where some functions execute so many times as many instructions.
+
+    >>> rows = {"function": ["sum", "other"], "instructions": [100, 100]}
+    >>> with_grown(pl.DataFrame(rows), {"sum": 2.5})["instructions"].to_list()
+    [250, 100]
+    """
+    if not grown:
+        return table
+    factor = pl.col("function").replace_strict(grown, default=1.0, return_dtype=pl.Float64).fill_null(1.0)
+    return table.with_columns((pl.col("instructions") * factor).round().cast(pl.UInt64).alias("instructions"))
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bigiron import _sim
@@ -82,17 +82,19 @@ def predict(
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
+    grown: Mapping[str, float] | None = None,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts.
+    everything is predicted from counts. `grown`: functions that execute so many times as many instructions
+    there as in the traces, because the machine has more CPUs.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = _recorded(study, max(tasks), traces)
+    recordings, refused = _recorded(study, max(tasks), traces, grown or {})
     known = (1, one_task) if one_task else None
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
@@ -128,9 +130,11 @@ def _machine(name: str) -> _sim.Machine:
     return model
 
 
-def _recorded(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
+def _recorded(
+    study: Study, most_tasks: int, traces: bool, grown: Mapping[str, float]
+) -> tuple[list[Recording], list[Refused]]:
     """What can be predicted, and what cannot. UserError where nothing can."""
-    recordings, refused = record(study, most_tasks, traces)
+    recordings, refused = record(study, most_tasks, traces, grown)
     if not recordings:
         raise UserError(f"nothing of {study.folder} can be predicted: {refused[0].variant}: {refused[0].why}")
     return recordings, refused
@@ -166,7 +170,9 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
     ]
 
 
-def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
+def record(
+    study: Study, most_tasks: int, traces: bool = True, grown: Mapping[str, float] | None = None
+) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cell with the most CPUs; and why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -179,7 +185,7 @@ def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Rec
             continue
         largest = max(records, key=lambda one: (one.tasks, one.cpus))
         if traces and "trace" in largest.tables:
-            of_trace = _traced(study, largest)
+            of_trace = _traced(study, largest, grown or {})
             (refused if isinstance(of_trace, Refused) else found).append(of_trace)  # type: ignore[arg-type]
             continue
         why = _why_not(largest)
@@ -206,8 +212,8 @@ def _why_not(record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord) -> Recording | Refused:
-    table = study.table(record, "trace")
+def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Recording | Refused:
+    table = trace.with_grown(study.table(record, "trace"), grown)
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
     if record.tasks < 2:
