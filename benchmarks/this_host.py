@@ -97,9 +97,18 @@ def compare(workload: str, folder: Path, kernel: str, boot: list[str]) -> Compar
     on_host = ("--machine", "host", "--tasks", "1,2", "--probe", "throughput", "--reps", 3)
     at = rates(made(folder / "host" / workload, workload, *on_host))
     kind = file_system("/tmp")
-    in_vm = [*("--kernel", kernel, "--cpus", 8, "--probe", "conflicts,locks,work,trace", "--deadline", 1800)]
-    in_vm += [*(("--boot", *boot) if boot else ()), *(("--fs", kind) if kind in KINDS else ())]
-    recording = made(folder / "recordings" / workload, workload, *in_vm)
+    what = (
+        "--cpus",
+        8,
+        "--clock",
+        "instructions",
+        "--probe",
+        "conflicts,locks,work,trace",
+        "--deadline",
+        1800,
+    )
+    like_here = [*(("--boot", *boot) if boot else ()), *(("--fs", kind) if kind in KINDS else ())]
+    recording = made(folder / "recordings" / workload, workload, "--kernel", kernel, *like_here, *what)
     found = prediction.predict(recording, str(folder / "here.toml"), [1, 2], one_task=at[1][1])
     point = found.curves[0].points[-1]
     return Compared(workload, at[1][1], at[2], point.throughput, limited_by(point.limited_by))
