@@ -305,18 +305,18 @@ def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[
     }
     changes = [
         Figure(
-            f"throughput, {tasks} tasks: sums instead of reads, replayed from traces",
+            f"throughput, {tasks} tasks: sums instead of reads, from traces",
             f"{theirs:g} %" if tasks == _AT else "not published",
-            f"predicted {percent(replayed.change('sums', tasks))}; recorded with {recorded} CPUs, what sums "
-            f"execute carried on to {cpus}",
+            f"{percent(replayed.change('sums', tasks))}, replayed, predicted; recorded with {recorded} CPUs, "
+            f"what sums execute carried on to {cpus}",
         )
         for tasks in _TRACED
     ]
     limits = [
         Figure(
-            f"what limits {variant}, {_AT} tasks, replayed from traces",
+            f"what limits {variant}, {_AT} tasks, from traces",
             f"space_info's lock, {share:g} % of the time",
-            f"predicted {replayed.in_words(variant, _AT)}",
+            f"{replayed.in_words(variant, _AT)}; replayed, predicted",
         )
         for variant, share in waited.items()
     ]
@@ -326,7 +326,7 @@ def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[
 def _falls(replayed: Replayed, headline: float) -> Claim:
     change = replayed.change("sums", _AT)
     return Claim(
-        f"Throughput falls by half with {_AT} tasks, replayed from traces",
+        f"Throughput falls by half with {_AT} tasks, from traces",
         None if change.holds(0) else change.holds(headline),
         f"predicted {percent(change)}, published {headline:g} %",
     )
@@ -335,7 +335,7 @@ def _falls(replayed: Replayed, headline: float) -> Claim:
 def _limits(replayed: Replayed) -> Claim:
     names = {variant: replayed.limits(variant, _AT) for variant in ("reads", "sums")}
     return Claim(
-        "space_info's lock limits both kernels, replayed from traces",
+        "space_info's lock limits both kernels, from traces",
         all(limits and "space_info" in limits[0].object for limits in names.values()),
         "; ".join(f"predicted {replayed.in_words(variant, _AT)}" for variant in names),
     )

@@ -311,9 +311,9 @@ def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
     """What becomes of the sampled operations alone: without the callbacks that RCU invokes."""
     changes = [
         Figure(
-            f"throughput, limit {variant} against none, {number} tasks, replayed from traces",
+            f"throughput, limit {variant} against none, {number} tasks, from traces",
             "not published",
-            f"predicted {percent(replayed.change(variant, number))}",
+            f"{percent(replayed.change(variant, number))}, replayed, predicted",
         )
         for variant in ("256", "100000")
         for number in tasks
@@ -321,14 +321,15 @@ def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
     ]
     most = max(tasks)
     limits = "; ".join(replayed.in_words(variant, most) for variant in ("off", "256", "100000"))
-    return [*changes, Figure(f"what limits, {most} tasks, replayed from traces", "not published", limits)]
+    what = f"what limits, {most} tasks, from traces"
+    return [*changes, Figure(what, "not published", f"{limits}; replayed, predicted")]
 
 
 def _slower(replayed: Replayed, most: int, published: float) -> Claim:
     """Operations do not tell where their interval holds no change: RCU's callbacks are no part of them."""
     change = replayed.change("256", most)
     return Claim(
-        f"A limit of 256 makes operations slower from about {published:g} tasks on, replayed from traces",
+        f"A limit of 256 makes operations slower from about {published:g} tasks on, from traces",
         None if change.holds(0) else change.high < 0,
         f"predicted {percent(change)} with {most} tasks. A trace has what tasks do in their operations; the "
         "callbacks that RCU invokes are softirqs, which no trace has, and what they leave for an operation "
