@@ -123,16 +123,17 @@ def _only(events: pl.DataFrame, kept: pl.Expr) -> pl.DataFrame:
 
 
 def with_grown(table: pl.DataFrame, grown: Mapping[str, float]) -> pl.DataFrame:
-    """The same trace, where some functions execute so many times as many instructions.
+    """The same trace, where functions execute so many more instructions an operation, on all their events.
 
-    >>> rows = {"function": ["sum", "other"], "instructions": [100, 100]}
-    >>> with_grown(pl.DataFrame(rows), {"sum": 2.5})["instructions"].to_list()
-    [250, 100]
+    >>> rows = {"task": [0] * 3, "operation": [0] * 3, "function": ["sum", "other", "sum"]}
+    >>> with_grown(pl.DataFrame(rows | {"instructions": [100] * 3}), {"sum": 50.0})["instructions"].to_list()
+    [125, 100, 125]
     """
     if not grown:
         return table
-    factor = pl.col("function").replace_strict(grown, default=1.0, return_dtype=pl.Float64).fill_null(1.0)
-    return table.with_columns((pl.col("instructions") * factor).round().cast(pl.UInt64).alias("instructions"))
+    more = pl.col("function").replace_strict(grown, default=0.0, return_dtype=pl.Float64).fill_null(0.0)
+    each = more / pl.len().over("task", "operation", "function")
+    return table.with_columns((pl.col("instructions") + each).round().cast(pl.UInt64).alias("instructions"))
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,7 @@ class Replayed:
     def on(
         cls, machine: str, study: Study, tasks: Sequence[int], grown: Mapping[str, float] | None = None
     ) -> Replayed:
-        """On a machine; `grown`: functions that execute so many times as many instructions there."""
+        """On a machine. `grown`: functions that execute so many more instructions an operation there."""
         return cls(prediction.predict(study, machine, tasks, grown=grown))
 
     def change(self, variant: str, tasks: int) -> Interval:

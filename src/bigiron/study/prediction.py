@@ -87,8 +87,8 @@ def predict(
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts. `grown`: functions that execute so many times as many instructions
-    there as in the traces, because the machine has more CPUs.
+    everything is predicted from counts. `grown`: functions that execute so many more instructions an
+    operation there than in the traces, because the machine has more CPUs.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
