@@ -332,8 +332,8 @@ def _slower(replayed: Replayed, most: int, published: float) -> Claim:
         f"A limit of 256 makes operations slower from about {published:g} tasks on, from traces",
         None if change.holds(0) else change.high < 0,
         f"predicted {percent(change)} with {most} tasks. A trace has what tasks do in their operations; the "
-        "callbacks that RCU invokes are softirqs, which no trace has, and what they leave for an operation "
-        "(get_partial_node) comes less than once in a thousand",
+        "callbacks that RCU invokes are softirqs, which no trace has, and what they leave for operations "
+        "(get_partial_node) may be rarer than those that are sampled",
     )
 
 
