@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.prediction import Interval, Limit
-from bigiron.report.predict import limited_by
 from bigiron.study import prediction
 from bigiron.study.store import Study
 
@@ -42,7 +41,11 @@ class Replayed:
 
     def in_words(self, variant: str, tasks: int) -> str:
         """What limits a variant, with its share of the tasks' time."""
-        return f"{variant}: {limited_by(self.limits(variant, tasks))}"
+        limits = [
+            f"{limit.kind} {limit.object.removeprefix('struct ')} {limit.share:.0%}"
+            for limit in self.limits(variant, tasks)
+        ]
+        return f"{variant}: {', '.join(limits) or 'nothing'}"
 
 
 def percent(change: Interval) -> str:
