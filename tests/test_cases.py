@@ -84,6 +84,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
         "counts": _on_debian(case, tmp_path, "counts", cpus=[2], operations=2000),
         "lines": _on_debian(case, tmp_path, "lines", cpus=[2], operations=500),
         "waits": _on_debian(case, tmp_path, "waits", cpus=[2], operations=2000),
+        "traces": _on_debian(case, tmp_path, "traces", cpus=[2], operations=50),
         "limits": _on_debian(case, tmp_path, "limits", tasks=[1, 20], simulation=shorter),
     }
     report = case.measure_up(studies)
@@ -98,7 +99,12 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     assert report.simulated
     apart = {figure.what: figure for figure in report.simulated.figures}
     assert apart["the curves part at"].published == "50 tasks"
-    assert all(figure.ours.endswith("simulated, predicted") for figure in apart.values())
+    assert all(
+        figure.ours.endswith(("simulated, predicted", "replayed, predicted")) for figure in apart.values()
+    )
+    alike = {claim.says: claim for claim in report.simulated.claims}
+    slower = alike["A limit of 256 makes operations slower from about 50 tasks on, from traces"]
+    assert slower.agrees is None and "callbacks that RCU invokes" in slower.evidence
     printed = case_report.text(case, studies, report)
     counted, _, modelled = printed.partition("\nSimulated:\n")
     assert "; counted" in counted and "simulated, predicted" not in counted
@@ -111,6 +117,7 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
     studies = {
         "counts": _on_debian(case, tmp_path, "counts", cpus=[2], operations=20),
         "neighbours": _on_debian(case, tmp_path, "neighbours", cpus=[2], tasks=[1, 2], operations=20),
+        "traces": _on_debian(case, tmp_path, "traces", cpus=[2], tasks=[2], operations=20),
         "tasks": _on_debian(case, tmp_path, "tasks", tasks=[9, 63, 65]),
     }
     report = case.measure_up(studies)
@@ -121,7 +128,17 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
     assert report.simulated
     apart = {figure.what: figure for figure in report.simulated.figures}
     assert apart["throughput, 63 tasks: sums instead of reads under the lock"].published == "-52.4 %"
-    assert all("simulated, predicted" in figure.ours for figure in apart.values())
+    assert all(
+        "simulated, predicted" in figure.ours or "replayed, predicted" in figure.ours
+        for figure in apart.values()
+    )
+    traced = {claim.says: claim for claim in report.simulated.claims}
+    assert traced["Throughput falls by half with 63 tasks, from traces"].agrees is None  # it is one kernel
+    assert traced["Sums cost throughput with 63 tasks, from traces"].agrees is None
+    nearly_all = (
+        "The tasks spend nearly all of their time at one lock, with the new kernel even more, from traces"
+    )
+    assert "predicted reads: lock btrfs_space_info.lock" in traced[nearly_all].evidence
     claims = {claim.says: claim for claim in report.claims}
     assert claims["A sum walks all online CPUs"].agrees is None
     assert claims["With sums the lock is held longer"].agrees is False

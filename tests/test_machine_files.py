@@ -46,6 +46,12 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     assert machine.cpus == len(os.sched_getaffinity(0))
     assert all(source for _what, _value, source in machine.sources)
     assert 0 < machine.transfer_ns(0, 0) < machine.transfer_ns(0, 1)
+    assert machine.has_processor and "core transfer" in {name for name, *_ in machine.unknowns}
+    clock = tomllib.loads(here.read_text())["processor"]["turbo_ghz"]
+    assert [cores for cores, _ghz in clock] == [1, 2] or machine.cpus > 2
+    assert all(0.5 < ghz < 7 for _cores, ghz in clock), (
+        clock
+    )  # no processor is slower, and none was ever faster
 
 
 def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,13 +68,35 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: took[host.parting(a, b)])
     monkeypatch.setattr(_sim, "memory_ns", lambda a, b: 90.0 if a == b else 90 + took[host.parting(a, b)])
     monkeypatch.setattr(_sim, "wakeup_ns", lambda _a, _b: 2000.0)
-    text = machine_measure.measure(host, "large", lambda _step: None)
+    monkeypatch.setattr(machine_measure, "sleep", lambda _seconds: None)
+    asked: dict[str, list[list[int]]] = {}
+
+    def of_cpus(name: str, value: float | None) -> None:
+        monkeypatch.setattr(_sim, name, lambda cpus: asked.setdefault(name, []).append(cpus) or value)
+
+    for name, value in (("clock_ghz", 3.0), ("fill_gb_per_s", 20.0), ("added_ns", 90.0), ("read_ns", 60.0)):
+        of_cpus(name, value)
+    of_cpus("handover_ns", None)  # as where the CPUs are busy
+    monkeypatch.setattr(_sim, "system_call_ns", lambda _cpu: 100.0)
+    said: list[str] = []
+    text = machine_measure.measure(host, "large", said.append)
     machine = _sim.Machine.from_toml(text)
     assert machine.levels == [("socket", 2), ("node", 4), ("core", 7), ("thread", 14)]
     assert (machine.cpus, machine.nodes) == (14, 4)
     assert [machine.transfer_ns(0, cpu) for cpu in (1, 2, 4, 8)] == [8, 50, 150, 200]
     memory = {level["name"]: level.get("memory_ns") for level in tomllib.loads(text)["level"]}
     assert memory == {"socket": 290, "node": 240, "core": None, "thread": None}
+    assert asked["clock_ghz"] == [[0], [0, 2, 4, 6]] and asked["fill_gb_per_s"] == [[0], [0, 2]]
+    assert asked["added_ns"][:2] == [[0, 2], [0, 2, 4, 6]] and len(asked["added_ns"][-1]) == 14
+    assert tomllib.loads(text)["processor"]["turbo_ghz"] == [[1, 3.0], [4, 3.0]]
+    rows = [dict(row) for row in tomllib.loads(text)["contended"]]
+    assert [row["cpus"] for row in rows] == [2, 4, 8, 14]
+    assert (rows[0]["add_ns"], rows[0]["read_ns"], "handover_ns" in rows[0]) == (90, 60, False)
+    assert "2 CPUs at one line: they do other things too: measure it anew when they are idle" in said
+    assert ("add, 2 CPUs at once", "90", rows[0]["source"]) in machine.sources
+    wrong = text.replace("add_ns = 90.0", "add_ns = -90.0", 1)
+    with pytest.raises(ValueError, match="contended, 2 CPUs: add takes -90 ns: use a number above zero"):
+        _sim.Machine.from_toml(wrong)
 
 
 def test_a_sweep_gives_where_time_went() -> None:

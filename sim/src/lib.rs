@@ -40,7 +40,8 @@ mod failure;
 mod line;
 pub mod locks;
 mod machine;
-#[cfg(feature = "python")]
+#[cfg(any(test, feature = "python"))]
+#[cfg_attr(not(feature = "python"), allow(dead_code, unused_imports))]
 mod measure;
 mod processor;
 #[cfg(feature = "python")]

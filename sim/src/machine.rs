@@ -76,6 +76,9 @@ pub(crate) struct File {
     link_ns: Option<f64>,
     link_source: Option<String>,
     pub(crate) processor: Option<ProcessorFile>,
+    /// What was measured with several CPUs at one line: nothing is made of it, it is to compare with.
+    #[serde(default)]
+    contended: Vec<ContendedFile>,
     /// How far each figure may be off.
     #[serde(default)]
     pub(crate) range: Vec<Range>,
@@ -100,6 +103,26 @@ struct LevelFile {
     /// What the firmware tells the kernel of how far the nodes are (ACPI's SLIT, where 10 is a node's own memory).
     distance: Option<Latencies>,
     distance_source: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContendedFile {
+    cpus: usize,
+    /// From one CPU's atomic addition to the next one's.
+    add_ns: Option<f64>,
+    /// Until a CPU sees another value in a line that one of them writes.
+    read_ns: Option<f64>,
+    /// From one holder of a queued lock to the next.
+    handover_ns: Option<f64>,
+    source: Option<String>,
+}
+
+impl ContendedFile {
+    fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = [("add", self.add_ns), ("read", self.read_ns), ("lock hand-over", self.handover_ns)];
+        all.into_iter().filter_map(|(what, value)| Some((what, value?)))
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -323,6 +346,7 @@ impl Machine {
             link_ns: None,
             link_source: None,
             processor: None,
+            contended: Vec::new(),
             range: Vec::new(),
             memory_gib: None,
             memory_gib_source: None,
@@ -551,6 +575,14 @@ fn build(file: File) -> Result<Machine, MachineError> {
         let names: Vec<&str> = file.level.iter().map(|level| level.name.as_str()).collect();
         return error(format!("node = {:?} is none of the levels {}", file.node, names.join(", ")));
     };
+    for row in &file.contended {
+        if let Some((what, value)) = row.figures().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
+            return error(format!(
+                "contended, {} CPUs: {what} takes {value} ns: use a number above zero",
+                row.cpus
+            ));
+        }
+    }
     let mut counts: Vec<Vec<usize>> = Vec::new(); // of every level, for every unit of the one outside it
     let mut units = 1usize;
     for level in &file.level {
@@ -653,6 +685,11 @@ fn sources(file: &File) -> Vec<(String, String, String)> {
         row(format!("{} transfer", level.name), values(&level.transfer_ns), &level.transfer_source);
         row(format!("{} memory", level.name), values(&level.memory_ns), &level.memory_source);
         row(format!("{} distance", level.name), values(&level.distance), &level.distance_source);
+    }
+    for row_of in &file.contended {
+        for (what, value) in row_of.figures() {
+            row(format!("{what}, {} CPUs at once", row_of.cpus), Some(vec![value]), &row_of.source);
+        }
     }
     if let Some(processor) = &file.processor {
         rows.extend(processor.sources());

@@ -500,6 +500,43 @@ fn wakeup_ns(py: Python<'_>, from_cpu: usize, to_cpu: usize) -> PyResult<f64> {
     Ok(py.detach(|| measure::wakeup(from_cpu, to_cpu))?)
 }
 
+/// GHz of cores that are all busy, measured here; None on architectures where it is not.
+#[pyfunction]
+fn clock_ghz(py: Python<'_>, cpus: Vec<usize>) -> PyResult<Option<f64>> {
+    Ok(py.detach(|| measure::clock(&cpus))?)
+}
+
+/// Nanoseconds of a system call that does next to nothing, measured here.
+#[pyfunction]
+fn system_call_ns(py: Python<'_>, cpu: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::system_call(cpu))?)
+}
+
+/// GB/s that these CPUs together write to memory, measured here.
+#[pyfunction]
+fn fill_gb_per_s(py: Python<'_>, cpus: Vec<usize>) -> PyResult<f64> {
+    Ok(py.detach(|| measure::fill(&cpus))?)
+}
+
+/// Nanoseconds between two CPUs' atomic additions to one line, to which all of these add; measured here. None
+/// where the CPUs are too busy with something else.
+#[pyfunction]
+fn added_ns(py: Python<'_>, cpus: Vec<usize>) -> PyResult<Option<f64>> {
+    Ok(py.detach(|| measure::added(&cpus))?)
+}
+
+/// Nanoseconds that a CPU takes to see another value in a line that the first of these writes; measured here.
+#[pyfunction]
+fn read_ns(py: Python<'_>, cpus: Vec<usize>) -> PyResult<Option<f64>> {
+    Ok(py.detach(|| measure::read_while_written(&cpus))?)
+}
+
+/// Nanoseconds from one holder of a queued lock to the next, which all of these want; measured here.
+#[pyfunction]
+fn handover_ns(py: Python<'_>, cpus: Vec<usize>) -> PyResult<Option<f64>> {
+    Ok(py.detach(|| measure::handed_over(&cpus))?)
+}
+
 /// The simulator. See docs/simulator.md.
 #[pymodule]
 fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -515,5 +552,11 @@ fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hit_ns, module)?)?;
     module.add_function(wrap_pyfunction!(transfer_ns, module)?)?;
     module.add_function(wrap_pyfunction!(memory_ns, module)?)?;
-    module.add_function(wrap_pyfunction!(wakeup_ns, module)?)
+    module.add_function(wrap_pyfunction!(wakeup_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(clock_ghz, module)?)?;
+    module.add_function(wrap_pyfunction!(system_call_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(fill_gb_per_s, module)?)?;
+    module.add_function(wrap_pyfunction!(added_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(read_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(handover_ns, module)?)
 }

@@ -12,11 +12,14 @@ from collections.abc import Callable, Mapping
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
+from bigiron.cases.replayed import Replayed, percent
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
 
 _AT = 63  # tasks of the published headline
 _BESIDE = 65
+_TRACED = (9, 27, _AT)  # tasks that are replayed
+_NEAR = 0.05  # of the tasks' time: shares that differ by less are the same
 _COLUMNS = {"read": "old", "sum": "new"}
 
 _HEADLINE = "fxmark.hdd_btrfs_DWAL_63_bufferedio.works/sec"
@@ -51,7 +54,17 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         _step(rows),
         *(_throughput(rows, number_of) for number_of in tasks),
     ]
-    simulated = Simulated(figures, [_halves(change, headline), _one_lock(waiting)])
+    traces = studies["traces"]
+    machine, recorded = study.spec.simulation.machine, max(traces.spec.cpus)
+    replayed = Replayed.on(machine, traces, _TRACED, counted.grown(recorded, published))
+    figures += _of_traces(replayed, published, recorded)
+    claims = [
+        _halves(change, headline),
+        _one_lock(waiting),
+        *_falls(replayed, headline),
+        _limits(replayed, published),
+    ]
+    simulated = Simulated(figures, claims)
     return Report(counted.figures(published), counted.claims(published), list(_NOTES), simulated)
 
 
@@ -111,6 +124,11 @@ class _OnBtrfs:
         few, many = (self._cells["sums", cpus] for cpus in (min(self._cpus), self._most))
         slope = (value(many) - value(few)) / (many.cpus - few.cpus) if many is not few else 0.0
         return value(few) - slope * few.cpus, slope
+
+    def grown(self, recorded: int, published: Published) -> dict[str, float]:
+        """How many more instructions an operation has in sums on the published machine."""
+        _, slope = self._line(self._sums)
+        return {_SUM: slope * (published.value("machine", "threads", "count") - recorded)}
 
     def _at_all(self, published: Published) -> Figure:
         cpus = int(published.value("machine", "threads", "count"))
@@ -282,6 +300,69 @@ def _one_lock(waiting: Mapping[str, SeedRange]) -> Claim:
     )
 
 
+def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[Figure]:
+    """What the sampled operations come to on the published machine."""
+    cpus = int(published.value("machine", "threads", "count"))
+    theirs = published.value("headline", _HEADLINE, "change")
+    changes = [
+        Figure(
+            f"throughput, {tasks} tasks: sums instead of reads, from traces",
+            f"{theirs:g} %" if tasks == _AT else "not published",
+            f"{percent(replayed.change('sums', tasks))}, replayed, predicted; recorded with {recorded} CPUs, "
+            f"what sums execute carried on to {cpus}",
+        )
+        for tasks in _TRACED
+    ]
+    limits = [
+        Figure(
+            f"what limits {variant}, {_AT} tasks, from traces",
+            f"space_info's lock, {_waited(published, look):.0%} of the time",
+            f"{replayed.in_words(variant, _AT)}; replayed, predicted",
+        )
+        for variant, look in _LOOKS.items()
+    ]
+    return [*changes, *limits]
+
+
+_LOOKS = {"reads": "read", "sums": "sum"}
+
+
+def _waited(published: Published, look: str) -> float:
+    """The published share of the time that tasks wait for the lock."""
+    return published.value("profile_children", "native_queued_spin_lock_slowpath", _COLUMNS[look]) / 100
+
+
+def _falls(replayed: Replayed, headline: float) -> list[Claim]:
+    change = replayed.change("sums", _AT)
+    evidence = f"predicted {percent(change)}, published {headline:g} %"
+    return [
+        Claim(
+            f"Sums cost throughput with {_AT} tasks, from traces",
+            None if change.holds(0) else change.high < 0,
+            evidence,
+        ),
+        Claim(
+            f"Throughput falls by half with {_AT} tasks, from traces",
+            None if change.holds(0) else change.holds(headline),
+            f"{evidence}: that is a kernel that never sums beside one that sums in each operation, and by "
+            "the published profile both kernels sum",
+        ),
+    ]
+
+
+def _limits(replayed: Replayed, published: Published) -> Claim:
+    def agrees(variant: str, look: str) -> bool:
+        limits = replayed.limits(variant, _AT)
+        named = bool(limits) and "space_info" in limits[0].object
+        return named and abs(limits[0].share - _waited(published, look)) < _NEAR
+
+    return Claim(
+        "The tasks spend nearly all of their time at one lock, with the new kernel even more, from traces",
+        all(agrees(variant, look) for variant, look in _LOOKS.items()),
+        "; ".join(f"predicted {replayed.in_words(variant, _AT)}" for variant in _LOOKS),
+    )
+
+
 _NOTES = [
     "What is counted is counted in kernels, exactly, and has no time. What is simulated: the mean of all "
     "seeds, and the least and the most of any of them.",
@@ -299,10 +380,11 @@ def _build(name: str, *patches: str) -> Build:
 CASE = Case(
     name="dwal-percpu",
     description="fxmark's DWAL on btrfs halves with exact counter sums under the reservation lock",
-    studies=("counts", "neighbours", "tasks"),
+    studies=("counts", "neighbours", "traces", "tasks"),
     quick={
         "counts": Quick(cpus=[2, 4, 8]),
         "neighbours": Quick(cpus=[8], tasks=(6, 8)),
+        "traces": Quick(cpus=[8], tasks=(8,)),
         "tasks": Quick(cpus=[288], repetitions=1, tasks=(1, 9, _AT, _BESIDE)),
     },
     report=report,

@@ -14,6 +14,7 @@ from statistics import fmean
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted
+from bigiron.cases.replayed import Replayed, percent
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
 
@@ -52,11 +53,15 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         *(_at(rows, number) for number in tasks),
         *(_inside(rows, limit, most) for limit in rows["variant"].unique(maintain_order=True)),
     ]
+    replayed = Replayed.on(studies["limits"].spec.simulation.machine, studies["traces"], tasks)
     return Report(
         [*counted.figures(published), *lines.accessed(), *waits.when()],
         counted.claims(),
         list(_NOTES),
-        Simulated(figures, _claims(rows, most, apart, theirs)),
+        Simulated(
+            [*figures, *_of_traces(replayed, tasks)],
+            [*_claims(rows, most, apart, theirs), _slower(replayed, most, theirs)],
+        ),
     )
 
 
@@ -302,6 +307,36 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
     ]
 
 
+def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
+    """What becomes of the sampled operations alone: without the callbacks that RCU invokes."""
+    changes = [
+        Figure(
+            f"throughput, limit {variant} against none, {number} tasks, from traces",
+            "not published",
+            f"{percent(replayed.change(variant, number))}, replayed, predicted",
+        )
+        for variant in ("256", "100000")
+        for number in tasks
+        if number > 1
+    ]
+    most = max(tasks)
+    limits = "; ".join(replayed.in_words(variant, most) for variant in ("off", "256", "100000"))
+    what = f"what limits, {most} tasks, from traces"
+    return [*changes, Figure(what, "not published", f"{limits}; replayed, predicted")]
+
+
+def _slower(replayed: Replayed, most: int, published: float) -> Claim:
+    """Operations do not tell where their interval holds no change: RCU's callbacks are no part of them."""
+    change = replayed.change("256", most)
+    return Claim(
+        f"A limit of 256 makes operations slower from about {published:g} tasks on, from traces",
+        None if change.holds(0) else change.high < 0,
+        f"predicted {percent(change)} with {most} tasks. A trace has what tasks do in their operations; the "
+        "callbacks that RCU invokes are softirqs, which no trace has, and what they leave for operations "
+        "(get_partial_node) may be rarer than those that are sampled",
+    )
+
+
 _NOTES = [
     "What is counted is counted in 6.1 with this case's patch, on a clock that follows instructions, 1 to 2 "
     "a nanosecond and CPU.",
@@ -314,7 +349,7 @@ _NOTES = [
 CASE = Case(
     name="open1-rcu",
     description="open1's curves part where cond_resched counts as a quiescent state (3.16-rc0)",
-    studies=("counts", "lines", "waits", "limits"),
+    studies=("counts", "lines", "waits", "limits", "traces"),
     quick={
         "counts": Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
         "lines": Quick(cpus=[2], without=("100000",)),
@@ -329,6 +364,7 @@ CASE = Case(
             ),
             operations=40_000,
         ),
+        "traces": Quick(cpus=[4], operations=500),
         "limits": Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),
     },
     report=report,

@@ -3,10 +3,11 @@
 import itertools
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from time import sleep
 
 import tomli_w
 
@@ -14,8 +15,12 @@ from bigiron import _sim
 from bigiron.errors import UserError
 
 _LEVELS = ("socket", "node", "group", "core", "thread")
-_NODE = 1
-_PAIRS = 20  # measured of each level
+_SOCKET, _NODE, _THREAD = 0, 1, 4
+_PAIRS = 20  # looked at of each level; fewer several times, as a virtual machine's CPUs move
+_APART_S = 0.1  # looks at the same pair
+_CORES = 64  # whose stores are measured at once: memory is busy with fewer
+_FOURTH = "estimated: a quarter around the measured"
+_ESTIMATED = "estimated, not measured here: "
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,34 @@ class Host:
             counts.append([len(list(group)) for _outer, group in grouped])
         return counts
 
+    def cores_beside(self, cpu: int, level: int) -> list[int]:
+        """The first CPU of each core that is in the same unit of a level as that one.
+
+        >>> Host({0: (0, 0, 0, 0, 0), 1: (0, 0, 0, 0, 1), 2: (0, 0, 0, 1, 2)}).cores_beside(1, 0)
+        [0, 2]
+        """
+        unit = self.places[cpu][: level + 1]
+        beside = {
+            place[:_THREAD]: other
+            for other, place in sorted(self.places.items(), reverse=True)
+            if place[: level + 1] == unit
+        }
+        return sorted(beside.values())
+
+    def a_thread_of_each_core_first(self) -> list[int]:
+        """All CPUs, as tasks would get them.
+
+        >>> Host({0: (0, 0, 0, 0, 0), 1: (0, 0, 0, 0, 1), 2: (0, 0, 0, 1, 2)}).a_thread_of_each_core_first()
+        [0, 2, 1]
+        """
+        seen: dict[tuple[int, ...], int] = {}
+        order = []
+        for cpu, place in sorted(self.places.items(), key=lambda item: item[1]):
+            core = place[:_THREAD]
+            seen[core] = seen.get(core, 0) + 1
+            order.append((seen[core], place, cpu))
+        return [cpu for _thread, _place, cpu in sorted(order)]
+
 
 def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
     """The machine's TOML. `say` is told what is being measured."""
@@ -83,6 +116,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
     pairs = {level: chosen.sample(found, min(len(found), _PAIRS)) for level, found in pairs.items()}
 
     levels: list[dict[str, object]] = []
+    took: dict[str, list[float]] = {}  # transfers, by level
     counts = host.counts()
     for level, level_name in enumerate(_LEVELS):
         count = counts[level]
@@ -91,8 +125,11 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         table: dict[str, object] = {"name": level_name, "count": count[0] if len({*count}) == 1 else count}
         if level in pairs:
             say(f"between CPUs of different {level_name}s: {_pairs(pairs[level])}")
-            table["transfer_ns"] = _median(_sim.transfer_ns(a, b) for a, b in pairs[level])
-            table["transfer_source"] = f"measured: {_pairs(pairs[level])}, half of there and back"
+            took[level_name] = [_transfer_ns(pair, look) for look, pair in _looks(pairs[level])]
+            table["transfer_ns"] = _median(took[level_name])
+            table["transfer_source"] = (
+                f"measured: {_pairs(pairs[level])}, {len(took[level_name])} looks, half of there and back"
+            )
             if level <= _NODE:
                 table["memory_ns"] = _median(_sim.memory_ns(a, b) for a, b in pairs[level][:3])
                 table["memory_source"] = (
@@ -101,7 +138,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         levels.append(table)
     say("memory and wakeups")
     near = min(pairs.items())[1][0]
-    machine = {
+    machine: dict[str, object] = {
         "name": name,
         "description": f"measured: {_model()}, {len(cpus)} CPUs",
         "node": _LEVELS[_NODE],
@@ -113,9 +150,135 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         "wakeup_source": f"measured: futex, CPUs {near[0]} and {near[1]}, half of there and back",
         "ipi_ns": 700,
         "ipi_source": "estimated: half of a round trip with acknowledgement of 1 to 2 us; not measured here",
-        "level": levels,
     }
-    return tomli_w.dumps(machine)
+    ranges = _ranges(machine, levels, took)
+    if processor := _processor(host, levels, say):
+        machine["processor"] = processor
+        ranges += _processor_ranges(processor)
+    machine |= {"contended": _contended(host.a_thread_of_each_core_first(), say), "range": ranges}
+    return tomli_w.dumps(machine | {"level": levels})
+
+
+def _processor(
+    host: Host, levels: Sequence[Mapping[str, object]], say: Callable[[str], None]
+) -> dict[str, object]:
+    """The table of what cores do on their own; empty where their clock rate cannot be measured."""
+    first = min(host.places)
+    sockets, nodes = (host.cores_beside(first, level) for level in (_SOCKET, _NODE))
+    say(f"clock rates, system calls and stores: CPU {first}, and {len(sockets)} cores at once")
+    one, all_of_socket = _sim.clock_ghz([first]), _sim.clock_ghz(sockets)
+    if one is None or all_of_socket is None:
+        return {}
+    turbo = [(1, one), (len(sockets), all_of_socket)] if len(sockets) > 1 else [(1, one)]
+    call = _sim.system_call_ns(first)
+    names = [level["name"] for level in levels]
+    table: dict[str, object] = {
+        "socket": _LEVELS[_SOCKET] if _LEVELS[_SOCKET] in names else _LEVELS[_NODE],
+        "turbo_ghz": [[cores, _rounded(ghz)] for cores, ghz in turbo],
+        "turbo_source": "measured: additions each of which needs the sum before, a cycle each",
+        "instructions_per_cycle": 2.0,
+        "instructions_per_cycle_source": f"{_ESTIMATED}predict --one-task sets what comes of it",
+        "system_call_ns": _rounded(call / 2**0.5),
+        "system_call_source": f"measured: getppid, {_rounded(call)} ns, of which its instructions are a part",
+        "core_gb_per_s": _rounded(_sim.fill_gb_per_s([first])),
+        "core_gb_source": "measured: stores of one core, 1 MiB after the other",
+        "node_gb_per_s": _rounded(_sim.fill_gb_per_s(nodes[:_CORES])),
+        "node_gb_source": f"measured: stores of {len(nodes[:_CORES])} cores of a node at once",
+    }
+    if _LEVELS[_THREAD] in names:
+        table |= {
+            "smt_speedup": 1.25,
+            "smt_source": f"{_ESTIMATED}with two threads a core does 1.1 to 1.5 times",
+        }
+    return table
+
+
+def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str, object]]:
+    """What several CPUs wait for one line, by how many there are: 2, 4 and so on, and all."""
+    rows: list[dict[str, object]] = []
+    for number in sorted({*(1 << power for power in range(1, len(cpus).bit_length())), len(cpus)}):
+        some = list(cpus[:number])
+        say(f"{number} CPUs at one line")
+        found = {
+            "add_ns": _sim.added_ns(some),
+            "read_ns": _sim.read_ns(some),
+            "handover_ns": _sim.handover_ns(some),
+        }
+        figures = {name: _rounded(value) for name, value in found.items() if value is not None}
+        if figures:
+            source = "measured: atomic additions to it, reads of what one of them writes, an MCS lock"
+            rows.append({"cpus": number, **figures, "source": source})
+        if len(figures) < len(found):
+            say(f"{number} CPUs at one line: they do other things too: measure it anew when they are idle")
+    return rows
+
+
+def _range(of: str, low: float, high: float, source: str) -> dict[str, object]:
+    return {"of": of, "low": _rounded(low), "high": _rounded(high), "source": source}
+
+
+def _ranges(
+    machine: Mapping[str, object], levels: Sequence[Mapping[str, object]], took: Mapping[str, Sequence[float]]
+) -> list[dict[str, object]]:
+    """How far latencies may be off."""
+
+    def around(of: str, figure: object, factor: float, source: str) -> dict[str, object]:
+        assert isinstance(figure, float)
+        return _range(of, figure / factor, figure * factor, source)
+
+    ranges = [
+        around("memory", machine["memory_ns"], 1.3, "estimated: a third around the measured"),
+        around("wakeup", machine["wakeup_ns"], 2, "estimated: shallower and deeper idle states"),
+        _range("ipi", 400, 1500, "estimated: with virtualised and plain interrupt controllers"),
+    ]
+    for name, of_pairs in took.items():
+        source = "measured: the fastest and slowest look, and a quarter beyond, as a line's home differs"
+        ranges.append(_range(f"{name} transfer", min(of_pairs) / 1.25, max(of_pairs) * 1.25, source))
+    for level in levels:
+        if memory := level.get("memory_ns"):
+            ranges.append(
+                around(f"{level['name']} memory", memory, 1.3, "estimated: a third around the measured")
+            )
+    return ranges
+
+
+def _processor_ranges(processor: Mapping[str, object]) -> list[dict[str, object]]:
+    """How far off the figures of a `[processor]` may be."""
+
+    def figure(name: str) -> float:
+        value = processor[name]
+        assert isinstance(value, float)
+        return value
+
+    call = figure("system_call_ns")
+    ranges = [
+        _range("instructions per cycle", 1.0, 3.2, "estimated: cache and branch misses are not known"),
+        _range(
+            "system call", call / 2**0.5, call * 2**0.5, "estimated: half of the measured call to all of it"
+        ),
+        _range("core bandwidth", figure("core_gb_per_s") / 1.25, figure("core_gb_per_s") * 1.25, _FOURTH),
+        _range("node bandwidth", figure("node_gb_per_s") / 1.25, figure("node_gb_per_s") * 1.25, _FOURTH),
+    ]
+    if "smt_speedup" in processor:
+        source = "estimated: from nothing gained to published gains of well-behaved workloads"
+        ranges.append(_range("smt speedup", 1.05, 1.5, source))
+    return ranges
+
+
+def _looks(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """How often each was looked at before, and the pair.
+
+    >>> len(list(_looks([(0, 1)]))), len(list(_looks([(0, cpu) for cpu in range(1, 8)])))
+    (20, 21)
+    """
+    for look in range(-(-_PAIRS // len(pairs))):
+        yield from ((look, pair) for pair in pairs)
+
+
+def _transfer_ns(pair: tuple[int, int], look: int) -> float:
+    if look:
+        sleep(_APART_S)
+    return _sim.transfer_ns(*pair)
 
 
 def _pairs(pairs: Sequence[tuple[int, int]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -91,17 +91,19 @@ def predict(
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
+    grown: Mapping[str, float] | None = None,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts.
+    everything is predicted from counts. `grown`: functions that execute so many more instructions an
+    operation there than in the traces, because the machine has more CPUs.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = _recorded(study, max(tasks), traces)
+    recordings, refused = _recorded(study, max(tasks), traces, grown or {})
     known = (1, one_task) if one_task else None
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
@@ -137,9 +139,11 @@ def _machine(name: str) -> _sim.Machine:
     return model
 
 
-def _recorded(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
+def _recorded(
+    study: Study, most_tasks: int, traces: bool, grown: Mapping[str, float]
+) -> tuple[list[Recording], list[Refused]]:
     """What can be predicted, and what cannot. UserError where nothing can."""
-    recordings, refused = record(study, most_tasks, traces)
+    recordings, refused = record(study, most_tasks, traces, grown)
     if not recordings:
         raise NothingPredictedError(study, refused)
     return recordings, refused
@@ -175,7 +179,9 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
     ]
 
 
-def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Recording], list[Refused]]:
+def record(
+    study: Study, most_tasks: int, traces: bool = True, grown: Mapping[str, float] | None = None
+) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cells with the most CPUs; why there are none of the others."""
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -189,7 +195,10 @@ def record(study: Study, most_tasks: int, traces: bool = True) -> tuple[list[Rec
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
-        recorded = [_traced(study, one) if of_trace else _counted(study, one, most_tasks) for one in repeated]
+        recorded = [
+            _traced(study, one, grown or {}) if of_trace else _counted(study, one, most_tasks)
+            for one in repeated
+        ]
         if usable := [one for one in recorded if isinstance(one, Recording)]:
             found.append(_any_of(usable))
         else:
@@ -221,8 +230,8 @@ def _why_not(record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord) -> Recording | Refused:
-    table = study.table(record, "trace")
+def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Recording | Refused:
+    table = trace.with_grown(study.table(record, "trace"), grown)
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
     if record.tasks < 2:

@@ -1,5 +1,11 @@
 //! Measures the machine on which this runs: how long a cache line, memory and a wakeup take.
 
+mod contended;
+mod cores;
+
+pub use contended::{added, handed_over, read_while_written};
+pub use cores::{clock, fill, system_call};
+
 use std::hint::spin_loop;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +97,7 @@ pub fn transfer(from: usize, to: usize) -> io::Result<f64> {
         line.0.store(next, Ordering::Release);
         true
     };
-    let start = Start::default();
+    let start = Start::of(2);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             start.on(to, || {
@@ -157,7 +163,7 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
             _ => thread::park(),
         }
     };
-    let start = Start::default();
+    let start = Start::of(2);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             start.on(to, || {
@@ -207,26 +213,24 @@ fn least(mut round: impl FnMut() -> f64) -> f64 {
     fastest
 }
 
-/// Two threads that wait for each other begin together, or not at all: alone, one would wait for ever.
+/// Threads that wait for each other begin together, or not at all: alone, one would wait for ever.
 struct Start {
-    both: Barrier,
+    all: Barrier,
     failure: Mutex<Option<i32>>,
 }
 
-impl Default for Start {
-    fn default() -> Start {
-        Start { both: Barrier::new(2), failure: Mutex::new(None) }
-    }
-}
-
 impl Start {
-    /// Does something with this thread on one CPU, once the other thread is on its own.
+    fn of(threads: usize) -> Start {
+        Start { all: Barrier::new(threads), failure: Mutex::new(None) }
+    }
+
+    /// Does something with this thread on one CPU, once each of the others is on its own.
     fn on<T>(&self, cpu: usize, something: impl FnOnce() -> T) -> io::Result<T> {
         let pinned = Pinned::to(cpu);
         if let Err(error) = &pinned {
             *self.failure.lock().expect("nobody panics with it") = error.raw_os_error();
         }
-        self.both.wait();
+        self.all.wait();
         let failure = *self.failure.lock().expect("nobody panics with it"); // not held meanwhile
         match failure {
             Some(number) => Err(io::Error::from_raw_os_error(number)),

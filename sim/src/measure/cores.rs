@@ -1,0 +1,108 @@
+//! What cores do on their own: their clock rate, a system call, writing to memory.
+
+use std::io;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Start, least, on};
+
+/// For how long each core is busy where all of them are measured at once.
+const BUSY: Duration = Duration::from_millis(300);
+
+/// The clock rate in GHz of cores that are all busy; None where this architecture's is not measured.
+pub fn clock(cpus: &[usize]) -> io::Result<Option<f64>> {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        return Ok(None);
+    }
+    let each = at_once(cpus, || {
+        let (began, mut fastest) = (Instant::now(), f64::INFINITY);
+        while began.elapsed() < BUSY {
+            let first = Instant::now();
+            chain();
+            fastest = fastest.min(first.elapsed().as_nanos() as f64);
+        }
+        ADDITIONS / fastest
+    })?;
+    Ok(Some(median(each)))
+}
+
+const ADDITIONS: f64 = 100_000.0;
+
+/// Additions each of which needs the sum before: a cycle each. Constants would be added without any
+/// (Golden Cove), a register to itself is not.
+fn chain() {
+    let mut sum = 1u64;
+    for _ in 0..1_000 {
+        // SAFETY: it changes one register, which it names.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(".rept 100", "add {0}, {0}", ".endr", inout(reg) sum, options(nomem, nostack));
+        }
+        // SAFETY: the same.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(".rept 100", "add {0}, {0}, {0}", ".endr", inout(reg) sum, options(nomem, nostack));
+        }
+    }
+    std::hint::black_box(sum);
+}
+
+/// Nanoseconds of the system call that does the least, getppid.
+pub fn system_call(cpu: usize) -> io::Result<f64> {
+    on(cpu, || {
+        least(|| {
+            for _ in 0..1_000 {
+                // SAFETY: it has no arguments, and touches nothing of this process.
+                std::hint::black_box(unsafe { libc::syscall(libc::SYS_getppid) });
+            }
+            1_000.0
+        })
+    })
+}
+
+/// GB/s that CPUs write to memory, all of them at once, and together.
+pub fn fill(cpus: &[usize]) -> io::Result<f64> {
+    const CHUNK: usize = 1 << 20; // too small for a C library to go past the caches, as the kernel does not
+    const ALL: usize = 256 << 20; // more than caches hold
+    let bytes = (ALL / cpus.len()).max(64 << 20);
+    let each = at_once(cpus, || {
+        let mut memory = vec![1u8; bytes];
+        let (began, mut rates) = (Instant::now(), Vec::new());
+        while began.elapsed() < BUSY {
+            for chunk in memory.chunks_exact_mut(CHUNK) {
+                let first = Instant::now();
+                std::hint::black_box(chunk).fill(rates.len() as u8);
+                rates.push(CHUNK as f64 / first.elapsed().as_nanos() as f64);
+            }
+        }
+        median(rates)
+    })?;
+    Ok(each.iter().sum())
+}
+
+/// Does something on each of the CPUs, and begins with all of them at once.
+fn at_once(cpus: &[usize], something: impl Fn() -> f64 + Sync) -> io::Result<Vec<f64>> {
+    let (start, found) = (Start::of(cpus.len()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        let (start, found, something) = (&start, &found, &something);
+        let each: Vec<_> = cpus
+            .iter()
+            .map(|&cpu| {
+                scope.spawn(move || {
+                    start.on(cpu, || {
+                        let value = something();
+                        found.lock().expect("nobody panics with it").push(value);
+                    })
+                })
+            })
+            .collect();
+        each.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
+    })?;
+    Ok(found.into_inner().expect("nobody panics with it"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

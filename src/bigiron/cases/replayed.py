@@ -1,0 +1,57 @@
+"""A case's traces, replayed on the published machine: what `bigiron predict` says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.prediction import Interval, Limit
+from bigiron.study import prediction
+from bigiron.study.store import Study
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Predictions of all variants of a study, on the same machines."""
+
+    found: prediction.Prediction
+
+    @classmethod
+    def on(
+        cls, machine: str, study: Study, tasks: Sequence[int], grown: Mapping[str, float] | None = None
+    ) -> Replayed:
+        """On a machine. `grown`: functions that execute so many more instructions an operation there."""
+        return cls(prediction.predict(study, machine, tasks, grown=grown))
+
+    def change(self, variant: str, tasks: int) -> Interval:
+        """Of a variant's throughput against the first one's, in per cent."""
+        (ratio,) = [one for one in self.found.ratios if one.variant == variant]
+        at = ratio.points[tasks]
+        return Interval(*(100 * (value - 1) for value in (at.value, at.low, at.high)))
+
+    def differs_from(self, variant: str) -> int | None:
+        """The tasks from which on it differs from the first variant."""
+        (ratio,) = [one for one in self.found.ratios if one.variant == variant]
+        return ratio.differs_from
+
+    def limits(self, variant: str, tasks: int) -> list[Limit]:
+        """What takes a tenth of the tasks' time or more, the most first."""
+        (curve,) = [one for one in self.found.curves if one.variant == variant]
+        return next(point for point in curve.points if point.tasks == tasks).limited_by
+
+    def in_words(self, variant: str, tasks: int) -> str:
+        """What limits a variant, with its share of the tasks' time."""
+        limits = [
+            f"{limit.kind} {limit.object.removeprefix('struct ')} {limit.share:.0%}"
+            for limit in self.limits(variant, tasks)
+        ]
+        return f"{variant}: {', '.join(limits) or 'nothing'}"
+
+
+def percent(change: Interval) -> str:
+    """A change with its interval.
+
+    >>> percent(Interval(-52.4, -60.0, 1.25))
+    '-52.4 % (-60.0 to +1.2)'
+    """
+    return f"{change.value:+.1f} % ({change.low:+.1f} to {change.high:+.1f})"
