@@ -51,11 +51,19 @@ _OF_PAGES = re.compile(
     r"|.*\((free page|slab|freed)\)|page or slab object.*"
 )
 _OF_PAGE_LISTS = re.compile(r"struct (zone|pglist_data)\b.*")
+_INODE, _WITH_INODE = (
+    "struct inode",
+    re.compile(r"struct \w+_inode(_info)?\b.*"),
+)  # a file system's, around it
 _CHANCE = re.compile(
     rf"{PAGES}|{PAGE_LISTS}|.*_hashtable|rcu_(state|data)\b.*|runqueues\b.*|osq_node\b.*|qnodes\b.*"
-    r"|struct (task_struct|rq|cfs_rq|sched_\w+)|sd_llc\w*\b.*|system_group_pcpu\b.*|call_single_queue\b.*"
+    r"|struct (task_struct|rq|cfs_rq|sched_\w+|maple_node)|sd_llc\w*\b.*|system_group_pcpu\b.*"
+    r"|call_single_queue\b.*"
 )
-"""What the clock, the scheduler and hashes decide on: which pages go from one CPU to another, who runs."""
+"""What the clock, the scheduler and hashes decide on.
+
+They do on who runs, and on which pages, and nodes of those that RCU frees in numbers, another CPU gets.
+"""
 
 
 @dataclass(frozen=True)
@@ -171,6 +179,8 @@ def _added_up_as(object: str) -> str:
     """
     if _OF_PAGES.fullmatch(object):
         return PAGES
+    if _WITH_INODE.fullmatch(object):
+        return _INODE
     return PAGE_LISTS if _OF_PAGE_LISTS.fullmatch(object) else kind(object)
 
 
@@ -203,9 +213,9 @@ def _work(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
-    all_of_them: float = median(map(float, each)) * len(each) if len(each) == recording.tasks else sum(each)
+    all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
     yield Count("work", WORK, "instructions", (all_of_them / recording.operations,))
-    asleep = rest.filter(_whole_path().str.contains(_SLEEPS))["instructions"].sum()
+    asleep = rest.filter(_whole_path().str.contains(_SLEEPS)).select(pl.col("instructions").sum()).item()
     yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
 
 
@@ -213,8 +223,8 @@ def _work(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
 
 _EXACT = Tolerance(0.5, 0.01)
 _BY_CHANCE = Tolerance(8.0, 1.0)
-_WHERE_TASKS_WAIT = Tolerance(1.0, 1.0)
-_OF_WAITING = Tolerance(10.0, 9.0)
+_WRITES_WHERE_TASKS_WAIT, _ACCESSES_WHERE_TASKS_WAIT = Tolerance(1.0, 0.1), Tolerance(1.0, 1.0)
+_OF_WAITING = Tolerance(30.0)
 _OF_WORK = Tolerance(20.0, 0.01)
 _OF_WORK_ASLEEP = Tolerance(20.0, 0.1)
 _TASKS_WAIT = 1.0  # access while waiting for a lock, an operation
@@ -250,27 +260,17 @@ def check(before: Sequence[Known], after: Sequence[Count]) -> list[Finding]:
     for what, name in dict.fromkeys((what, name) for what, name, _ in (*known, *now)):
         if what == "sleeping" or (what == "work") not in recorded:
             continue
-        units = _units(what, now.get((what, name, "writes")))
+        units = _units(what, now.get((what, name, "writes")), tolerances)
         finding = _finding(
             name,
             units,
             [known.get((what, name, unit)) for unit in units],
             [now.get((what, name, unit)) for unit in units],
-            tolerances.of(what, name),
+            [tolerances.of(what, name, unit) for unit in units],
         )
         if finding:
             found.append(finding)
     return worst_first(found)
-
-
-def _units(what: What, written: Count | None) -> tuple[str, ...]:
-    """Those that are held of a name."""
-    if what == "work":
-        return ("instructions",)
-    if what == "waiting":
-        return ("accesses",)
-    seldom = written and min(written.repetitions) < _SELDOM
-    return ("writes",) if seldom else ("writes", "accesses")
 
 
 class _Tolerances:
@@ -280,21 +280,31 @@ class _Tolerances:
         def most(what: What) -> float:
             return max((one.most for one in before if one.count.what == what), default=0.0)
 
-        self._tasks_wait = most("waiting") >= _TASKS_WAIT
+        self.tasks_wait = most("waiting") >= _TASKS_WAIT
         self._asleep = most("sleeping") > _SHARE_ASLEEP * most("work")
         self._long = max(1.0, most("work") / _LONG)
 
-    def of(self, what: What, name: str) -> Tolerance:
-        """Of a name."""
+    def of(self, what: What, name: str, unit: str) -> Tolerance:
+        """Of a name's unit."""
         if what == "work":
             return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
         if what == "waiting":
             return _OF_WAITING
-        by_chance = _BY_CHANCE if _CHANCE.fullmatch(name) else None
-        if self._tasks_wait and not by_chance:
-            return _WHERE_TASKS_WAIT
-        usual = by_chance or _EXACT
+        by_chance = _CHANCE.fullmatch(name)
+        if self.tasks_wait and not by_chance:
+            return _WRITES_WHERE_TASKS_WAIT if unit == "writes" else _ACCESSES_WHERE_TASKS_WAIT
+        usual = _BY_CHANCE if by_chance else _EXACT
         return replace(usual, absolute=usual.absolute * self._long)
+
+
+def _units(what: What, written: Count | None, tolerances: _Tolerances) -> tuple[str, ...]:
+    """Those that are held of a name."""
+    if what == "work":
+        return ("instructions",)
+    if what == "waiting":  # how much they wait where they do anyway is chance
+        return () if tolerances.tasks_wait else ("accesses",)
+    seldom = written and min(written.repetitions) < _SELDOM
+    return ("writes",) if seldom else ("writes", "accesses")
 
 
 def _finding(
@@ -302,16 +312,16 @@ def _finding(
     units: tuple[str, ...],
     before: Sequence[Known | None],
     after: Sequence[Count | None],
-    tolerance: Tolerance,
+    tolerances: Sequence[Tolerance],
 ) -> Finding | None:
     """None where there is too little on both sides to speak of."""
     most = [one.most if one else 0.0 for one in before]
     least = tuple(min(one.repetitions) if one else 0.0 for one in after)
-    if max(*most, *least, 0.0) <= LEAST:
+    if max((*most, *least), default=0.0) <= LEAST:
         return None
     allowed = tuple(
         tolerance.allows(max(was, LEAST)) + (one.varies if one else 0.0)
-        for was, one in zip(most, before, strict=True)
+        for tolerance, was, one in zip(tolerances, most, before, strict=True)
     )
     touched = next((one.functions for one in after if one), ())
     return Finding(
