@@ -19,7 +19,6 @@ import pytest
 from conftest import BIGIRON, bigiron, wait_until
 from test_setup import ROOT
 
-from bigiron.analysis.check import ALLOCATORS
 from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.history import allowed, collect, derive, measure, points
@@ -29,6 +28,7 @@ from bigiron.history.derive import Counted
 from bigiron.history.records import (
     RECORDS,
     Change,
+    Held,
     Identity,
     Kernel,
     Line,
@@ -270,9 +270,7 @@ def test_a_fleet_measures_the_same(history: Path, tmp_path: Path) -> None:
 def test_more_than_the_kernel_before_fails(copied: Path) -> None:
     (study,) = (copied / "studies/open1").iterdir()
     with create(copied)._connection as connection:  # as if the kernel before had a sixth of what it has
-        for column in ("writes_per_op", "accesses_per_op", "most_writes", "most_accesses"):
-            connection.execute(f"UPDATE line SET {column} = {column} / 6")
-        connection.execute("UPDATE point SET instructions_per_op = instructions_per_op / 6")
+        connection.execute("UPDATE held SET per_op = per_op / 6, least = least / 6, most = most / 6")
     answer = bigiron("check", study, "--history", copied, "--format", "json")
     assert answer.status == 1
     states = {(p["point"], p["against"]): p["state"] for p in json.loads(answer.out)["points"]}
@@ -280,7 +278,11 @@ def test_more_than_the_kernel_before_fails(copied: Path) -> None:
         (f"{NEW}, {n} CPUs, {n} tasks", f"{OLD}, {n} CPUs, {n} tasks"): "worse" for n in (2, 3, 4)
     } | {(f"{OLD}, {n} CPUs, {n} tasks", ""): "skipped" for n in (2, 3, 4)}
     comment = bigiron("check", study, "--history", copied / FILE, "--format", "comment")
-    assert comment.status == 1 and f"| `{LABEL}: " in comment.out and "2.000 | 1.000 | 1.5" in comment.out
+    assert (
+        comment.status == 1
+        and "| `struct aa_label` | " in comment.out
+        and "2.000 | 1.000 | 1.5" in comment.out
+    )
     junit = ElementTree.fromstring(bigiron("check", study, "--history", copied, "--format", "junit").out)
     assert int(junit.attrib["failures"]) == 6  # the label and all work, at three numbers of CPUs
     ktap = bigiron("check", study, "--history", copied, "--format", "ktap").out
@@ -377,17 +379,32 @@ def test_totals_and_locks_change_too() -> None:
     ]  # fmt: skip
 
 
+def held(per_op: float, spread: float = 0.0) -> Held:
+    return Held(
+        point=0, what="object", name="a", unit="writes", per_op=per_op, least=per_op - spread,
+        most=per_op + spread, functions={"f": per_op},
+    )  # fmt: skip
+
+
 def test_what_a_history_allows() -> None:
-    steady = [[line(1, "a", 6.0)], [line(1, "a", 6.0)], [line(1, "a", 2.0)]]
-    assert [(known.accesses, known.tolerance) for known in allowed._known(steady)] == [(2.0, 0.5)]
-    varying = [[line(1, "a", 6.0)], [line(1, "a", 7.0)], [line(1, "a", 6.2)]]
-    assert allowed._known(varying)[0].tolerance == pytest.approx(1.3)
-    repeated = [[line(1, "a", 6.0, spread=1.0)]]
-    (known,) = allowed._known(repeated)
-    assert (known.most_accesses, known.tolerance) == (7.0, 2.5)
-    (known,) = allowed._known([[line(1, "struct slab.freelist", 1.0), line(2, "struct slab.slabs", 2.0)]])
-    assert (known.object, known.accesses) == (ALLOCATORS, 3.0)
-    assert allowed._known([[line(1, "a", 0.02)]]) == []
+    for kernels, most, varies in (
+        ([held(6.0), held(6.0), held(2.0)], 2.0, 0.0),
+        ([held(6.0), held(7.0), held(6.2)], 6.2, 0.8),
+        ([held(6.0, spread=1.0)], 7.0, 2.0),
+    ):
+        (known,) = allowed._known([[kernel] for kernel in kernels])
+        assert (known.most, known.varies) == (most, varies)
+
+
+def test_a_database_of_version_1_gets_what_it_lacks(copied: Path) -> None:
+    kept = dumped(copied)
+    with sqlite3.connect(copied / FILE) as connection:
+        connection.execute("DROP TABLE held")
+        connection.execute("UPDATE schema SET version = 1")
+    assert "`bigiron history add`" in refused("history", "show", copied)
+    assert add(copied, NEW, "--workloads", "getppid1", "--cpus", "2").startswith("0 cells")
+    now = dumped(copied)
+    assert sorted(now.pop("held")) == sorted(kept.pop("held")) and now == kept
 
 
 def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path: Path) -> None:

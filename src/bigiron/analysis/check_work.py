@@ -42,17 +42,17 @@ def check(
     """An operation's work, and the functions that do more of it than they did."""
     allowed = tolerance.or_own(work.tolerance).allows(max(work.instructions, work.most))
     after = min(sum(counts.values()) for counts in repetitions)
-    by = _grown(recorded, functions(repetitions))
+    by = grown(recorded, functions(repetitions))
     return Finding("work", ("instructions",), (work.instructions,), (allowed,), (after,), by)
 
 
-def _grown(was: Sequence[Function], now: Sequence[Function]) -> str:
+def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     """The functions that execute more than they did, most first."""
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
-    grown = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
-    named = some([f"{name} +{more[name]:.3f}" for name in grown], _MOST_NAMED)
-    return f"more in {named}" if grown else ""
+    names = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
+    named = some([f"{name} +{more[name]:.3f}" for name in names], _MOST_NAMED)
+    return f"more in {named}" if names else ""
 
 
 def kept(was: Work, now: Work, tolerance: Tolerance) -> Work:

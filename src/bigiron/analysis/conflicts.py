@@ -134,15 +134,22 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CO
     The columns `accesses_per_op` and `writes_per_op` have the sums that `profile` has. `object` is what
     `profile` calls the line.
     """
-    touched = _weighted(counts, operations, contexts)
-    lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
     return (
-        touched.drop("object")
-        .join(lines, on="line")
+        shared(counts, operations, contexts)
         .group_by("context", "path", "object")
         .agg(pl.col("accesses_per_op", "writes_per_op").sum())
         .sort("context", "path", "object")
     )
+
+
+def shared(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+    """The counts of the shared lines, without recycled ones, with what each is per operation.
+
+    `path` has the function at its end, and `object` is what `profile` calls the line.
+    """
+    touched = _weighted(counts, operations, contexts)
+    lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
+    return touched.drop("object").join(lines, on="line")
 
 
 def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:

@@ -6,24 +6,36 @@ line is no reason to let the next one do so. Two kernels alone differ once, whic
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
 
 import msgspec
 
-from bigiron.analysis.check import ALLOCATORS, LEAST, Function, Known, Tolerance, Work, is_of_allocators
+from bigiron.analysis.check import Function
 from bigiron.analysis.check import Point as Baseline
+from bigiron.analysis.held import Count, Known
 from bigiron.errors import UserError
 from bigiron.history import collect, derive, points, records
 from bigiron.history.database import History
-from bigiron.history.records import Identity, Kernel, Line, Point, Workload
-from bigiron.study.baseline import WORK_TOLERANCE
+from bigiron.history.records import Held, Identity, Kernel, Point, Workload
 from bigiron.study.store import CellRecord, Study
 
 _FEWEST = 2  # differences between kernels that follow each other
 
 
-def baseline(history: History, study: Study, record: CellRecord) -> Baseline | None:
+@dataclass(frozen=True)
+class Before:
+    """The kernel before a study's, at one point."""
+
+    place: str
+    """Where it was measured, in words."""
+    counts: Sequence[Known]
+    functions: Sequence[Function]
+    """What each executes, to tell where there is more."""
+
+
+def before(history: History, study: Study, record: CellRecord) -> Before | None:
     """What one point of a study is held against; None where the history has newer kernels alone.
 
     UserError where the history has nothing to compare with.
@@ -42,17 +54,12 @@ def baseline(history: History, study: Study, record: CellRecord) -> Baseline | N
     ordered = _before(history, _made_alike(history, there, study, record, place), record)
     if not ordered:
         return None
-    lines = {point.id: history.select(Line, point=point.id) for point in ordered}
     newest = ordered[-1]
     kernel = next(one for one in history.select(Kernel) if one.id == newest.kernel)
-    return Baseline(
-        variant=kernel.name,
-        kernel=kernel.release,
-        cpus=newest.cpus,
-        tasks=newest.tasks,
-        lines=_known([lines[point.id] for point in ordered]),
-        work=Work(instructions=newest.instructions_per_op, tolerance=_work_tolerance(ordered)),
-        functions=[
+    return Before(
+        Baseline(variant=kernel.name, cpus=newest.cpus, tasks=newest.tasks).place,
+        _known([history.select(Held, point=point.id) for point in ordered]),
+        [
             Function(function=one.function, instructions=one.own_per_op)
             for one in history.select(records.Function, point=newest.id)
         ],
@@ -95,63 +102,29 @@ def _before(history: History, alike: Sequence[Point], record: CellRecord) -> lis
     return [point for point in others if derive.release_order(kernels[point.kernel].release) <= release]
 
 
-def _known(kernels: Sequence[Sequence[Line]]) -> list[Known]:
-    """The newest kernel's lines, each with a tolerance of its own where it varies."""
-    newest = kernels[-1]
-    of_row: dict[int, list[Line | None]] = {}
-    for number, lines in enumerate(kernels):
-        for line in lines:
-            of_row.setdefault(line.row, [None] * len(kernels))[number] = line
-    single = [line for line in newest if not line.pair]
-    theirs = [line for line in single if is_of_allocators(line.object)]
-    found = [
-        _as_known(line, Tolerance().absolute + _spread(of_row[line.row]))
-        for line in single
-        if line not in theirs
+def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:
+    """The newest kernel's counts, with by how much each varies."""
+    of_name: dict[tuple[str, str, str], list[Held | None]] = {}
+    for number, counts in enumerate(kernels):
+        for one in counts:
+            of_name.setdefault(_key(one), [None] * len(kernels))[number] = one
+    return [
+        Known(
+            Count(one.what, one.name, one.unit, (one.least, one.most), tuple(one.functions.items())),
+            round(_spread(of_name[_key(one)]), 6),
+        )
+        for one in kernels[-1]
     ]
-    if theirs:
-        found.append(_allocators(theirs))
-    return [known for known in found if known.accesses > LEAST]
 
 
-def _as_known(line: Line, tolerance: float) -> Known:
-    return Known(
-        object=line.object,
-        writes=line.writes_per_op,
-        accesses=line.accesses_per_op,
-        most_writes=line.most_writes,
-        most_accesses=line.most_accesses,
-        tolerance=round(tolerance, 3),
-        functions=line.functions,
-    )
+def _key(one: Held) -> tuple[str, str, str]:
+    return one.what, one.name, one.unit
 
 
-def _allocators(lines: Sequence[Line]) -> Known:
-    """All that allocators keep of pages, as `check` has it: one line, with its own tolerance."""
-    functions: dict[str, float] = {}
-    for line in lines:
-        for function, accesses in line.functions.items():
-            functions[function] = functions.get(function, 0.0) + accesses
-    return Known(
-        object=ALLOCATORS,
-        writes=sum(line.writes_per_op for line in lines),
-        accesses=sum(line.accesses_per_op for line in lines),
-        most_writes=sum(line.most_writes for line in lines),
-        most_accesses=sum(line.most_accesses for line in lines),
-        functions=functions,
-    )
-
-
-def _spread(kernels: Sequence[Line | None]) -> float:
-    """By how many accesses or writes an operation a line varies."""
-    repetitions = [
-        max(line.most_accesses - line.least_accesses, line.most_writes - line.least_writes)
-        for line in kernels
-        if line
-    ]
-    accesses = _between([line.accesses_per_op if line else 0.0 for line in kernels])
-    writes = _between([line.writes_per_op if line else 0.0 for line in kernels])
-    return max(*repetitions, accesses, writes)
+def _spread(kernels: Sequence[Held | None]) -> float:
+    """By how much a count varies."""
+    repetitions = [one.most - one.least for one in kernels if one]
+    return max(*repetitions, _between([one.per_op if one else 0.0 for one in kernels]))
 
 
 def _between(counts: Sequence[float]) -> float:
@@ -162,7 +135,3 @@ def _between(counts: Sequence[float]) -> float:
     """
     differences = [round(abs(after - before), 6) for before, after in pairwise(counts)]
     return median_low(differences) if len(differences) >= _FEWEST else 0.0
-
-
-def _work_tolerance(kernels: Sequence[Point]) -> float:
-    return round(WORK_TOLERANCE.absolute + _between([point.instructions_per_op for point in kernels]), 3)

@@ -8,11 +8,11 @@ from shlex import quote
 from statistics import fmean
 from typing import Any
 
-from bigiron.analysis import conflicts, locks, match_lines, merge_lines, work
+from bigiron.analysis import conflicts, held, locks, match_lines, merge_lines, work
 from bigiron.analysis.match_lines import Line
 from bigiron.history import records
 from bigiron.history.database import History
-from bigiron.history.records import Chain, Function, Identity, Lock, Point
+from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
 from bigiron.study.store import CellRecord, Study
 
 PROBES = ("conflicts", "locks", "work", "trace")
@@ -108,7 +108,36 @@ def add_point(history: History, cells: Cells, workload: records.Workload, kernel
             )
     for lock in _locks(cells, point):
         history.add(lock)
+    add_held(history, cells, point)
     return point
+
+
+def add_held(history: History, cells: Cells, point: int) -> None:
+    """Write what a newer kernel is held against, which a database of version 1 has not."""
+    for count in held.counts([recording(cells.study, record) for record in cells.records]):
+        history.add(
+            Held(
+                point=point,
+                what=count.what,
+                name=count.name,
+                unit=count.unit,
+                per_op=round(count.mean, 6),
+                least=round(min(count.repetitions), 6),
+                most=round(max(count.repetitions), 6),
+                functions=dict(count.functions),
+            )
+        )
+
+
+def recording(study: Study, record: CellRecord) -> held.Recording:
+    """What of a cell is held against a history, of the probes that it has."""
+    probes = [probe for probe in ("conflicts", "work") if probe in record.tables]
+    return held.Recording(
+        **{probe: study.table(record, probe) if probe in probes else None for probe in ("conflicts", "work")},
+        operations=_operations(record, probes[0]),
+        cpus=record.cpus,
+        tasks=record.tasks,
+    )
 
 
 _Sums = tuple[float, float, int]

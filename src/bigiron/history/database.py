@@ -14,9 +14,9 @@ import msgspec
 import bigiron
 from bigiron import sanitize
 from bigiron.errors import UserError
-from bigiron.history.records import RECORDS, Record
+from bigiron.history.records import RECORDS, Held, Record
 
-VERSION = 1
+VERSION = 2
 FILE = "history.sqlite"
 _APPLICATION = 0x62696769  # what file(1) and SQLite know the kind of file by: "bigi"
 _MADE_AGAIN = "delete it, and `bigiron history add` makes it again from the studies beside it"
@@ -124,6 +124,8 @@ def create(folder: Path) -> History:
         connection = sqlite3.connect(file, timeout=60)
         if not connection.execute("PRAGMA schema_version").fetchone()[0]:
             _make(connection)
+        elif _version(connection) == _WITHOUT_HELD:
+            _add_held(connection)
     _check(connection, file)
     return History(connection, file)
 
@@ -137,6 +139,22 @@ def _make(connection: sqlite3.Connection) -> None:
         f"PRAGMA application_id = {_APPLICATION}",
     ]
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
+
+
+_WITHOUT_HELD = 1
+
+
+def _add_held(connection: sqlite3.Connection) -> None:
+    """Make a database of version 1 one of version 2, whose new table is filled from the studies."""
+    statements = [*_tables(Held), "UPDATE schema SET version = 2"]
+    connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """0 where it is no history's."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        return 0
+    return int(connection.execute("SELECT version FROM schema").fetchone()[0])
 
 
 def _tables(record: type[Record]) -> Iterator[str]:
@@ -177,10 +195,15 @@ def _decoded(kind: Any, value: Any) -> Any:
 def _check(connection: sqlite3.Connection, file: Path) -> None:
     """UserError for a file that this bigiron does not read."""
     with _complaining(file):
-        if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-            raise UserError(f"{file} is no history of bigiron's; {_NO_HISTORY}")
-        version = connection.execute("SELECT version FROM schema").fetchone()[0]
-    if version != VERSION:
+        version = _version(connection)
+    if not version:
+        raise UserError(f"{file} is no history of bigiron's; {_NO_HISTORY}")
+    if version < VERSION:
+        raise UserError(
+            f"{file} has version {version}, of an older bigiron: `bigiron history add` of a kernel that it "
+            "has brings it up to date"
+        )
+    if version > VERSION:
         raise UserError(
             f"{file} has version {version} and this bigiron reads {VERSION}: use the version that made it, "
             f"or delete the file, and `bigiron history add` makes it again from the studies beside it"

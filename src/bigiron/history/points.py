@@ -14,6 +14,7 @@ from bigiron.history.database import History
 from bigiron.history.records import (
     Chain,
     Function,
+    Held,
     Identity,
     Kernel,
     Line,
@@ -29,7 +30,7 @@ from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
 
 STUDIES = "studies"
-_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Prediction)
+_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Held, Prediction)
 
 
 def name_of(workload: str, fs: str) -> str:
@@ -148,6 +149,8 @@ def _point(history: History, of: Workload, cells: Cells) -> bool:
     number = _kernel_of(history, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
+            if not history.find(Held, point=point.id):
+                collect.add_held(history, cells, point.id)
             return False
         if set(point.cells) < set(cells.names):
             _remove(history, point)

@@ -204,6 +204,28 @@ class Function(Record, frozen=True, kw_only=True):
     inclusive_per_op: float
 
 
+class Held(Record, frozen=True, kw_only=True):
+    """A count of a point that the same kernel has again: what `check --history` holds another one against."""
+
+    TABLE: ClassVar[str] = "held"
+    INDEX: ClassVar[tuple[str, ...]] = ("point",)
+    NAMES: ClassVar[Mapping[str, str]] = {"point": "point"}
+
+    point: int
+    what: Literal["object", "waiting", "work", "sleeping"]
+    """All lines of an object; all that is touched while waiting for locks; all work; of that, asleep."""
+    name: str
+    """`struct aa_label`."""
+    unit: str
+    """`writes`, `accesses`, `instructions`."""
+    per_op: float
+    least: float
+    """In the repetition that has fewest."""
+    most: float
+    functions: dict[str, float]
+    """Accesses an operation of those that touch it, hottest first."""
+
+
 What = Literal["line", "pair", "lines", "lock", "work"]
 """A line, a pair of lines, all shared lines together (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
@@ -309,5 +331,5 @@ class Refusal(Record, frozen=True, kw_only=True):
 
 
 RECORDS: tuple[type[Record], ...] = (
-    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, Growth, Prediction, Change, Refusal,
+    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, Held, Growth, Prediction, Change, Refusal,
 )  # fmt: skip

@@ -2,16 +2,17 @@
 
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis import check, check_work, conflicts, match_lines, work
-from bigiron.analysis.check import Checked, Finding, Point, Tolerance
+from bigiron.analysis import check, check_work, conflicts, held, match_lines, work
+from bigiron.analysis.check import Checked, Finding, Point
 from bigiron.analysis.match_lines import Line
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
-from bigiron.history import allowed
+from bigiron.history import allowed, collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report import comment, junit, ktap
@@ -70,17 +71,16 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
         place = Point(variant=variant, cpus=cpus, tasks=tasks).place
-        point = allowed.baseline(history, study, records[0])
-        if not point:
+        before = allowed.before(history, study, records[0])
+        if not before:
             checked.append(Checked(place, "", [], "the history has newer kernels alone"))
             continue
-        findings = []
-        if "conflicts" in probes:
-            findings += check.check(point, _lines(study, records), Tolerance())
-        if "work" in probes and point.work:
-            now = _functions(study, records)
-            findings.append(check_work.check(point.work, point.functions, now, baselines.WORK_TOLERANCE))
-        checked.append(Checked(place, point.place, findings))
+        counts = held.counts([collect.recording(study, record) for record in records])
+        findings = held.check(before.counts, counts)
+        if "work" in probes:
+            grown = check_work.grown(before.functions, check_work.functions(_functions(study, records)))
+            findings = [replace(one, by=grown) if one.name == held.WORK else one for one in findings]
+        checked.append(Checked(place, before.place, findings))
     if all(one.skipped for one in checked):
         raise UserError(
             f"{path} has newer kernels alone: there is none before the study's to hold it against"

@@ -1,0 +1,150 @@
+"""What a history holds a recording against: what is left out, what is added up, what passes."""
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+
+from bigiron.analysis import held
+from bigiron.analysis.held import Count, Known, Recording, What
+
+CPUS = 4
+CALL = "entry_SYSCALL_64;do_syscall_64"
+
+
+def conflicts(*rows: tuple[int, str, str, int, int], path: str = CALL) -> pl.DataFrame:
+    """Of each row an address, an object, a function, reads and writes, on every CPU."""
+    return pl.DataFrame(
+        [
+            {
+                "cpu": cpu, "context": "operation", "line": address - address % 64, "address": address,
+                "bytes": 0xFF << address % 64, "object": object, "types": "", "pc": address,
+                "function": function, "offset": 0, "path": path, "reads": reads, "writes": writes,
+            }
+            for cpu in range(CPUS)
+            for address, object, function, reads, writes in rows
+        ],
+        schema_overrides={"bytes": pl.UInt64, "line": pl.UInt64, "address": pl.UInt64},
+    )  # fmt: skip
+
+
+def work(**instructions: int | Sequence[int]) -> pl.DataFrame:
+    """What each function executes on each CPU."""
+    rows = []
+    for path, each in instructions.items():
+        *callers, function = path.split("__of__")[::-1]
+        for cpu, count in enumerate([each] * CPUS if isinstance(each, int) else each):
+            rows.append((cpu, "operation", ";".join([CALL, *callers]), function, count))
+    return pl.DataFrame(rows, ["cpu", "context", "path", "function", "instructions"], orient="row")
+
+
+def counted(*tables: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """An operation a CPU."""
+    found = held.counts([Recording(table, None, CPUS, CPUS, CPUS) for table in tables])
+    return {(count.name, count.unit): count.mean for count in found if count.what != "waiting" or count.mean}
+
+
+def instructions(table: pl.DataFrame) -> float:
+    (all_of_it, _) = held.counts([Recording(None, table, CPUS, CPUS, CPUS)])
+    return all_of_it.mean
+
+
+def test_an_objects_lines_are_one_count_and_of_a_struct_only_written_bytes_count() -> None:
+    two = {("struct inode", "writes"): 2, ("struct inode", "accesses"): 2}
+    for member in 72, 128:  # in the line that is written, or in the next one
+        read = (member, "struct inode.i_sb", "stat", 3, 0)
+        assert counted(conflicts((64, "struct inode.i_count", "iput", 0, 2), read)) == two
+    around = (64, "struct ext4_inode_info.i_data_sem", "f", 0, 1)
+    assert counted(conflicts(around, (256, "struct inode", "g", 0, 1))) == two
+    symbol = conflicts((64, "init_ucounts.count", "f", 0, 2), (72, "init_ucounts.ns", "g", 3, 0))
+    assert counted(symbol) == {("init_ucounts", "writes"): 2, ("init_ucounts", "accesses"): 5}
+
+
+def test_a_write_disturbs_one_access_of_each_cpu() -> None:
+    seldom = conflicts((64, "jiffies", "f", 99, 1))
+    assert counted(seldom) == {("jiffies", "writes"): 1, ("jiffies", "accesses"): CPUS}
+
+
+def test_pages_are_one_object_whatever_they_are_of() -> None:
+    pages = conflicts(
+        (64, "struct folio.lru (anonymous page)", "f", 0, 1), (128, "struct slab.freelist (filp)", "g", 0, 1)
+    )
+    assert counted(pages) == {(held.PAGES, "writes"): 2, (held.PAGES, "accesses"): 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (f"{CALL};down_write;rwsem_down_write_slowpath.isra.0", held.WAITING),
+        (f"{CALL};up_write;rwsem_wake", held.WAITING),
+        (f"{CALL};vfs_read;pipe_read;schedule", "struct task_struct"),
+        ("entry_SYSCALL_64;do_syscall_64;syscall_exit_to_user_mode;schedule", None),  # its time is up
+    ],
+)
+def test_what_waiting_tasks_touch_is_no_objects(path: str, name: str | None) -> None:
+    found = counted(conflicts((64, "struct task_struct.on_cpu", "f", 0, 1), path=path))
+    assert {one for one, _ in found} == ({name} if name else set())
+
+
+def test_work_is_that_of_the_middle_cpu_without_what_follows_the_clock() -> None:
+    assert instructions(work(vfs_read=100)) == 100
+    assert instructions(work(vfs_read=100, generic_update_time__of__file_update_time=30)) == 100
+    assert instructions(work(vfs_read=100, osq_lock=30)) == 100
+    assert instructions(work(vfs_read=100, fput__of__task_work_run=30)) == 130
+    assert instructions(work(vfs_read=100, copy_process=[900])) == 100  # a helper's, on one CPU
+
+
+def count(what: What, name: str, unit: str, *repetitions: float) -> Count:
+    return Count(what, name, unit, repetitions)
+
+
+def worse(was: Sequence[Count], now: Sequence[Count], varies: float = 0.0) -> list[str]:
+    found = held.check([Known(one, varies) for one in was], now)
+    return [finding.name for finding in found if finding.worse]
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "fails"),
+    [
+        ("struct aa_label", (2.0,), (6.0,), True),
+        ("struct aa_label", (2.0,), (2.5,), False),
+        ("struct aa_label", (2.0,), (6.0, 2.0), False),  # not in each repetition
+        ("struct aa_label", (2.0, 6.0), (6.0,), False),
+        (held.PAGES, (2.0,), (12.0,), False),
+        (held.PAGES, (2.0,), (13.0,), True),
+        ("in_lookup_hashtable", (0.0,), (2.5,), False),
+    ],
+)
+def test_what_passes(name: str, was: tuple[float, ...], now: tuple[float, ...], fails: bool) -> None:
+    before, after = count("object", name, "writes", *was), count("object", name, "writes", *now)
+    assert bool(worse([before], [after])) is fails
+    assert not worse([before], [after], varies=4.0)
+
+
+def test_a_seldom_written_object_is_held_by_its_writes_alone() -> None:
+    for writes, fails in (0.5, []), (1.0, ["a"]):
+        now = [count("object", "a", "writes", writes), count("object", "a", "accesses", 4 * writes)]
+        assert worse([], now) == fails
+
+
+def test_a_long_operation_may_have_more_and_one_whose_tasks_wait_too() -> None:
+    was, now = count("object", "a", "writes", 5.0), count("object", "a", "writes", 6.4)
+    assert worse([was], [now]) == ["a"]
+    assert not worse([was, count("work", held.WORK, "instructions", 100_000.0)], [now])
+    assert not worse([was, count("waiting", held.WAITING, "accesses", 9.0)], [now])
+
+
+def test_waiting_is_told_where_none_waited() -> None:
+    now = [count("waiting", held.WAITING, "accesses", 40.0)]
+    assert worse([count("waiting", held.WAITING, "accesses", 0.1)], now) == [held.WAITING]
+    assert not worse([count("waiting", held.WAITING, "accesses", 3.0)], now)
+
+
+def test_work_of_tasks_that_sleep_may_differ_by_a_tenth() -> None:
+    was, now = (
+        count("work", held.WORK, "instructions", 9000.0),
+        count("work", held.WORK, "instructions", 9500.0),
+    )
+    assert worse([was], [now]) == [held.WORK]
+    assert not worse([was, count("sleeping", held.WORK, "instructions", 4000.0)], [now])
+    assert not worse([was], [count("waiting", held.WAITING, "accesses", 0.0)])  # work was not recorded
