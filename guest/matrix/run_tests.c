@@ -174,7 +174,7 @@ static int start_workers(void)
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	sides = shared->sides;
-	if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
+	if (shared == MAP_FAILED || calls_share() || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
 	    start_process(&sides[0].workers[0], 0, &sides[0].workers[1], sockets) ||
 	    start_process(&sides[1].workers[0], 0, NULL, sockets) ||
 	    start_process(&sides[1].workers[1], 1, NULL, sockets))
@@ -279,8 +279,11 @@ static int let_a_second_pass(void)
 /* As its text has it: without what the test's descriptors were moved by. */
 static struct result unmoved(const struct call *call, struct result result)
 {
-	int is_fd = call->kind == CALL_OPEN || call->kind == CALL_DUP || call->kind == CALL_RECEIVE;
+	int is_fd = call->kind == CALL_OPEN || call->kind == CALL_DUP || call->kind == CALL_RECEIVE ||
+		    call->kind == CALL_EPOLL_CREATE || call->kind == CALL_SOCKET;
 
+	for (int i = 0; result.kind == RESULT_READY && i < result.value; i++)
+		result.ready[i] -= shared->test.moved;
 	if (result.kind == RESULT_PIPE || (result.kind == RESULT_NUMBER && is_fd)) {
 		result.value -= shared->test.moved;
 		result.other -= shared->test.moved;

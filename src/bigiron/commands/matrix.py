@@ -51,15 +51,21 @@ def run(
     tests: Annotated[
         Path | None, typer.Option(help="a file of tests (docs/matrix.md) instead of all situations")
     ] = None,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="other calls than the 18: futexes, epoll, fork, sockets, ...")
+    ] = False,
     jobs: Jobs = 0,
 ) -> None:
     """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
 
     Example: `bigiron matrix debian/6.12 -o m`
     """
+    if tests and extended:
+        raise UserError("--extended and --tests: use one of them, each says which tests to run")
+    family = situations.EXTENDED if extended else situations.COMMUTER
     places = runner.places(kernel, fs, say("kernel"))
     try:
-        matrix = matrix_folder.create(output, _tests(tests, output), runner.identity())
+        matrix = matrix_folder.create(output, _tests(tests, output, family), runner.identity())
         with matrix.writing():
             left_out = runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
     except KeyboardInterrupt:
@@ -140,8 +146,8 @@ def page(
     output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
 
 
-def _tests(file: Path | None, output: Path) -> str:
-    """Those of the file; else those that the folder has; else all that there are."""
+def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
+    """Those of the file; else those that the folder has; else all that there are of the family."""
     if file:
         try:
             content = file.read_bytes()
@@ -152,10 +158,10 @@ def _tests(file: Path | None, output: Path) -> str:
         text = content.decode(errors="replace")
         listing.read(text, str(file))
         return text
-    if (output / "matrix.json").exists():
+    if (output / "matrix.json").exists() and family is situations.COMMUTER:
         return matrix_folder.open_matrix(output).text
     print("finding all situations in which two calls commute", file=sys.stderr)
-    return "\n".join(map(str, situations.tests()))
+    return "\n".join(map(str, situations.tests(family)))
 
 
 def _show(progress: Progress) -> None:

@@ -8,12 +8,16 @@ from bigiron.matrix import summary as summaries
 from bigiron.matrix.calls import Test
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Conflict, Outcome
-from bigiron.matrix.summary import PUBLISHED, Change, Count, Summary
+from bigiron.matrix.summary import Change, Count, Summary, published
 from bigiron.report.listing import Listing, as_json, code, markdown, plain
 from bigiron.study.matrix_folder import Matrix
 
 _MOST_CHANGES = 12
 _MOST_WRONG = 5
+_PUBLISHED = (
+    "published: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6; other tests of "
+    "the same 18 calls\n"
+)
 
 
 @dataclass(frozen=True)
@@ -89,14 +93,12 @@ def _shares(document: Document) -> str:
     ]
     rows += [
         (name, f"{tests:,}", f"{free:,}", percent(free / tests), "", "", "", "")
-        for name, (free, tests) in PUBLISHED.items()
+        for name, (free, tests) in published(document.calls).items()
     ]
     columns = ("", "tests", "conflict-free", "share", "by pairs", "by bytes", "wrong", "not run")
     return (
         Listing(columns, rows).text() + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
-        "published: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6; other tests of "
-        "the same 18 calls\n"
-    )
+    ) + (_PUBLISHED if published(document.calls) else "")
 
 
 def _triangle(document: Document, summary: Summary) -> str:
@@ -176,7 +178,7 @@ def as_markdown(document: Document) -> str:
     ]
     shares += [
         [f"{name} (published)", f"{tests:,}", f"{free:,}", percent(free / tests)]
-        for name, (free, tests) in PUBLISHED.items()
+        for name, (free, tests) in published(document.calls).items()
     ]
     parts = [markdown(["", "tests", "conflict-free", "share"], shares, "lrrr")]
     for one in document.summaries:
@@ -261,7 +263,8 @@ def json(document: Document) -> str:
     return as_json(
         {
             "published": {
-                name: {"tests": tests, "conflict_free": free} for name, (free, tests) in PUBLISHED.items()
+                name: {"tests": tests, "conflict_free": free}
+                for name, (free, tests) in published(document.calls).items()
             },
             "places": places,
             "changed": [
