@@ -1,5 +1,6 @@
 """`bigiron matrix`: which pairs of system calls that commute share cache lines."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from threading import Event
@@ -54,6 +55,12 @@ def run(
     extended: Annotated[
         bool, typer.Option("--extended", help="other calls than the 18: futexes, epoll, fork, sockets, ...")
     ] = False,
+    cpus: Annotated[
+        int,
+        typer.Option(
+            help="more than 2: so many make calls at once, in the tests that are conflict-free with 2"
+        ),
+    ] = matrix_folder.PAIR,
     jobs: Jobs = 0,
 ) -> None:
     """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
@@ -63,11 +70,15 @@ def run(
     if tests and extended:
         raise UserError("--extended and --tests: use one of them, each says which tests to run")
     family = situations.EXTENDED if extended else situations.COMMUTER
-    places = runner.places(kernel, fs, say("kernel"))
+    places = runner.places(kernel, fs, say("kernel"), cpus)
     try:
         matrix = matrix_folder.create(output, _tests(tests, output, family), runner.identity())
         with matrix.writing():
-            left_out = runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
+            pairs = [dataclasses.replace(place, cpus=matrix_folder.PAIR) for place in places]
+            left_out = 0
+            for wanted in dict.fromkeys((tuple(pairs), tuple(places))):
+                at_once = jobs or matrix_machine.side_by_side(wanted[0].cpus)
+                left_out = left_out or runner.run_missing(matrix, wanted, at_once, _show)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
@@ -109,6 +120,7 @@ def test(
         str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
     ] = "",
     fs: Annotated[str, typer.Option(help="with --kernel: what files lie on; tmpfs unless given")] = "",
+    cpus: Annotated[int, typer.Option(help="with --kernel: so many make calls at once")] = matrix_folder.PAIR,
 ) -> None:
     """Show one test, its calls and the lines that they share; or run it alone.
 
@@ -121,9 +133,10 @@ def test(
     if fs and not kernel:
         raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
     if kernel:
-        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"))
+        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)
-        print(report.of_test(found, {f"{place.kernel.name} {place.file_system.name}": outcome}), end="")
+        name = matrix_folder.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
+        print(report.of_test(found, {name: outcome}), end="")
         return
     outcomes = {
         column.place.name: column.outcomes[number] for column in matrix.columns if number in column.outcomes

@@ -36,15 +36,18 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
     found = {column.place.name: column.outcomes for column in columns}
-    of_fs: dict[str, list[str]] = {}
+    alike: dict[tuple[str, int], list[str]] = {}
     for column in columns:
-        of_fs.setdefault(column.place.fs, []).append(column.place.name)
+        alike.setdefault((column.place.fs, column.place.cpus), []).append(column.place.name)
     changed = [
         (before, after, summaries.changes(tests, found[before], found[after]))
-        for names in of_fs.values()
+        for names in alike.values()
         for before, after in pairwise(name for name in names if found[name])
     ]
-    made = [summaries.summary(name, tests, outcomes) for name, outcomes in found.items()]
+    made = [
+        summaries.summary(column.place.name, matrix.tests_of(column, tests), column.outcomes)
+        for column in columns
+    ]
     return Document(summaries.calls_of(matrix.tests), made, changed, tests, found)
 
 
