@@ -15,6 +15,7 @@ from bigiron.commands.output import say
 from bigiron.counted import counted
 from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, situations
+from bigiron.matrix.calls import CALLS
 from bigiron.report import matrix as report
 from bigiron.study import matrix as runner
 from bigiron.study import matrix_folder, matrix_machine
@@ -171,8 +172,11 @@ def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
         text = content.decode(errors="replace")
         listing.read(text, str(file))
         return text
-    if (output / "matrix.json").exists() and family is situations.COMMUTER:
-        return matrix_folder.open_matrix(output).text
+    if (output / "matrix.json").exists():
+        matrix = matrix_folder.open_matrix(output)
+        if family is situations.EXTENDED and {test.a[0].name for test in matrix.tests} <= CALLS.keys():
+            raise UserError(f"--extended: {output} was made with other tests: use another folder")
+        return matrix.text
     print("finding all situations in which two calls commute", file=sys.stderr)
     return "\n".join(map(str, situations.tests(family)))
 
