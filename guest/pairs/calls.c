@@ -402,19 +402,33 @@ static struct result wait_for_events(int fd)
 	return result;
 }
 
-/* An abstract one: it is gone with the socket, and is no file. */
-static socklen_t address_of_name(struct sockaddr_un *address, const char *name)
+/* FNV-1a */
+static uint32_t scrambled(const char *name, int salt)
+{
+	uint32_t hash = (2166136261u ^ salt) * 16777619u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return hash;
+}
+
+/*
+ * An abstract one: it is gone with the socket, and is no file. The kernel's hash of it is a sum, which puts names that
+ * differ by a letter side by side: what follows the name makes them as different as any.
+ */
+static socklen_t address_of_name(struct sockaddr_un *address, const char *name, int salt)
 {
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	return offsetof(struct sockaddr_un, sun_path) + 1 +
-	       snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "%s%s", shared->addresses, name);
+	       snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "%s%s.%08x",
+			shared->addresses, name, scrambled(name, salt));
 }
 
 static struct result make_on_socket(const struct call *call)
 {
 	unsigned char byte = call->value;
 	struct sockaddr_un address;
-	socklen_t length = address_of_name(&address, call->names[0]);
+	socklen_t length = address_of_name(&address, call->names[0], call->salt);
 
 	switch (call->kind) {
 	case CALL_BIND:

@@ -47,6 +47,7 @@ struct call {
 	int to;		/* which descriptor is to be the same file, and what it was is closed; or epoll_ctl() is about */
 	int adds;	/* epoll_ctl() */
 	int word;	/* of a futex */
+	int salt;	/* of a socket's address: of another one the kernel hashes all addresses to other places */
 	int flags;	/* of open() */
 	long offset;	/* in pages */
 	int value;	/* of each byte that is written */
