@@ -311,6 +311,8 @@ def by_hand(tmp_path: Path) -> Path:
 def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(
     by_hand: Path, browser: Browser, tmp_path: Path
 ) -> None:
+    kernel = dataclasses.replace(kernels.find("debian/6.12"), name="k/1")
+    Matrix(by_hand).column(kernel, "tmpfs", 4).keep(0, [of(1), of(2)])
     file = tmp_path / "page.html"
     assert bigiron("matrix", "page", by_hand, "-o", file).status == 0
     page = browser.new_page()
@@ -318,13 +320,14 @@ def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(file.as_uri())
-    assert page.locator("#all tbody tr").count() == 4
+    assert page.locator("#all tbody tr").count() == 5
     page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
     assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
     page.locator("#tests").get_by_role("button", name="2", exact=True).click()
     shown = page.locator("#test").inner_text()
     assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
-    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
+    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs\n" in shown
+    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs --cpus 4" in shown
     page.get_by_label("compared with").select_option("k/2 tmpfs")
     assert page.locator("#triangle button").all_inner_texts() == ["-50"]
     assert not said
