@@ -83,7 +83,7 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "blocked_tgid", &job->blocked_tgid }, { "efficiency_ms", &job->efficiency_ms },
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
 		{ "disk_mib", &job->disk_mib },	  { "dilated", &job->dilated },
-		{ "slowed", &job->slowed },
+		{ "slowed", &job->slowed },	  { "copies", &job->copies },
 		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
 	};
 	const struct {

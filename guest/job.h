@@ -59,6 +59,7 @@ struct job {
 	unsigned long nr_words;
 	char *words[MAX_WORDS + 1]; /* of a command to run instead of the workload */
 	char *tests; /* the file of pairs of calls to run instead of it, NULL: none */
+	unsigned long copies; /* of each that are made at once; 0: one */
 	unsigned long nr_reads;
 	char *reads[MAX_READS]; /* files to report after the measurement */
 };

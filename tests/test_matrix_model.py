@@ -11,12 +11,13 @@ from bigiron import compile
 from bigiron.errors import UserError
 from bigiron.matrix import model
 from bigiron.matrix.calls import Call, parsed_tests
+from bigiron.matrix.extended.model import Epoll, Socket
 
 CALLS_OF_A_TRACE = 40
 
 
-def disagreements(seeds: range) -> int:
-    traces = [(seed, random_trace(seed, CALLS_OF_A_TRACE)) for seed in seeds]
+def disagreements(seeds: range, *, extended: bool = False) -> int:
+    traces = [(seed, random_trace(seed, CALLS_OF_A_TRACE, extended=extended)) for seed in seeds]
     given = made(text_of(traces))
     return sum(
         [result for _, result in trace] != results for (_, trace), results in zip(traces, given, strict=True)
@@ -25,6 +26,22 @@ def disagreements(seeds: range) -> int:
 
 def test_the_kernel_gives_what_the_model_says() -> None:
     assert disagreements(range(1000)) == 0
+
+
+def test_the_kernel_gives_what_the_model_of_the_extended_calls_says() -> None:
+    assert disagreements(range(500), extended=True) == 0
+
+
+def test_an_address_that_outlived_its_socket_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Socket, "is_open", True)
+    assert disagreements(range(100), extended=True) > 0
+
+
+def test_an_epoll_instance_that_forgot_what_it_looks_at_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Epoll, "ready", lambda _epoll: ())
+    assert disagreements(range(100), extended=True) > 0
 
 
 def test_a_pipe_that_held_one_page_less_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

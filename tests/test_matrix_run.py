@@ -129,6 +129,18 @@ def test_lines_side_by_side_are_told_apart() -> None:
     assert not outcomes.outcome(1, [apart]).conflicts
 
 
+def test_what_two_of_several_copies_share_is_theirs() -> None:
+    """Of the calls of all copies those two are named that have most to do with the line."""
+    line = [
+        Access(side, 0x1000, 0xFF, reads, writes, "struct a.x", f"sys_{side.lower()};f")
+        for side, reads, writes in (("A", 1, 0), ("B1", 5, 0), ("A1", 0, 2))
+    ]
+    (found,) = outcomes.outcome(1, [line]).conflicts
+    assert (found.name, found.false) == ("struct a.x", False)
+    assert found.a.startswith("sys_a1;") and found.b.startswith("sys_b1;")
+    assert outcomes.outcome(1, [[line[2]]]).is_free
+
+
 def test_lines_that_nobody_writes_are_no_conflict() -> None:
     assert not outcomes.outcome(1, [[access("A", "x"), access("B", "x")]]).conflicts
 
@@ -168,7 +180,7 @@ def test_wrong_tests_are_in_no_share() -> None:
     [
         ("", "has no tests"),
         ("rubbish", "line 1: a test begins with"),
-        ("test 1 a/b same\nA 0 fork -> 3\nB 0 close 3 -> 0\n", "no call"),
+        ("test 1 a/b same\nA 0 chmod -> 3\nB 0 close 3 -> 0\n", "no call"),
         ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
         (TESTS + "\n" + TESTS, "two tests 1"),
         ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
@@ -182,7 +194,10 @@ def test_wrong_tests_are_in_no_share() -> None:
         (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by what it returns"),
         (CLOSES.replace("close 3 -> 0", "close 3 -> " + "0" * 96), "line 2: a call is followed by"),
         (CLOSES + PIPES, "and they come last"),
-        (CLOSES.replace("A 0 close 3", "A 0 dup 3 5"), "line 1: dup, receive are there to set up only"),
+        (
+            CLOSES.replace("A 0 close 3", "A 0 dup 3 5"),
+            "line 1: dup, receive, store are there to set up only",
+        ),
         (CLOSES.replace("B 0", "B 1"), "line 1: in a test of the same process"),
         (CLOSES.replace("A 0", "0 receive 3 5 -> 5\nA 0"), "line 1: in a test of the same process"),
         (CLOSES.replace("same", "two"), "line 1: A and B are by the same process"),
@@ -263,6 +278,9 @@ def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: py
         (["show", "FOLDER/m", "--pair", "open"], "has no test of it; its calls are"),
         (["show", "FOLDER/m", "--pair", "open/open"], "has no test of it; its calls are"),
         (["debian/6.12", "-o", "FOLDER/m", "--fs", "ntfs"], "use one of tmpfs, ext4"),
+        (["debian/6.12", "-o", "FOLDER/m", "--cpus", "3"], "use an even number up to 64"),
+        (["debian/6.12", "-o", "FOLDER/m", "--extended", "--tests", "t"], "use one of them"),
+        (["debian/6.12", "-o", "FOLDER/m", "--extended"], "was made with other tests"),
         (["no-such-kernel", "-o", "FOLDER/m"], "no-such-kernel"),
         (["debian/6.12", "-o", "FOLDER/n", "--tests", "FOLDER/none"], "cannot be read"),
     ],
@@ -293,6 +311,8 @@ def by_hand(tmp_path: Path) -> Path:
 def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(
     by_hand: Path, browser: Browser, tmp_path: Path
 ) -> None:
+    kernel = dataclasses.replace(kernels.find("debian/6.12"), name="k/1")
+    Matrix(by_hand).column(kernel, "tmpfs", 4).keep(0, [of(1), of(2)])
     file = tmp_path / "page.html"
     assert bigiron("matrix", "page", by_hand, "-o", file).status == 0
     page = browser.new_page()
@@ -300,13 +320,14 @@ def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(file.as_uri())
-    assert page.locator("#all tbody tr").count() == 4
+    assert page.locator("#all tbody tr").count() == 5
     page.get_by_label("mmap/mmap: 1 of 2 conflict-free").click()
     assert "1 tests: <b>struct</b>" in page.locator("#tests").inner_text()
     page.locator("#tests").get_by_role("button", name="2", exact=True).click()
     shown = page.locator("#test").inner_text()
     assert "A 0 mmap 0 rw anon -> 0" in shown and "g < f (1 reads, 2 writes)" in shown
-    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs" in shown
+    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs\n" in shown
+    assert f"bigiron matrix test {by_hand} 2 --kernel k/1 --fs tmpfs --cpus 4" in shown
     page.get_by_label("compared with").select_option("k/2 tmpfs")
     assert page.locator("#triangle button").all_inner_texts() == ["-50"]
     assert not said
@@ -371,6 +392,25 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
     assert next(ends_at) == 6
 
 
+def test_five_runs_are_kept_where_more_of_them_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test 1 shares a line in three of five, so that one run would decide."""
+    tests = listing.read(TESTS, "")[:2]
+    lock = shared("struct a.lock")
+
+    def run(_place: object, some: list[calls.Test], runs: int, *_rest: object) -> dict[int, object]:
+        if runs == matrix_machine.MORE_RUNS:
+            assert [test.number for test in some] == [1]
+            raise GivenUpError("after 5 other tests it ended")
+        return {
+            1: matrix_machine._Ran([lock, lock, lock, [], []]),
+            2: matrix_machine._Ran([[], [], [], [], []]),
+        }
+
+    monkeypatch.setattr(matrix_machine, "_run", run)
+    one, other = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+    assert (one.runs, one.is_free, other.is_free) == (5, False, True)
+
+
 @pytest.mark.parametrize(
     ("gives_up", "left_out", "says_no_more"),
     [({2}, 1, False), ({0, 2, 4}, 3, False), ({1, 2, 3}, 5, True)],
@@ -422,10 +462,10 @@ def test_a_line_of_no_test_or_cpu_is_one_complaint(row: str, tmp_path: Path) -> 
     for content in ("9,1,0,ff00,ff,1,1,0,1", row):
         file.write_text(f"test,...\n{content}\n")
         if content != row:
-            (read,) = matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10))
+            (read,) = matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10, 2))
             assert (read.place, read.cpu, read.line) == (9, 1, 0xFF00)
     with pytest.raises(MachineError, match=f"test_lines.csv is damaged: line 2 is '{row}'"):
-        matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10))
+        matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10, 2))
 
 
 def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,6 +593,71 @@ def test_what_has_run_does_not_run_again(measured: Path) -> None:
     assert shown.splitlines()[1].split()[-1] == "6", "none has run"
     assert bigiron("matrix", "debian/6.12", "-o", measured).status == 0
     assert len(msgspec.json.decode(batch.read_bytes())["outcomes"]) == 6
+
+
+def test_what_is_conflict_free_is_made_by_more_cpus_at_once(measured: Path) -> None:
+    answer = bigiron("matrix", "debian/6.12", "-o", measured, "--cpus", "4")
+    assert answer.status == 0, answer
+    more = next(column for column in Matrix(measured).columns if column.place.cpus == 4)
+    pairs = next(column for column in Matrix(measured).columns if column.place.cpus == 2)
+    passed = {number for number, one in pairs.outcomes.items() if not one.wrong and one.is_free}
+    assert set(more.outcomes) == passed and not any(one.wrong for one in more.outcomes.values())
+    # Four processes map memory of their own; four threads, two of each process, have offsets of their own.
+    assert more.outcomes[1].is_free and more.outcomes[3].is_free
+    assert "debian/6.12 tmpfs, 4 CPUs" in bigiron("matrix", "show", measured).out
+
+
+EXTENDED_TESTS = """\
+test 1 getpid/getppid two
+A 0 getpid -> self
+B 1 getppid -> parent
+
+test 2 socket/socket two
+A 0 socket -> 3
+B 1 socket -> 3
+
+test 3 fork/wait two
+1 fork -> child
+A 0 fork -> child
+B 1 wait -> child
+
+test 4 futex_wake/futex_wake same
+A 0 futex_wake 0 -> 0
+B 0 futex_wake 1 -> 0
+
+test 5 epoll_wait/sendto two
+0 epoll_create -> 3
+0 socket -> 4
+0 bind 4 a -> 0
+0 epoll_ctl 3 add 4 -> 0
+1 socket -> 3
+1 sendto 3 a 1 -> 1
+A 0 epoll_wait 3 -> ready 4
+B 1 sendto 3 b 1 -> -ECONNREFUSED
+
+test 6 futex_wait/futex_wait two
+A 0 futex_wait 0 0 -> -ETIMEDOUT
+B 1 futex_wait 2 1 -> -EAGAIN
+"""
+
+
+def test_extended_calls_in_a_real_kernel() -> None:
+    """Moved descriptors too. What is known of 6.12: a socket is counted, and a fork is tasklist_lock's."""
+    tests = listing.read(EXTENDED_TESTS, "")
+    found = {one.test: one for one in matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)}
+    assert [one.wrong for one in found.values()] == [""] * 6
+    assert {number for number, one in found.items() if one.is_free} == {1, 4, 5, 6}
+    names = {number: {each.name for each in one.conflicts} for number, one in found.items()}
+    assert "unix_nr_socks" in names[2] and "tasklist_lock" in names[3]
+
+
+def test_no_published_figure_stands_beside_other_calls(tmp_path: Path) -> None:
+    matrix = matrix_folder.create(tmp_path / "m", EXTENDED_TESTS, "")
+    matrix.column(kernels.find("debian/6.12"), "tmpfs").keep(0, [of(1)])
+    shown = bigiron("matrix", "show", matrix.folder)
+    assert shown.status == 0 and "SOSP" not in shown.out and "Linux, 2013" not in shown.out
+    document = json.loads(bigiron("matrix", "show", matrix.folder, "--format", "json").out)
+    assert document["published"] == {}
 
 
 def test_another_file_system(measured: Path, tmp_path: Path) -> None:

@@ -10,17 +10,18 @@ from bigiron.matrix import calls
 from bigiron.matrix import situations as enumeration
 from bigiron.matrix.calls import CALLS, Call
 from bigiron.matrix.set_up import test_of as made_into_test
-from bigiron.matrix.situations import pairs, situations
+from bigiron.matrix.situations import COMMUTER, EXTENDED, Family, pairs, situations
 from bigiron.matrix.situations import tests as all_tests
 
 SOME_PAIRS = pairs()[::10]
+SOME_EXTENDED_PAIRS = pairs(EXTENDED)[::6]
 
 
-def found_for(some: list[tuple[str, str]]) -> Iterator[calls.Test]:
+def found_for(some: list[tuple[str, str]], family: Family = COMMUTER) -> Iterator[calls.Test]:
     for a, b in some:
         for same in (True, False):
-            for situation in situations(a, b, same):
-                yield made_into_test(1, situation)
+            for situation in situations(a, b, same, family):
+                yield family.test_of(1, situation)
 
 
 def texts(a: str, b: str, same: bool) -> list[str]:
@@ -54,7 +55,28 @@ def later_calls(test: calls.Test) -> list[str]:
     ]
 
 
-def told_apart(some: list[calls.Test]) -> list[bool]:
+def later_extended_calls(test: calls.Test) -> list[str]:
+    made = [call for call, _ in (*test.set_up, test.a, test.b)]
+    addresses = sorted({word for call in made for word in call.arguments if isinstance(word, str)})
+    fds = sorted({3, 4, 5, 6} | {int(call.arguments[1] or 0) for call in made if call.name == "dup"})
+    both = ("0",) if test.same else ("0", "1")
+    waits = [f"futex_wait {word} 0" for word in range(calls.WORDS)] + ["wait"] * 4
+
+    def each(*names: str) -> list[str]:
+        return [f"{name} {fd}" for name in names for fd in fds]
+
+    sends = [f"sendto {fd} {address} {fd}" for fd in (3, 4) for address in addresses]
+    binds = [f"bind {fd} new{fd}" for fd in fds]
+    looks = each("epoll_wait", "recvfrom", "recvfrom", "recvfrom")
+    every = [*waits, *looks, *sends, *each("recvfrom", "epoll_wait"), *binds, *each("close")]
+    # An address that is still in use is another result than one that is free.
+    ends = ["0 socket", *(f"0 sendto 3 {address} 1" for address in addresses)]
+    return [*(f"{process} {call}" for process in both for call in every), *ends]
+
+
+def told_apart(
+    some: list[calls.Test], later_calls: Callable[[calls.Test], list[str]] = later_calls
+) -> list[bool]:
     """Of each, whether some later call gives something else, or one of the two, if B comes first."""
     texts: dict[bool, list[str]] = {False: [], True: []}
     for test in some:
@@ -86,6 +108,29 @@ def _renumbered(results: list[str]) -> list[str]:
 def test_there_are_171_pairs_of_18_calls() -> None:
     assert len(CALLS) == 18
     assert len(pairs()) == len(set(pairs())) == 171
+
+
+def test_there_are_105_pairs_of_14_extended_calls() -> None:
+    assert len(EXTENDED.calls) == 14 and set(EXTENDED.calls) & set(CALLS) == {"close"}
+    assert len(pairs(EXTENDED)) == 105
+
+
+def test_what_the_model_says_of_extended_calls_holds_in_both_orders() -> None:
+    some = list(found_for(SOME_EXTENDED_PAIRS, EXTENDED))
+    assert len(some) > 500
+    assert wrong(some, "a-first") == wrong(some, "b-first") == []
+
+
+def test_no_later_extended_call_tells_the_order() -> None:
+    assert not any(told_apart(list(found_for(SOME_EXTENDED_PAIRS, EXTENDED)), later_extended_calls))
+
+
+def test_where_extended_calls_do_not_commute_the_order_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    commutes: Callable[..., bool] = enumeration.commutes
+    monkeypatch.setattr(enumeration, "commutes", lambda first, second: not commutes(first, second))
+    some = list(found_for(SOME_EXTENDED_PAIRS, EXTENDED))
+    assert len(some) > 50
+    assert all(told_apart(some, later_extended_calls))
 
 
 def test_what_the_model_says_holds_in_both_orders() -> None:

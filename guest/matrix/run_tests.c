@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@
 #include "../pairs/calls.h"
 #include "test_file.h"
 
-#define COORDINATOR_CPU 2 /* 0 and 1 make the calls */
+#define MOST_COPIES 32
 #define TESTS_OF_A_STAGE 200
 #define SPINS_BY_THE_CLOCK 4096
 #define HIGHEST_FD 1024
@@ -35,7 +36,10 @@
  * by the scheduler, which writes to other CPUs' lines, and would find its caches and its page tables changed. Each has
  * a page of its own.
  */
+struct copy;
 struct worker {
+	struct copy *copy;
+	int cpu;
 	unsigned int wanted; /* how many things it was given to do; a futex while it sleeps */
 	unsigned int done;
 	enum { TAKE_FDS, MAKE, MAKE_RECORDED, SEND, UNDO, SLEEP } what;
@@ -47,14 +51,19 @@ struct side {
 	struct worker workers[2];
 };
 
+/* Several make the same test at once, each with processes, a folder and sockets' addresses of its own. */
+struct copy {
+	struct side sides[2]; /* [0]: threads of one process, [1]: two processes */
+	struct result results[MAX_CALLS];
+};
+
 /* Shared with those that make the calls. */
 static struct shared {
-	struct side sides[2]; /* [0]: threads of one process, [1]: two processes */
-	struct test test;     /* that runs now */
-	struct result results[MAX_CALLS];
+	struct copy copies[MOST_COPIES];
+	struct test test; /* that runs now */
 } *shared;
-static struct side *sides;
-static int awake = -1; /* which of them */
+static int nr_copies;
+static int awake = -1; /* which side of each */
 static unsigned long patience_s;
 static uint64_t patience_ns; /* the same by this machine's clock */
 
@@ -71,9 +80,9 @@ static void make_calls(const struct worker *worker)
 		const struct call *call = &shared->test.calls[i].call;
 
 		if (call->kind == CALL_RECEIVE)
-			receive(call, &shared->results[i]);
+			receive(call, &worker->copy->results[i]);
 		else
-			call_make(call, &shared->results[i]);
+			call_make(call, &worker->copy->results[i]);
 	}
 }
 
@@ -108,18 +117,18 @@ static void do_it(const struct worker *worker)
 		make_calls(worker);
 	} else if (worker->what == MAKE_RECORDED) {
 		recorder_mark(MARK_CALL, NULL, 0);
-		call_make(first, &shared->results[worker->first]);
+		call_make(first, &worker->copy->results[worker->first]);
 		recorder_mark(MARK_CALL_END, NULL, 0);
 	}
 }
 
-static void work(struct worker *worker, int cpu)
+static void work(struct worker *worker)
 {
 	unsigned int done = 0;
 	int sleeps = 1;
 
 	calls_prepare();
-	if (pin(0, cpu))
+	if (pin(0, worker->cpu))
 		_exit(1);
 	for (;;) {
 		while (__atomic_load_n(&worker->wanted, __ATOMIC_ACQUIRE) == done) {
@@ -137,7 +146,7 @@ static void work(struct worker *worker, int cpu)
 
 static void *second_thread(void *worker)
 {
-	work(worker, 1);
+	work(worker);
 	return NULL;
 }
 
@@ -153,7 +162,7 @@ static void leave_files(const int *sockets)
 			close(fd);
 }
 
-static int start_process(struct worker *worker, int cpu, struct worker *thread, const int *sockets)
+static int start_process(struct worker *worker, struct worker *thread, const int *sockets)
 {
 	pid_t runner = getpid(), pid = fork();
 	pthread_t second;
@@ -164,22 +173,50 @@ static int start_process(struct worker *worker, int cpu, struct worker *thread, 
 	leave_files(sockets);
 	if (thread && pthread_create(&second, NULL, second_thread, thread))
 		_exit(1);
-	work(worker, cpu);
+	work(worker);
 	_exit(1);
+}
+
+static int start_copy(struct copy *copy, int first_cpu)
+{
+	int sockets[2] = { -1, -1 }, failed;
+
+	for (int i = 0; i < 4; i++) {
+		struct worker *worker = &copy->sides[i / 2].workers[i % 2];
+
+		worker->copy = copy;
+		worker->cpu = first_cpu + i % 2;
+	}
+	failed = calls_share() || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
+		 start_process(&copy->sides[0].workers[0], &copy->sides[0].workers[1], sockets) ||
+		 start_process(&copy->sides[1].workers[0], NULL, sockets) ||
+		 start_process(&copy->sides[1].workers[1], NULL, sockets);
+	close(sockets[0]);
+	close(sockets[1]);
+	return failed;
+}
+
+/* Its processes inherit the folder. */
+static int start_in_folder(int nr)
+{
+	char folder[16];
+
+	snprintf(folder, sizeof(folder), "copy%d", nr);
+	return mkdir(folder, 0700) || chdir(folder) || start_copy(&shared->copies[nr], 2 * nr) || chdir("..");
 }
 
 static int start_workers(void)
 {
-	int sockets[2];
+	int failed = 0;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	sides = shared->sides;
-	if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
-	    start_process(&sides[0].workers[0], 0, &sides[0].workers[1], sockets) ||
-	    start_process(&sides[1].workers[0], 0, NULL, sockets) ||
-	    start_process(&sides[1].workers[1], 1, NULL, sockets))
-		return report_error("machine", "cannot start the processes that make calls: %m");
-	return 0;
+	if (shared == MAP_FAILED)
+		failed = 1;
+	else if (nr_copies == 1)
+		failed = start_copy(&shared->copies[0], 0);
+	for (int nr = 0; nr < nr_copies && nr_copies > 1 && !failed; nr++)
+		failed = start_in_folder(nr);
+	return failed ? report_error("machine", "cannot start the processes that make calls: %m") : 0;
 }
 
 /* Returns 1, which is reported, where it takes too long: its call hangs, or it has died. */
@@ -193,7 +230,7 @@ static int await(const struct worker *worker)
 			continue;
 		if (worker->what == UNDO || worker->what == SLEEP)
 			return report_error("machine", "what makes calls on CPU %d did not answer in %lu s",
-					    worker == &sides[awake].workers[1], patience_s);
+					    worker->cpu, patience_s);
 		return report_error("machine", "\"%s\" did not return in %lu s",
 				    shared->test.calls[worker->first].text, patience_s);
 	}
@@ -210,53 +247,61 @@ static int give(struct worker *worker, int what, unsigned int first, unsigned in
 	return await(worker);
 }
 
+static int wake(struct worker *worker)
+{
+	worker->what = UNDO;
+	worker->first = worker->end = 0;
+	__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	return await(worker);
+}
+
 static int change_sides(int to)
 {
-	for (int i = 0; i < 2 && awake >= 0; i++)
-		if (give(&sides[awake].workers[i], SLEEP, 0, 0))
-			return 1;
-	awake = to;
-	for (int i = 0; i < 2; i++) {
-		struct worker *worker = &sides[to].workers[i];
+	for (int nr = 0; nr < nr_copies; nr++) {
+		struct side *sides = shared->copies[nr].sides;
 
-		worker->what = UNDO;
-		worker->first = worker->end = 0;
-		__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &worker->wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		if (await(worker))
-			return 1;
+		for (int i = 0; i < 2 && awake >= 0; i++)
+			if (give(&sides[awake].workers[i], SLEEP, 0, 0))
+				return 1;
+		for (int i = 0; i < 2; i++)
+			if (wake(&sides[to].workers[i]))
+				return 1;
 	}
+	awake = to;
 	return 0;
 }
 
 /* What a test ended in, if not as it should. */
 enum { AS_EXPECTED, OTHER, HANGS };
 
-static struct worker *worker_of(const struct call *call)
+static struct worker *worker_of(struct copy *copy, const struct call *call)
 {
 	int two = shared->test.two_processes;
 
-	return &sides[two].workers[two ? call->process : call->role == ROLE_B];
+	return &copy->sides[two].workers[two ? call->process : call->role == ROLE_B];
 }
 
 /* As many in a row as one of them makes by itself. */
-static int set_up(unsigned int end)
+static int set_up(struct copy *copy, unsigned int end)
 {
 	const struct test_call *calls = shared->test.calls;
+	int two = shared->test.two_processes;
 	unsigned int next;
 
-	for (int process = 0; process <= shared->test.two_processes; process++)
-		if (shared->test.moved && give(&sides[shared->test.two_processes].workers[process], TAKE_FDS, 0, 0))
+	for (int process = 0; process <= two; process++)
+		if (shared->test.moved && give(&copy->sides[two].workers[process], TAKE_FDS, 0, 0))
 			return HANGS;
 	for (unsigned int first = 0; first < end; first = next) {
-		struct worker *worker = worker_of(&calls[first].call);
+		struct worker *worker = worker_of(copy, &calls[first].call);
 
 		next = first + 1;
 		if (calls[first].call.kind == CALL_RECEIVE) {
-			if (give(&sides[1].workers[!calls[first].call.process], SEND, first, next))
+			if (give(&copy->sides[1].workers[!calls[first].call.process], SEND, first, next))
 				return HANGS;
 		} else {
-			while (next < end && worker_of(&calls[next].call) == worker && calls[next].call.kind != CALL_RECEIVE)
+			while (next < end && worker_of(copy, &calls[next].call) == worker &&
+			       calls[next].call.kind != CALL_RECEIVE)
 				next++;
 		}
 		if (give(worker, MAKE, first, next))
@@ -279,8 +324,11 @@ static int let_a_second_pass(void)
 /* As its text has it: without what the test's descriptors were moved by. */
 static struct result unmoved(const struct call *call, struct result result)
 {
-	int is_fd = call->kind == CALL_OPEN || call->kind == CALL_DUP || call->kind == CALL_RECEIVE;
+	int is_fd = call->kind == CALL_OPEN || call->kind == CALL_DUP || call->kind == CALL_RECEIVE ||
+		    call->kind == CALL_EPOLL_CREATE || call->kind == CALL_SOCKET;
 
+	for (int i = 0; result.kind == RESULT_READY && i < result.value; i++)
+		result.ready[i] -= shared->test.moved;
 	if (result.kind == RESULT_PIPE || (result.kind == RESULT_NUMBER && is_fd)) {
 		result.value -= shared->test.moved;
 		result.other -= shared->test.moved;
@@ -305,36 +353,59 @@ static int check(const struct test_call *wanted, struct result result, struct in
 	return OTHER;
 }
 
-/* The results are looked at when all calls were made: nothing is to be between A and B. */
-static int run_calls(int recorded)
+static int check_all(const struct copy *copy)
 {
 	const struct test *test = &shared->test;
-	unsigned int a = test->nr_calls - 2;
 	struct inodes inodes = { 0 };
-	int failed;
+	int failed = AS_EXPECTED;
 
-	if (set_up(a) || let_a_second_pass())
+	for (unsigned int i = 0; i < test->nr_calls && !failed; i++)
+		failed = check(&test->calls[i], unmoved(&test->calls[i].call, copy->results[i]), &inodes);
+	return failed;
+}
+
+static int make_pair(struct copy *copy, int recorded)
+{
+	const struct test *test = &shared->test;
+
+	for (unsigned int i = test->nr_calls - 2; i < test->nr_calls; i++)
+		if (give(worker_of(copy, &test->calls[i].call), recorded ? MAKE_RECORDED : MAKE, i, i + 1))
+			return HANGS;
+	return AS_EXPECTED;
+}
+
+/* The results are looked at when all calls were made: nothing is to be between them. */
+static int run_calls(int recorded)
+{
+	int failed = AS_EXPECTED;
+
+	for (int nr = 0; nr < nr_copies && !failed; nr++)
+		failed = set_up(&shared->copies[nr], shared->test.nr_calls - 2);
+	if (failed || let_a_second_pass())
 		return HANGS;
 	if (recorded)
-		recorder_mark(MARK_TEST, NULL, test->number);
-	for (unsigned int i = a; i < test->nr_calls; i++)
-		if (give(worker_of(&test->calls[i].call), recorded ? MAKE_RECORDED : MAKE, i, i + 1))
-			return HANGS;
+		recorder_mark(MARK_TEST, NULL, shared->test.number);
+	for (int nr = 0; nr < nr_copies && !failed; nr++)
+		failed = make_pair(&shared->copies[nr], recorded);
+	if (failed)
+		return HANGS;
 	if (recorded)
-		recorder_mark(MARK_TEST_END, NULL, test->number);
-	failed = AS_EXPECTED;
-	for (unsigned int i = 0; i < test->nr_calls && !failed; i++)
-		failed = check(&test->calls[i], unmoved(&test->calls[i].call, shared->results[i]), &inodes);
+		recorder_mark(MARK_TEST_END, NULL, shared->test.number);
+	for (int nr = 0; nr < nr_copies && !failed; nr++)
+		failed = check_all(&shared->copies[nr]);
 	return failed;
 }
 
 static int undo_all(void)
 {
-	struct worker *workers = sides[shared->test.two_processes].workers;
+	for (int nr = 0; nr < nr_copies; nr++) {
+		struct worker *workers = shared->copies[nr].sides[shared->test.two_processes].workers;
 
-	if (shared->test.two_processes && give(&workers[1], UNDO, 0, 0))
-		return HANGS;
-	return give(&workers[0], UNDO, 0, shared->test.nr_calls) ? HANGS : AS_EXPECTED;
+		if ((shared->test.two_processes && give(&workers[1], UNDO, 0, 0)) ||
+		    give(&workers[0], UNDO, 0, shared->test.nr_calls))
+			return HANGS;
+	}
+	return AS_EXPECTED;
 }
 
 /* Returns 1, which is reported, if it hangs, and this machine is of no use any more. */
@@ -382,18 +453,26 @@ int run_tests(const struct job *job)
 	FILE *file = fopen(job->tests, "re");
 	uint64_t began = clock_ns();
 
+	nr_copies = job->copies ? job->copies : 1;
 	patience_s = job->patience_s;
 	patience_ns = patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
 	if (!file) {
 		report_error("job", "cannot open %s: %m", job->tests);
 		return MEASURE_REPORTED;
 	}
-	if (start_workers())
-		return MEASURE_REPORTED;
-	if (pin(0, COORDINATOR_CPU)) {
-		report_error("machine", "it takes a machine of three CPUs: %m");
+	if (nr_copies > MOST_COPIES) {
+		report_error("job", "no more than %d copies run at once, and these are %d", MOST_COPIES, nr_copies);
 		return MEASURE_REPORTED;
 	}
+	if (start_workers())
+		return MEASURE_REPORTED;
+	if (pin(0, 2 * nr_copies)) {
+		report_error("machine", "it takes a machine of %d CPUs: %m", 2 * nr_copies + 1);
+		return MEASURE_REPORTED;
+	}
+	/* Where it cannot be set no test is to blame, and none has begun. */
+	if (let_a_second_pass())
+		return MEASURE_REPORTED;
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
 	if (run_all(job, file))
 		return MEASURE_REPORTED;

@@ -40,6 +40,7 @@ static int read_call(struct test *test, char *line, char error[TEST_ERROR_BYTES]
 		return wrong(error, why, call->text);
 	call->call.fd += test->moved;
 	call->call.to += test->moved;
+	call->call.salt = test->moved;
 	test->nr_calls++;
 	return 0;
 }

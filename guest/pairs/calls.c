@@ -5,17 +5,22 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-/* What follows a call's name: n a name, f a descriptor, t another, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map. */
+/* What follows a call's name: n a name, f a descriptor, t another, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map, a add or del, w a word. */
 static const struct {
 	const char *name, *arguments;
 } calls[] = {
@@ -28,7 +33,15 @@ static const struct {
 	[CALL_PWRITE] = { "pwrite", "fov" },   [CALL_MMAP] = { "mmap", "spm" },
 	[CALL_MUNMAP] = { "munmap", "s" },     [CALL_MPROTECT] = { "mprotect", "sp" },
 	[CALL_MEMREAD] = { "memread", "s" },   [CALL_MEMWRITE] = { "memwrite", "sv" },
+	[CALL_GETPID] = { "getpid", "" },      [CALL_GETPPID] = { "getppid", "" },
+	[CALL_FUTEX_WAIT] = { "futex_wait", "wv" }, [CALL_FUTEX_WAKE] = { "futex_wake", "w" },
+	[CALL_EPOLL_CREATE] = { "epoll_create", "" }, [CALL_EPOLL_CTL] = { "epoll_ctl", "fat" },
+	[CALL_EPOLL_WAIT] = { "epoll_wait", "f" }, [CALL_SOCKET] = { "socket", "" },
+	[CALL_BIND] = { "bind", "fn" },	       [CALL_SENDTO] = { "sendto", "fnv" },
+	[CALL_RECVFROM] = { "recvfrom", "f" }, [CALL_FORK] = { "fork", "" },
+	[CALL_WAIT] = { "wait", "" },
 	[CALL_DUP] = { "dup", "ft" },	       [CALL_RECEIVE] = { "receive", "ft" },
+	[CALL_STORE] = { "store", "wv" },
 };
 
 #define NR_CALLS (sizeof(calls) / sizeof(*calls))
@@ -37,6 +50,15 @@ static const struct {
 static __thread char *page;
 static __thread sigjmp_buf after_fault;
 static __thread volatile sig_atomic_t may_fault;
+
+#define WORD_BYTES 4096
+
+static char own_words[SHARED_WORDS][WORD_BYTES] __attribute__((aligned(WORD_BYTES)));
+static struct {
+	char words[WORDS - SHARED_WORDS][WORD_BYTES];
+	char addresses[32]; /* what they begin with: nobody else's on this machine do */
+} *shared;
+static pid_t self, parent;
 
 /* Reading. */
 
@@ -133,6 +155,13 @@ static int read_argument(struct call *call, char kind, int nr_names, char *word,
 		failed = number(word, 0, SLOTS - 1, &value);
 		call->slot = value;
 		return failed;
+	case 'a':
+		call->adds = word && !strcmp(word, "add");
+		return !word || (!call->adds && strcmp(word, "del"));
+	case 'w':
+		failed = number(word, 0, WORDS - 1, &value);
+		call->word = value;
+		return failed;
 	case 'm':
 		call->anonymous = word && !strcmp(word, "anon");
 		return !call->anonymous && (read_fd(&call->fd, word) || number(next_word(rest), 0, 1000000, &call->offset));
@@ -211,6 +240,29 @@ static void keep_page_tables(void)
 	}
 }
 
+static uint32_t *word_at(int word)
+{
+	return (uint32_t *)(word < SHARED_WORDS ? own_words[word] : shared->words[word - SHARED_WORDS]);
+}
+
+/* Their pages are there from now on. */
+static void clear_words(void)
+{
+	for (int word = 0; word < WORDS; word++)
+		__atomic_store_n(word_at(word), 0, __ATOMIC_RELAXED);
+}
+
+int calls_share(void)
+{
+	static int nr;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (shared == MAP_FAILED)
+		return -1;
+	snprintf(shared->addresses, sizeof(shared->addresses), "bigiron.%d.%d.", getpid(), nr++);
+	return 0;
+}
+
 void calls_prepare(void)
 {
 	const struct sigaction act = { .sa_handler = faulted, .sa_flags = SA_NODEFER };
@@ -221,6 +273,9 @@ void calls_prepare(void)
 	sigaction(SIGSEGV, &act, NULL);
 	sigaction(SIGBUS, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	self = getpid();
+	parent = getppid();
+	clear_words();
 	keep_page_tables();
 }
 
@@ -288,6 +343,105 @@ static struct result touch(const struct call *call)
 	return result;
 }
 
+static struct result relative(pid_t pid)
+{
+	return (struct result){
+		.kind = RESULT_PROCESS,
+		.value = pid == self ? SELF : pid == parent ? PARENT : STRANGER,
+	};
+}
+
+static struct result child(long pid)
+{
+	return pid < 0 ? number_or_error(pid) : (struct result){ .kind = RESULT_PROCESS, .value = CHILD };
+}
+
+/* The parent goes on when the child has exited: until then its descriptors are open twice. The child stays to be waited for. */
+static struct result fork_and_exit(void)
+{
+	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (!pid)
+		syscall(SYS_exit_group, 0);
+	if (pid > 0 && syscall(SYS_waitid, P_PID, pid, NULL, WEXITED | WNOWAIT, NULL))
+		return number_or_error(-1);
+	return child(pid);
+}
+
+static struct result futex(const struct call *call, int operation)
+{
+	const struct timespec now = { 0 };
+
+	if (call->word < SHARED_WORDS)
+		operation |= FUTEX_PRIVATE_FLAG;
+	return number_or_error(syscall(SYS_futex, word_at(call->word), operation, call->value, &now, NULL, 0));
+}
+
+static struct result control(const struct call *call)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = call->to };
+
+	return number_or_error(epoll_ctl(call->fd, call->adds ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, call->to, &event));
+}
+
+static int by_number(const void *x, const void *y)
+{
+	return *(const int *)x - *(const int *)y;
+}
+
+static struct result wait_for_events(int fd)
+{
+	struct epoll_event events[MOST_READY];
+	struct result result = { .kind = RESULT_READY, .value = epoll_wait(fd, events, MOST_READY, 0) };
+
+	if (result.value < 0)
+		return number_or_error(-1);
+	for (int i = 0; i < result.value; i++)
+		result.ready[i] = events[i].data.fd;
+	qsort(result.ready, result.value, sizeof(*result.ready), by_number);
+	return result;
+}
+
+/* FNV-1a */
+static uint32_t scrambled(const char *name, int salt)
+{
+	uint32_t hash = (2166136261u ^ salt) * 16777619u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return hash;
+}
+
+/*
+ * An abstract one: it is gone with the socket, and is no file. The kernel's hash of it is a sum, which puts names that
+ * differ by a letter side by side: what follows the name makes them as different as any.
+ */
+static socklen_t address_of_name(struct sockaddr_un *address, const char *name, int salt)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	return offsetof(struct sockaddr_un, sun_path) + 1 +
+	       snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "%s%s.%08x",
+			shared->addresses, name, scrambled(name, salt));
+}
+
+static struct result make_on_socket(const struct call *call)
+{
+	unsigned char byte = call->value;
+	struct sockaddr_un address;
+	socklen_t length = address_of_name(&address, call->names[0], call->salt);
+
+	switch (call->kind) {
+	case CALL_BIND:
+		return number_or_error(bind(call->fd, (struct sockaddr *)&address, length));
+	case CALL_SENDTO:
+		return number_or_error(sendto(call->fd, &byte, 1, 0, (struct sockaddr *)&address, length));
+	default:
+		if (recvfrom(call->fd, &byte, 1, 0, NULL, NULL) < 0)
+			return number_or_error(-1);
+		return (struct result){ .kind = RESULT_BYTE, .value = byte };
+	}
+}
+
 static struct result make(const struct call *call)
 {
 	const char *name = call->names[0];
@@ -332,6 +486,33 @@ static struct result make(const struct call *call)
 	case CALL_MEMREAD:
 	case CALL_MEMWRITE:
 		return touch(call);
+	case CALL_GETPID:
+		return relative(syscall(SYS_getpid));
+	case CALL_GETPPID:
+		return relative(syscall(SYS_getppid));
+	case CALL_FUTEX_WAIT:
+		return futex(call, FUTEX_WAIT);
+	case CALL_FUTEX_WAKE:
+		return futex(call, FUTEX_WAKE);
+	case CALL_EPOLL_CREATE:
+		return number_or_error(epoll_create1(0));
+	case CALL_EPOLL_CTL:
+		return control(call);
+	case CALL_EPOLL_WAIT:
+		return wait_for_events(call->fd);
+	case CALL_SOCKET:
+		return number_or_error(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+	case CALL_BIND:
+	case CALL_SENDTO:
+	case CALL_RECVFROM:
+		return make_on_socket(call);
+	case CALL_FORK:
+		return fork_and_exit();
+	case CALL_WAIT:
+		return child(syscall(SYS_wait4, -1, NULL, 0, NULL));
+	case CALL_STORE:
+		__atomic_store_n(word_at(call->word), call->value, __ATOMIC_RELAXED);
+		return number_or_error(0);
 	case CALL_DUP:
 		return number_or_error(dup2(call->fd, call->to));
 	case CALL_RECEIVE:
@@ -395,6 +576,9 @@ void calls_undo(void)
 	syscall(SYS_close_range, FIRST_FD, OWN_FD - 1, 0);
 	for (int slot = 0; slot < SLOTS; slot++)
 		munmap(address_of(slot), getpagesize());
+	clear_words();
+	while (wait(NULL) > 0)
+		;
 }
 
 /* Printing. */
@@ -435,9 +619,19 @@ static void print_error(int error, FILE *text)
 		fprintf(text, "-%d", error);
 }
 
+static void print_ready(const struct result *result, FILE *text)
+{
+	fputs(result->value ? "ready" : "none", text);
+	for (int i = 0; i < result->value; i++)
+		fprintf(text, " %d", result->ready[i]);
+}
+
 void result_print(const struct call *call, const struct result *result, struct inodes *inodes, FILE *text)
 {
 	static const char roles[] = { [ROLE_A] = 'A', [ROLE_B] = 'B' };
+	static const char *const relatives[] = {
+		[SELF] = "self", [PARENT] = "parent", [CHILD] = "child", [STRANGER] = "stranger",
+	};
 
 	if (call->role != ROLE_SET_UP)
 		fprintf(text, "%c ", roles[call->role]);
@@ -462,6 +656,12 @@ void result_print(const struct call *call, const struct result *result, struct i
 		break;
 	case RESULT_SIGNAL:
 		fputs(result->value == SIGBUS ? "SIGBUS" : "SIGSEGV", text);
+		break;
+	case RESULT_READY:
+		print_ready(result, text);
+		break;
+	case RESULT_PROCESS:
+		fputs(relatives[result->value], text);
 		break;
 	}
 	fputc('\n', text);

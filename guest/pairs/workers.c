@@ -147,7 +147,7 @@ static int make_sockets(void)
 struct test *workers_start(const int cpus[2])
 {
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (shared == MAP_FAILED || make_sockets())
+	if (shared == MAP_FAILED || make_sockets() || calls_share())
 		return NULL;
 	snprintf(shared->folder, sizeof(shared->folder), "pairs.%d", getpid());
 	pin_to = cpus;

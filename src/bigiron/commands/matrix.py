@@ -1,5 +1,6 @@
 """`bigiron matrix`: which pairs of system calls that commute share cache lines."""
 
+import dataclasses
 import sys
 from pathlib import Path
 from threading import Event
@@ -14,6 +15,7 @@ from bigiron.commands.output import say
 from bigiron.counted import counted
 from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, situations
+from bigiron.matrix.calls import CALLS
 from bigiron.report import matrix as report
 from bigiron.study import matrix as runner
 from bigiron.study import matrix_folder, matrix_machine
@@ -51,17 +53,33 @@ def run(
     tests: Annotated[
         Path | None, typer.Option(help="a file of tests (docs/matrix.md) instead of all situations")
     ] = None,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="other calls than the 18: futexes, epoll, fork, sockets, ...")
+    ] = False,
+    cpus: Annotated[
+        int,
+        typer.Option(
+            help="more than 2: so many make calls at once, in the tests that are conflict-free with 2"
+        ),
+    ] = matrix_folder.PAIR,
     jobs: Jobs = 0,
 ) -> None:
     """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
 
     Example: `bigiron matrix debian/6.12 -o m`
     """
-    places = runner.places(kernel, fs, say("kernel"))
+    if tests and extended:
+        raise UserError("--extended and --tests: use one of them, each says which tests to run")
+    family = situations.EXTENDED if extended else situations.COMMUTER
+    places = runner.places(kernel, fs, say("kernel"), cpus)
     try:
-        matrix = matrix_folder.create(output, _tests(tests, output), runner.identity())
+        matrix = matrix_folder.create(output, _tests(tests, output, family), runner.identity())
         with matrix.writing():
-            left_out = runner.run_missing(matrix, places, jobs or matrix_machine.side_by_side(), _show)
+            pairs = [dataclasses.replace(place, cpus=matrix_folder.PAIR) for place in places]
+            left_out = 0
+            for wanted in dict.fromkeys((tuple(pairs), tuple(places))):
+                at_once = jobs or matrix_machine.side_by_side(wanted[0].cpus)
+                left_out = left_out or runner.run_missing(matrix, wanted, at_once, _show)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
@@ -103,6 +121,7 @@ def test(
         str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
     ] = "",
     fs: Annotated[str, typer.Option(help="with --kernel: what files lie on; tmpfs unless given")] = "",
+    cpus: Annotated[int, typer.Option(help="with --kernel: so many make calls at once")] = matrix_folder.PAIR,
 ) -> None:
     """Show one test, its calls and the lines that they share; or run it alone.
 
@@ -115,9 +134,10 @@ def test(
     if fs and not kernel:
         raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
     if kernel:
-        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"))
+        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)
-        print(report.of_test(found, {f"{place.kernel.name} {place.file_system.name}": outcome}), end="")
+        name = matrix_folder.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
+        print(report.of_test(found, {name: outcome}), end="")
         return
     outcomes = {
         column.place.name: column.outcomes[number] for column in matrix.columns if number in column.outcomes
@@ -140,8 +160,8 @@ def page(
     output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
 
 
-def _tests(file: Path | None, output: Path) -> str:
-    """Those of the file; else those that the folder has; else all that there are."""
+def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
+    """Those of the file; else those that the folder has; else all that there are of the family."""
     if file:
         try:
             content = file.read_bytes()
@@ -153,9 +173,12 @@ def _tests(file: Path | None, output: Path) -> str:
         listing.read(text, str(file))
         return text
     if (output / "matrix.json").exists():
-        return matrix_folder.open_matrix(output).text
+        matrix = matrix_folder.open_matrix(output)
+        if family is situations.EXTENDED and {test.a[0].name for test in matrix.tests} <= CALLS.keys():
+            raise UserError(f"--extended: {output} was made with other tests: use another folder")
+        return matrix.text
     print("finding all situations in which two calls commute", file=sys.stderr)
-    return "\n".join(map(str, situations.tests()))
+    return "\n".join(map(str, situations.tests(family)))
 
 
 def _show(progress: Progress) -> None:

@@ -19,8 +19,10 @@ from bigiron.errors import UserError
 
 FIRST_FD, LAST_FD = 3, 51
 SLOTS = 8
+WORDS, SHARED_WORDS = 4, 2
 Argument = str | int | bool | None
-Result = str  # as guest/pairs/ prints it: "3", "-ENOENT", "4 5", "page 7", "byte 7", "file 1 0 i1", "SIGBUS"
+Result = str
+"""As guest/pairs/ prints it: 3, -ENOENT, 4 5, page 7, byte 7, file 1 0 i1, SIGBUS, ready 3, child."""
 
 
 class Kind(StrEnum):
@@ -34,6 +36,9 @@ class Kind(StrEnum):
     FLAG = "flag"  # open's: written out together, where they are set
     ACCESS = "access"  # r, or rw where true
     FILE = "file"  # what a mapping is of: a descriptor, or None for anonymous memory
+    ADDRESS = "address"  # of a socket
+    ADDS = "adds"  # add, or del where false
+    WORD = "word"  # that futexes are about: the process's own, from SHARED_WORDS on one that all share
 
 
 # The calls of COMMUTER (Clements et al., SOSP 2013), and what they take.
@@ -57,14 +62,32 @@ CALLS: dict[str, dict[str, Kind]] = {
     "memread": {"slot": Kind.SLOT},
     "memwrite": {"slot": Kind.SLOT, "value": Kind.VALUE},
 }
+# Those of other families, each as few as can stand for it: docs/matrix.md.
+EXTENDED_CALLS: dict[str, dict[str, Kind]] = {
+    "getpid": {},
+    "getppid": {},
+    "futex_wait": {"word": Kind.WORD, "value": Kind.VALUE},
+    "futex_wake": {"word": Kind.WORD},
+    "epoll_create": {},
+    "epoll_ctl": {"fd": Kind.FD, "adds": Kind.ADDS, "to": Kind.FD},
+    "epoll_wait": {"fd": Kind.FD},
+    "socket": {},
+    "bind": {"fd": Kind.FD, "address": Kind.ADDRESS},
+    "sendto": {"fd": Kind.FD, "address": Kind.ADDRESS, "value": Kind.VALUE},
+    "recvfrom": {"fd": Kind.FD},
+    "close": {"fd": Kind.FD},
+    "fork": {},
+    "wait": {},
+}
 # How many descriptors a call takes: the lowest that are free.
-TAKES = {"open": 1, "pipe": 2}
-# To set up only: dup2(), and the same of the other process's descriptor.
+TAKES = {"open": 1, "pipe": 2, "socket": 1, "epoll_create": 1}
+# To set up only: dup2(), the same of the other process's descriptor, and a store to a futex's word.
 SET_UP_CALLS: dict[str, dict[str, Kind]] = {
     "dup": {"fd": Kind.FD, "to": Kind.FD},
     "receive": {"fd": Kind.FD, "to": Kind.FD},
+    "store": {"word": Kind.WORD, "value": Kind.VALUE},
 }
-SIGNATURES = {**CALLS, **SET_UP_CALLS}
+SIGNATURES = {**CALLS, **EXTENDED_CALLS, **SET_UP_CALLS}
 # What guest/pairs/calls.c and guest/matrix/test_file.c take.
 _RANGES = {
     Kind.FD: range(FIRST_FD, LAST_FD + 1),
@@ -72,6 +95,7 @@ _RANGES = {
     Kind.OFFSET: range(-1_000_000, 1_000_001),
     Kind.VALUE: range(256),
     Kind.SLOT: range(SLOTS),
+    Kind.WORD: range(WORDS),
 }
 _MOST_DIGITS = 9
 _MOST_RESULT = 95  # characters
@@ -103,6 +127,8 @@ class Call:
                     flags += [parameter] if value else []
                 case Kind.ACCESS:
                     words.append("rw" if value else "r")
+                case Kind.ADDS:
+                    words.append("add" if value else "del")
                 case Kind.FILE if value is None:
                     return " ".join([*words, "anon"])
                 case _:
@@ -210,7 +236,7 @@ def _checked_result(result: str) -> Result:
 def _wrong_in(test: Test) -> str:
     """What keeps it from being run as it stands, or nothing."""
     a, b = test.a[0], test.b[0]
-    if not {a.name, b.name} <= CALLS.keys():
+    if {a.name, b.name} & SET_UP_CALLS.keys():
         return f"{', '.join(SET_UP_CALLS)} are there to set up only"
     if test.same:
         calls = (*(call for call, _ in test.set_up), a, b)
@@ -240,14 +266,28 @@ def _parsed_arguments(name: str, words: list[str]) -> tuple[Argument, ...] | Non
             break
         if not _fits(kind, word) or (name == "mmap" and kind is Kind.OFFSET and word[0] == "-"):
             return None
-        arguments.append(word if kind is Kind.NAME else word == "rw" if kind is Kind.ACCESS else int(word))
+        arguments.append(_value(kind, word))
     return None if flags or next(rest, "") else tuple(arguments)
+
+
+def _value(kind: Kind, word: str) -> Argument:
+    match kind:
+        case Kind.NAME | Kind.ADDRESS:
+            return word
+        case Kind.ACCESS:
+            return word == "rw"
+        case Kind.ADDS:
+            return word == "add"
+        case _:
+            return int(word)
 
 
 def _fits(kind: Kind, word: str) -> bool:
     match kind:
-        case Kind.NAME:
+        case Kind.NAME | Kind.ADDRESS:
             return word.isascii() and word.isalnum() and len(word) < 16
+        case Kind.ADDS:
+            return word in ("add", "del")
         case Kind.ACCESS:
             return word in ("r", "rw")
         case _:

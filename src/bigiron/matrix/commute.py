@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bigiron.matrix.extended.model import Epoll, Socket
 from bigiron.matrix.model import (
     Content,
     Description,
@@ -17,10 +18,11 @@ from bigiron.matrix.model import (
     Mapping,
     Moved,
     Pipe,
+    Queue,
     Stat,
     State,
 )
-from bigiron.matrix.unknown import LENGTHS
+from bigiron.matrix.unknown import LENGTHS, Number
 
 _MOST_PAGES = max(LENGTHS) + 3  # what two calls can make of a file
 
@@ -79,14 +81,21 @@ class _Same:
         return self._matched.get(x) is y
 
     def states(self) -> bool:
-        first, second = self.first.state, self.second.state
-        return (
-            all(self.thing(x, y) for x, y in _of_both(first.names, second.names))
-            and all(self.thing(x, y) for x, y in _of_both(first.fds, second.fds))
-            and all(self._mapping(x, y) for x, y in _of_both(first.slots, second.slots))
-            and self._before()
-            and self._new()
-        )
+        tables = zip(self.first.state.tables(), self.second.state.tables(), strict=True)
+        found = all(self._found(x, y) for first, second in tables for x, y in _of_both(first, second))
+        return found and self._before() and self._new()
+
+    def _found(self, x: Any, y: Any) -> bool:
+        """What lies in one place."""
+        match x, y:
+            case Mapping(), Mapping():
+                return self._mapping(x, y)
+            case (Mapping(), None) | (None, Mapping()):
+                return False
+            case (int() | Number(), int() | Number()):
+                return bool(x == y)
+            case _:
+                return self.thing(x, y)
 
     def _before(self) -> bool:
         x, y = self.first.before.all(), self.second.before.all()
@@ -107,9 +116,7 @@ class _Same:
             return True
         return self.thing(x.target, y.target) and x.writes == y.writes
 
-    def _mapping(self, x: Mapping | None, y: Mapping | None) -> bool:
-        if x is None or y is None:
-            return x is y
+    def _mapping(self, x: Mapping, y: Mapping) -> bool:
         return (
             self.thing(x.file, y.file)
             and (x.writable is y.writable or bool(x.writable) == bool(y.writable))
@@ -121,12 +128,26 @@ class _Same:
             case File(), File():
                 return bool(x.links == y.links and x.length == y.length and _same_content(x, y))
             case Pipe(), Pipe():
-                written = len(x.written) == len(y.written) and all(map(_equal, x.written, y.written))
-                return bool(x.held == y.held and x.taken == y.taken and written)
+                return _same_queue(x, y)
+            case Socket(), Socket():
+                return bool(x.is_bound) == bool(y.is_bound) and _same_queue(x, y)
+            case Epoll(), Epoll():
+                return self._interest(x, y)
             case Description(), Description():
                 return bool(x.offset == y.offset and x.fds == y.fds)
             case _:
                 return False
+
+    def _interest(self, x: Epoll, y: Epoll) -> bool:
+        """What one of two calls added or removed was open before: the other could not have opened it."""
+        of_x = {(fd, _name(self.first.before, what)): is_in for (fd, what), is_in in x.changed.items()}
+        of_y = {(fd, _name(self.second.before, what)): is_in for (fd, what), is_in in y.changed.items()}
+        return of_x == of_y
+
+
+def _same_queue(x: Queue, y: Queue) -> bool:
+    written = len(x.written) == len(y.written) and all(map(_equal, x.written, y.written))
+    return bool(x.held == y.held and x.taken == y.taken and written)
 
 
 def _name(before: Before, thing: Any) -> Hashable:

@@ -17,6 +17,10 @@ from bigiron.matrix.calls import FIRST_FD, Call, Result
 PIPE_PAGES = 16  # that a pipe holds: PIPE_DEF_BUFFERS
 
 
+class LeftOutError(Exception):
+    """The kernel does something there that the model does not say."""
+
+
 class Content:
     """The pages of a file: those that were written, over what was there before; what nobody wrote is 0."""
 
@@ -47,37 +51,45 @@ class File:
 class Description:
     """An open file description, which several descriptors may share, of two processes too."""
 
-    target: "File | Pipe"
+    target: Any  # a File, a Pipe, or what else can be open
     writes: bool = True  # false: a pipe's end to read
     offset: int = 0
     fds: int = 1  # how many descriptors are this one
 
 
-class Pipe:
-    """Pages, first in, first out: those that it held before, then those that were written."""
+class Queue:
+    """First in, first out: what it held before, then what was put into it."""
 
-    reader: Description
-    writer: Description
-
-    def __init__(self, held: int = 0, before: Callable[[int], int] | None = None) -> None:
-        self.held = self.held_before = held
-        self.before = before
+    def __init__(
+        self, held: Callable[[], int] = lambda: 0, before: Callable[[int], int] | None = None
+    ) -> None:
+        self._held_before = held
+        self._before = before
         self.taken = 0
         self.written: list[int] = []
 
+    @property
+    def held(self) -> int:
+        return self._held_before() + (len(self.written) - self.taken)
+
     def put(self, value: int) -> None:
         self.written.append(value)
-        self.held += 1
 
     def take(self) -> int:
         number = self.taken
-        self.held -= 1
         self.taken += 1
         for position, value in enumerate(self.written):
-            if self.held_before + position == number:
+            if self._held_before() + position == number:
                 return value
-        assert self.before
-        return self.before(number)
+        assert self._before
+        return self._before(number)
+
+
+class Pipe(Queue):
+    """Pages."""
+
+    reader: Description
+    writer: Description
 
 
 @dataclass(eq=False)
@@ -115,8 +127,8 @@ class Ends:
     write: int
 
 
-# A number, an error or signal by its name, or what else a call gives.
-Given = int | str | Stat | Moved | Ends
+# A number, an error or signal by its name, descriptors that are ready, or what else a call gives.
+Given = int | str | tuple[int, ...] | Stat | Moved | Ends
 
 
 class Initial(Protocol):
@@ -140,7 +152,7 @@ class Nothing:
         return None
 
 
-class _Table(dict[Any, Any]):
+class Table(dict[Any, Any]):
     """What is not in it yet is looked up once in the initial state."""
 
     def __init__(self, initially: Callable[[Any], Any]) -> None:
@@ -156,9 +168,13 @@ class State:
     """What calls find and change. Each call is a method of its name, for the process `me`."""
 
     def __init__(self, initial: Initial) -> None:
-        self.names: dict[str, File | None] = _Table(initial.name)
-        self.fds: dict[tuple[int, int], Description | None] = _Table(lambda key: initial.fd(*key))
-        self.slots: dict[tuple[int, int], Mapping | None] = _Table(lambda key: initial.slot(*key))
+        self.names: dict[str, File | None] = Table(initial.name)
+        self.fds: dict[tuple[int, int], Description | None] = Table(lambda key: initial.fd(*key))
+        self.slots: dict[tuple[int, int], Mapping | None] = Table(lambda key: initial.slot(*key))
+
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """All that calls read and change: what a later call can find."""
+        return self.names, self.fds, self.slots
 
     def make(self, name: str, process: int, arguments: dict[str, Any]) -> Given:
         given: Given = getattr(self, f"_{name}")(process, **arguments)
@@ -408,6 +424,8 @@ class Results:
                 return f"{given.what} {given.value}"
             case Ends():
                 return f"{given.read} {given.write}"
+            case tuple():
+                return " ".join(["ready", *map(str, given)]) if given else "none"
             case _:
                 return str(given)
 

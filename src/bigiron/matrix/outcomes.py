@@ -15,7 +15,7 @@ PAIR_BYTES = 128
 class Access(NamedTuple):
     """What one instruction of a call did to a line in one run of a test."""
 
-    side: str  # "A" or "B": of which call
+    side: str  # "A" or "B": of which call; "A1", "B1" and so on where several copies of a test are made
     line: int
     bytes: int  # a bit for each byte of the line that was touched
     reads: int
@@ -25,7 +25,7 @@ class Access(NamedTuple):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """Something that both calls of a test touch and one writes, in more than half of its runs."""
+    """Something that two calls of a test touch and one writes, in more than half of its runs."""
 
     name: str  # "struct dentry.d_lockref"
     runs: int  # in which it was there
@@ -107,18 +107,30 @@ class _Line:
 
     @property
     def is_shared(self) -> bool:
-        return len(self.sides) == 2 and self.is_written
+        return len(self.sides) > 1 and self.is_written
 
-    def touched_by(self, side: str) -> int:
+    def touched_beside(self, side: str) -> int:
+        """Bytes that others than that call touched."""
         touched = 0
         for access in self.accesses:
-            touched |= access.bytes if access.side == side else 0
+            touched |= access.bytes if access.side != side else 0
         return touched
+
+    def foremost(self) -> list[str]:
+        """Two of the calls: who writes it most, and who else has to do with it most."""
+        writes: Counter[str] = Counter()
+        all_of_them: Counter[str] = Counter()
+        for access in self.accesses:
+            writes[access.side] += access.writes
+            all_of_them[access.side] += access.reads + access.writes
+        writer = min(writes, key=lambda side: (-writes[side], side))
+        other = min(all_of_them.keys() - {writer}, key=lambda side: (-all_of_them[side], side))
+        return sorted((writer, other))
 
 
 @dataclass(frozen=True)
 class _Shared:
-    """A line, or a pair of them, that both calls touched in one run."""
+    """A line, or a pair of them, that two calls touched in one run."""
 
     name: str
     pair: bool
@@ -142,14 +154,15 @@ def _shared_lines(accesses: Iterable[Access]) -> list[_Shared]:
 
 def _shared(line: _Line, *, pair: bool = False) -> _Shared:
     """Its name is that of what is written most of what the other side touches too."""
-    other = {"A": line.touched_by("B"), "B": line.touched_by("A")}
+    other = {side: line.touched_beside(side) for side in line.sides}
     written = [access for access in line.accesses if access.writes]
     true = [] if pair else [access for access in written if access.bytes & other[access.side]]
     weights: Counter[str] = Counter()
     for access in true or written:
         weights[normal(access.name)] += access.writes
     name = min(weights, key=lambda name: (-weights[name], name))
-    return _Shared(name, pair, not true, _who(line, "A"), _who(line, "B"))
+    one, another = line.foremost()
+    return _Shared(name, pair, not true, _who(line, one), _who(line, another))
 
 
 def _who(line: _Line, side: str) -> str:

@@ -7,14 +7,19 @@ from bigiron.matrix.calls import FIRST_FD, Argument, Call, Result, Test
 from bigiron.matrix.model import Ends, Given, Nothing, Results, State
 from bigiron.matrix.unknown import Flag, InitialMapping, Name, Situation, World
 
-# Where a pipe's ends wait until they are where they belong, and stay if they are to be open elsewhere too.
-_PARKED = 40
+# Where descriptors wait until they are where they belong, and stay if they are to be open elsewhere too.
+PARKED = 40
 _CONTENT = 10  # of pages that nobody asked for: each file and pipe has its own
 
 
 def test_of(number: int, situation: Situation) -> Test:
-    calls = _Calls()
+    calls = Calls(State(Nothing()))
     _SetUp(situation.world, calls).all()
+    return test_after(number, situation, calls)
+
+
+def test_after(number: int, situation: Situation, calls: "Calls") -> Test:
+    """With the two calls of the situation after those that were made."""
     unused = iter("yz")  # names that no call looks at
     for role, name in enumerate(situation.calls):
         arguments = situation.arguments[role].values()
@@ -36,12 +41,12 @@ def _settled(world: World, argument: Any, unused: Iterator[str]) -> Argument:
             return world.value(argument)
 
 
-class _Calls:
+class Calls:
     """Those that were made, with what the model says that they give."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
         self.made: list[tuple[Call, Result]] = []
-        self._state, self._results = State(Nothing()), Results()
+        self._state, self._results = state, Results()
 
     def make(self, name: str, process: int, *arguments: Argument) -> Given:
         call = Call(name, process, arguments)
@@ -61,7 +66,7 @@ class _Calls:
 
 
 class _SetUp:
-    def __init__(self, world: World, calls: _Calls) -> None:
+    def __init__(self, world: World, calls: Calls) -> None:
         self._world, self._calls = world, calls
         self._names = [self._names_of(file) for file in range(len(world.files))]
         self._holder: dict[int, tuple[int, int]] = {}  # of a description: a process and its descriptor
@@ -105,7 +110,7 @@ class _SetUp:
             value = world.value(initial.pages.get(number, 2 * _CONTENT + pipe))
             calls.make("write", 0, ends.write, value)
         for end, fd in ((initial.reader, ends.read), (initial.writer, ends.write)):
-            parked = _PARKED + end
+            parked = PARKED + end
             calls.move(0, fd, parked)
             self._holder[end] = (0, parked)
 
@@ -135,7 +140,7 @@ class _SetUp:
     def _elsewhere(self, number: int, is_open: bool) -> None:
         """Whether a description is open elsewhere, beside the descriptors that the two calls name."""
         process, fd = self._holder.get(number, (0, FIRST_FD))
-        parked = _PARKED + number
+        parked = PARKED + number
         if fd == parked and not is_open:
             self._calls.make("close", process, fd)
         elif fd != parked and is_open:

@@ -7,22 +7,28 @@ with A and B in each other's place.
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from bigiron.matrix.calls import CALLS, TAKES, Kind
+from bigiron.matrix.calls import SIGNATURES, TAKES, Kind
 from bigiron.matrix.unknown import Flag, InitialMapping, Name, Situation
 
 
 def shape(situation: Situation) -> Hashable:
-    straight = _Shape(situation, (0, 1)).all()
+    return shape_by(Shape, situation)
+
+
+def shape_by(kind: type["Shape"], situation: Situation) -> Hashable:
+    """The same whichever of two calls of one kind is A."""
+    straight = kind(situation, (0, 1)).all()
     if situation.calls[0] != situation.calls[1]:
         return straight
-    return min(straight, _Shape(situation, (1, 0)).all(), key=repr)
+    return min(straight, kind(situation, (1, 0)).all(), key=repr)
 
 
-class _Shape:
+class Shape:
     """Everything gets a number in the order in which it is met, beginning with what the calls are given."""
 
     def __init__(self, situation: Situation, order: tuple[int, int]) -> None:
-        self._situation, self._world, self._order = situation, situation.world, order
+        self._situation, self._order = situation, order
+        self._world = situation.world
         self._numbers: dict[str, dict[Hashable, int]] = {}
 
     def all(self) -> Hashable:
@@ -45,15 +51,19 @@ class _Shape:
     def _met(self, kind: str, thing: Hashable) -> bool:
         return thing in self._numbers.get(kind, {})
 
+    def _owner(self, process: int) -> int:
+        """The call, by its place in the order, whose process it is."""
+        return 0 if self._situation.same else self._order[process]
+
     def _owned(self, kind: str, process: int, number: int) -> tuple[int, int]:
         """Of which call's process, and which of its descriptors or slots."""
-        owner = 0 if self._situation.same else self._order[process]
+        owner = self._owner(process)
         if any(name in TAKES for name in self._situation.calls):
             return owner, number  # which is lower matters: a call takes the lowest that is free
         return owner, self._number(f"{kind} of {process}", number)
 
     def _arguments(self, role: int) -> Hashable:
-        kinds = CALLS[self._situation.calls[role]]
+        kinds = SIGNATURES[self._situation.calls[role]]
         arguments = self._situation.arguments[role].items()
         return tuple(self._argument(role, kinds[parameter], argument) for parameter, argument in arguments)
 

@@ -5,13 +5,26 @@ the outcomes were compared. What was not settled does not matter; in the test it
 be.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
-from bigiron.matrix.calls import CALLS, FIRST_FD, TAKES, Kind, Test
+from bigiron.matrix.calls import (
+    CALLS,
+    EXTENDED_CALLS,
+    FIRST_FD,
+    SHARED_WORDS,
+    SIGNATURES,
+    TAKES,
+    Kind,
+    Test,
+)
 from bigiron.matrix.commute import After, commutes
+from bigiron.matrix.extended.model import ExtendedState
+from bigiron.matrix.extended.set_up import test_of as extended_test_of
+from bigiron.matrix.extended.shape import shape as extended_shape
+from bigiron.matrix.extended.unknown import ExtendedUnknown, ExtendedWorld
 from bigiron.matrix.model import Given, State
 from bigiron.matrix.set_up import test_of
 from bigiron.matrix.shape import shape
@@ -28,31 +41,49 @@ from bigiron.matrix.unknown import (
 )
 
 
-def pairs() -> list[tuple[str, str]]:
-    return list(combinations_with_replacement(CALLS, 2))
+@dataclass(frozen=True)
+class Family:
+    """Calls of which each is paired with each, and what knows them."""
+
+    calls: Collection[str]
+    world: type[World]
+    before: Callable[[Any], Unknown]  # what a world's objects are to one state
+    state: Callable[[Any], State]
+    shape: Callable[[Situation], Hashable]
+    test_of: Callable[[int, Situation], Test]
 
 
-def situations(a: str, b: str, same: bool) -> Iterator[Situation]:
+COMMUTER = Family(CALLS, World, Unknown, State, shape, test_of)
+EXTENDED = Family(
+    EXTENDED_CALLS, ExtendedWorld, ExtendedUnknown, ExtendedState, extended_shape, extended_test_of
+)
+
+
+def pairs(family: Family = COMMUTER) -> list[tuple[str, str]]:
+    return list(combinations_with_replacement(family.calls, 2))
+
+
+def situations(a: str, b: str, same: bool, family: Family = COMMUTER) -> Iterator[Situation]:
     """Of one pair, by two threads of the same process or by two processes."""
 
     def visit(world: World) -> Situation | None:
         situation = Situation((a, b), same, _Arguments(world, same, a, b).of_both(), world)
-        first, second = _made(situation, (0, 1)), _made(situation, (1, 0))
+        first, second = (_made(situation, order, family) for order in ((0, 1), (1, 0)))
         if not commutes(first, second):
             return None
         _settle_what_is_last(world, first)
         return situation
 
     shapes = set()
-    for situation in worlds(visit):
-        if situation and (its_shape := shape(situation)) not in shapes:
+    for situation in worlds(family.world, visit):
+        if situation and (its_shape := family.shape(situation)) not in shapes:
             shapes.add(its_shape)
             yield situation
 
 
-def _made(situation: Situation, order: tuple[int, int]) -> After:
-    unknown = Unknown(situation.world)
-    state = State(unknown)
+def _made(situation: Situation, order: tuple[int, int], family: Family) -> After:
+    unknown = family.before(situation.world)
+    state = family.state(unknown)
     given: dict[int, Given] = {}
     for role in order:
         name, process = situation.calls[role], situation.process(role)
@@ -84,44 +115,62 @@ class _Arguments:
         return self._of(self.a, 0, self.b), self._of(self.b, 1, self.a)
 
     def _of(self, name: str, role: int, other: str) -> dict[str, Any]:
-        return {parameter: self._argument(name, kind, role, other) for parameter, kind in CALLS[name].items()}
+        made: dict[str, Any] = {}
+        for parameter, kind in SIGNATURES[name].items():
+            made[parameter] = self._argument(name, kind, role, other, _number_of(Kind.FD, made, name))
+        return made
 
-    def _argument(self, name: str, kind: Kind, role: int, other: str) -> Any:
+    def _argument(self, name: str, kind: Kind, role: int, other: str, fds: int) -> Any:
+        """`fds`: descriptors that the call has got as arguments before."""
         match kind:
-            case Kind.NAME:
+            case Kind.NAME | Kind.ADDRESS:
                 return Name(self.world)
             case Kind.FD:
-                return self._fd(role, other)
+                return self._fd(role, other, fds)
             case Kind.FILE:
-                return None if self.world.choose(2) == 0 else self._fd(role, other)
+                return None if self.world.choose(2) == 0 else self._fd(role, other, fds)
             case Kind.OFFSET:
                 return self.world.number(OFFSETS if name == "mmap" else ARGUMENT_OFFSETS)
             case Kind.VALUE:
                 return self.world.number(VALUES)
             case Kind.SLOT:
                 return self.world.choose(2) if role == 1 and self.same and _takes(other, Kind.SLOT) else 0
+            case Kind.WORD:
+                return self._word(role, other)
             case _:
                 return Flag(self.world)
 
-    def _fd(self, role: int, other: str) -> int:
-        """The other call's or another one; or below, between or above those that the other call takes."""
-        options = 1
+    def _fd(self, role: int, other: str, before: int) -> int:
+        """One that a call has got already, or another one; or any place among those that the other takes."""
+        options = 1 + before
         if self.same:
-            options = 1 + TAKES.get(other, role == 1 and (_takes(other, Kind.FD) or _takes(other, Kind.FILE)))
+            named = sum(_number_of(kind, SIGNATURES[other], other) for kind in (Kind.FD, Kind.FILE))
+            options += TAKES.get(other, named if role == 1 else 0)
         fd = FIRST_FD + self.world.choose(options)
         self.world.arguments.add((0 if self.same else role, fd))
         return fd
 
+    def _word(self, role: int, other: str) -> int:
+        """The process's own, or one that all share; the other call's or another one."""
+        shared = self.world.choose(2) == 1
+        both = role == 1 and (self.same or shared) and _takes(other, Kind.WORD)
+        return SHARED_WORDS * shared + (self.world.choose(2) if both else 0)
+
+
+def _number_of(kind: Kind, parameters: Collection[str], name: str) -> int:
+    """How many of a call's parameters are of a kind."""
+    return sum(SIGNATURES[name][parameter] is kind for parameter in parameters)
+
 
 def _takes(name: str, kind: Kind) -> bool:
-    return kind in CALLS[name].values()
+    return kind in SIGNATURES[name].values()
 
 
-def tests() -> Iterator[Test]:
+def tests(family: Family = COMMUTER) -> Iterator[Test]:
     """All of them, numbered, in the order of the calls."""
     number = 0
-    for a, b in pairs():
+    for a, b in pairs(family):
         for same in (True, False):
-            for situation in situations(a, b, same):
+            for situation in situations(a, b, same, family):
                 number += 1
-                yield test_of(number, situation)
+                yield family.test_of(number, situation)

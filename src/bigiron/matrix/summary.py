@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.matrix.calls import Test
+from bigiron.matrix.calls import CALLS, EXTENDED_CALLS, Test
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Outcome
 
@@ -172,26 +172,11 @@ def _by_number(item: tuple[str, int]) -> tuple[int, str]:
 
 
 def calls_of(tests: Iterable[Test]) -> list[str]:
-    """The calls of some tests, as COMMUTER lists them; others after those."""
+    """The calls of some tests: as COMMUTER lists them, then the extended ones."""
     there = {name for test in tests for name in pair_of(test)}
-    known = [name for name in _ORDER if name in there]
-    return known + sorted(there - set(known))
+    return [name for name in {**CALLS, **EXTENDED_CALLS} if name in there]
 
 
-_ORDER = (
-    *(
-        "open",
-        "link",
-        "unlink",
-        "rename",
-        "stat",
-        "fstat",
-        "lseek",
-        "close",
-        "pipe",
-        "read",
-        "write",
-        "pread",
-    ),
-    *("pwrite", "mmap", "munmap", "mprotect", "memread", "memwrite"),
-)
+def published(calls: Iterable[str]) -> Mapping[str, tuple[int, int]]:
+    """What was published of such calls: nothing of the extended ones."""
+    return PUBLISHED if CALLS.keys() >= set(calls) else {}

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bigiron.matrix.model import PIPE_PAGES, Content, Description, File, Mapping, Pipe
+from bigiron.matrix.model import PIPE_PAGES, Content, Description, File, LeftOutError, Mapping, Pipe
 
 # In the order in which they are preferred where several will do.
 OFFSETS = (0, 1, 2, 3)
@@ -20,7 +20,7 @@ ARGUMENT_OFFSETS = (0, 1, 2, -1)
 LENGTHS = (1, 2, 3, 0)
 VALUES = (1, 2, 3, 4, 0)
 _HELD = (1, 2, 3, 0, PIPE_PAGES - 1, PIPE_PAGES)
-_FDS = (1, 2)  # descriptors that are one description
+FDS = (1, 2)  # descriptors that are one description
 _FDS_OF_OTHER_END = (1, 0, 2)
 _LINKS = (1,)  # no call asks how many there are: results are compared, and differ by what was added
 
@@ -34,6 +34,7 @@ Int = Any
 Bool = Any
 
 Made = TypeVar("Made")
+AnyWorld = TypeVar("AnyWorld", bound="World")
 
 
 class Number:
@@ -260,7 +261,7 @@ class World:
     def _opened(self) -> int:
         """A description that is not known yet: of a file, or an end of a pipe that is not known either."""
         chosen = self.choose(len(self.files) + 3) - 3
-        number = self._description(_FDS)
+        number = self._description(FDS)
         if chosen >= -1:
             self.descriptions[number].file = self._file(chosen)
         else:
@@ -351,7 +352,7 @@ class Unknown:
 
     def _make_pipe(self, number: int) -> None:
         initial = self._world.pipes[number]
-        pipe = Pipe(initial.held, lambda page: self._world.pipe_page(number, page))
+        pipe = Pipe(lambda: initial.held, lambda page: self._world.pipe_page(number, page))
         pipe.reader = Description(pipe, writes=False, fds=self._world.descriptions[initial.reader].fds)
         pipe.writer = Description(pipe, fds=self._world.descriptions[initial.writer].fds)
         self._objects["pipe", number] = pipe
@@ -372,12 +373,12 @@ class Situation:
         return 0 if self.same else role
 
 
-def worlds(visit: Callable[[World], Made]) -> Iterator[Made]:
+def worlds(kind: type[AnyWorld], visit: Callable[[AnyWorld], Made]) -> Iterator[Made]:
     """What `visit` makes of each world, in the order of their choices; impossible ones are left out."""
     ahead: list[int] | None = []
     while ahead is not None:
-        world = World(ahead)
-        with suppress(ImpossibleError):
+        world = kind(ahead)
+        with suppress(ImpossibleError, LeftOutError):
             yield visit(world)
         ahead = _next(world.choices)
 

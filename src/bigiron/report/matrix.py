@@ -8,12 +8,16 @@ from bigiron.matrix import summary as summaries
 from bigiron.matrix.calls import Test
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.outcomes import Conflict, Outcome
-from bigiron.matrix.summary import PUBLISHED, Change, Count, Summary
+from bigiron.matrix.summary import Change, Count, Summary, published
 from bigiron.report.listing import Listing, as_json, code, markdown, plain
 from bigiron.study.matrix_folder import Matrix
 
 _MOST_CHANGES = 12
 _MOST_WRONG = 5
+_PUBLISHED = (
+    "published: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6; other tests of "
+    "the same 18 calls\n"
+)
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,18 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
     found = {column.place.name: column.outcomes for column in columns}
-    of_fs: dict[str, list[str]] = {}
+    alike: dict[tuple[str, int], list[str]] = {}
     for column in columns:
-        of_fs.setdefault(column.place.fs, []).append(column.place.name)
+        alike.setdefault((column.place.fs, column.place.cpus), []).append(column.place.name)
     changed = [
         (before, after, summaries.changes(tests, found[before], found[after]))
-        for names in of_fs.values()
+        for names in alike.values()
         for before, after in pairwise(name for name in names if found[name])
     ]
-    made = [summaries.summary(name, tests, outcomes) for name, outcomes in found.items()]
+    made = [
+        summaries.summary(column.place.name, matrix.tests_of(column, tests), column.outcomes)
+        for column in columns
+    ]
     return Document(summaries.calls_of(matrix.tests), made, changed, tests, found)
 
 
@@ -89,14 +96,12 @@ def _shares(document: Document) -> str:
     ]
     rows += [
         (name, f"{tests:,}", f"{free:,}", percent(free / tests), "", "", "", "")
-        for name, (free, tests) in PUBLISHED.items()
+        for name, (free, tests) in published(document.calls).items()
     ]
     columns = ("", "tests", "conflict-free", "share", "by pairs", "by bytes", "wrong", "not run")
     return (
         Listing(columns, rows).text() + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
-        "published: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6; other tests of "
-        "the same 18 calls\n"
-    )
+    ) + (_PUBLISHED if published(document.calls) else "")
 
 
 def _triangle(document: Document, summary: Summary) -> str:
@@ -176,7 +181,7 @@ def as_markdown(document: Document) -> str:
     ]
     shares += [
         [f"{name} (published)", f"{tests:,}", f"{free:,}", percent(free / tests)]
-        for name, (free, tests) in PUBLISHED.items()
+        for name, (free, tests) in published(document.calls).items()
     ]
     parts = [markdown(["", "tests", "conflict-free", "share"], shares, "lrrr")]
     for one in document.summaries:
@@ -261,7 +266,8 @@ def json(document: Document) -> str:
     return as_json(
         {
             "published": {
-                name: {"tests": tests, "conflict_free": free} for name, (free, tests) in PUBLISHED.items()
+                name: {"tests": tests, "conflict_free": free}
+                for name, (free, tests) in published(document.calls).items()
             },
             "places": places,
             "changed": [

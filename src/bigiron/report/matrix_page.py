@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 import bigiron
 from bigiron.matrix.outcomes import Conflict, Outcome
-from bigiron.matrix.summary import PUBLISHED
+from bigiron.matrix.summary import published
 from bigiron.report.html import ENVIRONMENT, embedded_json, policy, source, style_of
 from bigiron.report.matrix import Document, innermost
 
@@ -69,7 +69,7 @@ def _data(document: Document, name: str) -> dict[str, Any]:
     return {
         "folder": name,
         "calls": document.calls,
-        "published": {name: [free, tests] for name, (free, tests) in PUBLISHED.items()},
+        "published": {name: [free, tests] for name, (free, tests) in published(document.calls).items()},
         "places": [
             {
                 "name": one.place,

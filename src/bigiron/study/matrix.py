@@ -19,10 +19,11 @@ from bigiron.matrix import listing
 from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.study import matrix_machine
-from bigiron.study.matrix_folder import Column, Matrix
+from bigiron.study.matrix_folder import PAIR, Column, Matrix
 from bigiron.study.matrix_machine import GivenUpError, Place
 
 ARCH = "x86_64"
+MOST_CPUS = 64  # that make calls: guest/matrix/run_tests.c
 _LOOK_S = 0.25  # how soon a Ctrl-C is noticed
 _MOST_GIVEN_UP = 3  # batches of one place in a row: then it is the place
 
@@ -43,13 +44,15 @@ def identity() -> str:
     """Of what counts: the recorder, and the agent that makes the calls."""
     parts = [compile.recorder(), compile.matrix_agent(architecture(ARCH).compiler)]
     machine = matrix_machine
-    settings = (machine.CPUS, machine.RUNS, machine.MORE_RUNS, machine.WARM_UP, listing.MOVED)
+    settings = (machine.OTHER_CPUS, machine.RUNS, machine.MORE_RUNS, machine.WARM_UP, listing.MOVED)
     contents = b"".join(hashlib.sha256(part.read_bytes()).digest() for part in parts)
     return hashlib.sha256(contents + repr(settings).encode()).hexdigest()
 
 
-def places(names: Sequence[str], fs: str, on_step: Callable[[str], None]) -> list[Place]:
+def places(names: Sequence[str], fs: str, on_step: Callable[[str], None], cpus: int = PAIR) -> list[Place]:
     """Where tests are to run; UserError for a kernel or a file system that is not to be had."""
+    if cpus % 2 or not PAIR <= cpus <= MOST_CPUS:
+        raise UserError(f"--cpus {cpus}: a test is of two CPUs, so use an even number up to {MOST_CPUS}")
     if fs not in KINDS:
         raise UserError(f"--fs {fs}: use one of {', '.join(KINDS)}")
     require_qemu(architecture(ARCH).qemu)
@@ -59,7 +62,7 @@ def places(names: Sequence[str], fs: str, on_step: Callable[[str], None]) -> lis
         file_system.check_kernel(kernel)
         if file_system.size_mib:
             file_system.made()
-        found.append(Place(kernel, file_system))
+        found.append(Place(kernel, file_system, cpus))
     return found
 
 
@@ -78,9 +81,8 @@ def run_missing(
 
     What is measured is kept batch by batch: who runs it again goes on there. KeyboardInterrupt ends machines.
     """
-    missing = _Missing(
-        matrix, [(place, matrix.column(place.kernel, place.file_system.name)) for place in wanted]
-    )
+    columns = [(place, matrix.column(place.kernel, place.file_system.name, place.cpus)) for place in wanted]
+    missing = _Missing(matrix, columns)
     with _ended_on_error() as stop, ThreadPoolExecutor(jobs) as threads:
         running: dict[Future[list[Outcome]], _Work] = {}
         while True:
@@ -109,14 +111,17 @@ class _Missing:
     """The batches that are to run, and how far that is."""
 
     def __init__(self, matrix: Matrix, columns: Sequence[tuple[Place, Column]]) -> None:
-        self._all = len(matrix.tests)
+        self._all: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
         self._given_up: Counter[str] = Counter()  # batches since one was kept
         self._waiting: deque[_Work] = deque()
         self.left_out = 0
         # Each batch everywhere: what there is can be compared at any time.
-        for number, tests in enumerate(matrix.batches):
-            for place, column in columns:
+        wanted = [{test.number for test in matrix.tests_of(column, matrix.tests)} for _, column in columns]
+        for number, batch in enumerate(matrix.batches):
+            for (place, column), of_column in zip(columns, wanted, strict=True):
+                tests = [test for test in batch if test.number in of_column]
+                self._all[column.place.name] += len(tests)
                 if column.has(number):
                     self._done[column.place.name] += len(tests)
                 else:
@@ -133,7 +138,7 @@ class _Missing:
 
     def progress(self, work: _Work, stage: str) -> Progress:
         name = work.column.place.name
-        return Progress(name, self._done[name], self._all, stage)
+        return Progress(name, self._done[name], self._all[name], stage)
 
     def keep(self, work: _Work, outcomes: list[Outcome]) -> None:
         name = work.column.place.name

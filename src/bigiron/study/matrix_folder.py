@@ -3,6 +3,7 @@
     matrix.json             what this is, of which version
     tests                   all tests, as text
     debian-6.12_tmpfs/      what came of them there: 00000.json, 00001.json, ... and place.json
+    debian-6.12_tmpfs_4/    what came of those that are conflict-free there, by four CPUs
 
 Invariant: a file under its final name is whole. A batch that is not there has not run.
 """
@@ -11,12 +12,12 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -30,6 +31,7 @@ from bigiron.matrix.outcomes import Outcome
 _Record = TypeVar("_Record")
 
 FORMAT = 1
+PAIR = 2  # CPUs that make calls, if no more do
 BATCH = 400  # tests of one machine: a minute or two, of which a tenth is to begin with it
 
 _HEAD, _TESTS, _PLACE = "matrix.json", "tests", "place.json"
@@ -51,11 +53,17 @@ class PlaceRecord(msgspec.Struct, frozen=True):
     release: str
     sha256: str
     fs: str
+    cpus: int = PAIR
+
+    @classmethod
+    def of(cls, kernel: Kernel, fs: str, cpus: int) -> Self:
+        return cls(kernel.name, kernel.release, kernel.sha256, fs, cpus)
 
     @property
     def name(self) -> str:
         """What it is called in tables."""
-        return f"{self.kernel} {self.fs}"
+        cpus = f", {self.cpus} CPUs" if self.cpus != PAIR else ""
+        return f"{self.kernel} {self.fs}{cpus}"
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -127,10 +135,11 @@ class Matrix:
             found.append(Column(file.parent, _decode(file, PlaceRecord)))
         return sorted(found, key=lambda column: _by_version(column.place.name))
 
-    def column(self, kernel: Kernel, fs: str) -> Column:
+    def column(self, kernel: Kernel, fs: str, cpus: int = PAIR) -> Column:
         """That of a place, made if there is none; UserError where another kernel had its name."""
-        place = PlaceRecord(kernel.name, kernel.release, kernel.sha256, fs)
-        folder = self.folder / f"{re.sub(r'[^A-Za-z0-9.+-]', '-', kernel.name)}_{fs}"
+        place = PlaceRecord.of(kernel, fs, cpus)
+        name = re.sub(r"[^A-Za-z0-9.+-]", "-", kernel.name)
+        folder = self.folder / (f"{name}_{fs}" if cpus == PAIR else f"{name}_{fs}_{cpus}")
         record = folder / _PLACE
         if not record.exists():
             folder.mkdir(exist_ok=True)
@@ -142,6 +151,15 @@ class Matrix:
                 f"{there.sha256[:12]}): use another folder"
             )
         return Column(folder, there)
+
+    def tests_of(self, column: Column, batch: Sequence[Test]) -> list[Test]:
+        """Which of some tests run there: on more than two CPUs, those that are conflict-free on two."""
+        if column.place.cpus == PAIR:
+            return list(batch)
+        pair = msgspec.structs.replace(column.place, cpus=PAIR)
+        found = next((one.outcomes for one in self.columns if one.place == pair), {})
+        ran = [found.get(test.number) for test in batch]
+        return [test for test, one in zip(batch, ran, strict=True) if one and not one.wrong and one.is_free]
 
     @contextmanager
     def writing(self) -> Iterator[None]:

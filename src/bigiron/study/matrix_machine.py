@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from typing import NamedTuple, Self, TypeVar
 
 from bigiron import compile
 from bigiron.architectures import architecture
+from bigiron.counted import counted
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.introspect.symbols import SymbolTable
@@ -27,11 +29,10 @@ from bigiron.matrix.calls import Test
 from bigiron.matrix.outcomes import Access, Outcome
 from bigiron.probes.recording import Chains, objects_in, read_recording, touched_bytes
 
-CPUS = 4  # one for each call, one for who gives them out, one for the kernel's own threads
+OTHER_CPUS = 2  # than those that make calls: one for who gives them out, one for the kernel's own threads
 RUNS = 5
 MORE_RUNS = 20  # of tests of which one run would decide
 WARM_UP = 1
-_BUSY = 2  # CPUs: those of the calls
 _SEED = bytes(32)
 _PATIENCE_S = 1  # a call, by the guest's clock: half a minute of the host's
 _DEADLINE_S = 900
@@ -40,6 +41,8 @@ _MOST_CULPRITS = 5
 
 _Parsed = TypeVar("_Parsed")
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -47,34 +50,40 @@ class Place:
 
     kernel: Kernel
     file_system: FileSystem
+    cpus: int = 2  # that make calls: each two of them a copy of the test
 
     def machine(self, agent: Path, results: Path, ram: GuestRam, tests: Path, runs: int) -> VirtualMachine:
         """The virtual machine that runs what is in a file."""
         target = architecture(self.kernel.arch)
-        job = ["mode process", f"cpus {CPUS}", "tasks 2", f"tests /{tests.name}", f"warmup {WARM_UP}"]
-        job += [f"patience_s {_PATIENCE_S}", "stay", *self.file_system.job(self.kernel)]
+        job = ["mode process", f"cpus {_all_cpus(self.cpus)}", "tasks 2", f"tests /{tests.name}"]
+        job += [f"copies {self.cpus // 2}", f"warmup {WARM_UP}", f"patience_s {_PATIENCE_S}", "stay"]
+        job += self.file_system.job(self.kernel)
         return VirtualMachine(
             architecture=target,
             kernel=self.kernel.image,
             release=self.kernel.release,
             agent=agent,
             job="".join(f"{line}\n" for line in job),
-            topology=topology.parse("").at(CPUS),
+            topology=topology.parse("").at(_all_cpus(self.cpus)),
             memory_mib=ram.bytes >> 20,
-            deadline_s=_DEADLINE_S + _A_TEST_S * runs,
+            deadline_s=_DEADLINE_S + _A_TEST_S * runs * self.cpus / 2,
             plugin=compile.recorder(),
             results=results,
             ram=ram,
             files=(tests, *self.file_system.files(self.kernel)),
             from_template=target.resumes,
-            instructions_a_ns=dilation.factor(_BUSY),
+            instructions_a_ns=dilation.factor(self.cpus),
             seed=_SEED,
         )
 
 
-def side_by_side() -> int:
-    """How many machines."""
-    return virtual.side_by_side(virtual.memory_mib(CPUS), CPUS)
+def _all_cpus(busy: int) -> int:
+    return busy + OTHER_CPUS
+
+
+def side_by_side(busy: int = 2) -> int:
+    """How many machines of which so many CPUs make calls."""
+    return virtual.side_by_side(virtual.memory_mib(_all_cpus(busy)), _all_cpus(busy))
 
 
 class GivenUpError(MachineError):
@@ -119,8 +128,9 @@ def run(
 ) -> list[Outcome]:
     """What came of each test, in several runs of all of them in other orders.
 
-    Where one run would decide, there are more of them. A test that twice crashes the machine or hangs is said
-    so of, and the others run in another one. GivenUpError where so many do that they are not to blame.
+    Where one run would decide, there are more of them, if their machine does not give up. A test that twice
+    crashes the machine or hangs is said so of, and the others run in another one. GivenUpError where so many
+    do that they are not to blame.
     """
 
     def each(some: Sequence[Test], runs: int) -> dict[int, _Ran]:
@@ -130,8 +140,13 @@ def run(
         return _without_culprits(some, once)
 
     ran = each(tests, RUNS)
-    for number, more in each([test for test in tests if ran[test.number].is_close], MORE_RUNS).items():
-        ran[number] = ran[number].and_more(more)
+    close = [test for test in tests if ran[test.number].is_close]
+    try:
+        for number, more in each(close, MORE_RUNS).items():
+            ran[number] = ran[number].and_more(more)
+    except GivenUpError as error:
+        what = counted(len(close), "close test")
+        _log.warning("%s: %s decided by %d runs: %s", place.kernel.name, what, RUNS, error.reason)
     return [of_test.outcome(number) for number, of_test in ran.items()]
 
 
@@ -167,7 +182,7 @@ def _run(
     agent = compile.matrix_agent(architecture(place.kernel.arch).compiler)
     with (
         tempfile.TemporaryDirectory(prefix="bigiron-") as temporary,
-        GuestRam(memory_mib or virtual.memory_mib(CPUS)) as ram,
+        GuestRam(memory_mib or virtual.memory_mib(_all_cpus(place.cpus))) as ram,
     ):
         file, results = Path(temporary) / "tests", Path(temporary) / "results"
         file.write_text(listing.numbered(order))
@@ -182,7 +197,7 @@ def _run(
             how = error.reason if isinstance(error, MachineError) else str(error)
             raise _CulpritError(order[last], how) from None
         on_stage("naming what lies there")
-        return _collect(machine, results, ram, outcome.messages, order)
+        return _collect(machine, results, ram, outcome.messages, order, place.cpus)
 
 
 def _last_begun(results: Path, runs: int) -> int | None:
@@ -194,13 +209,18 @@ def _last_begun(results: Path, runs: int) -> int | None:
 
 
 def _collect(
-    machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
+    machine: VirtualMachine,
+    results: Path,
+    ram: GuestRam,
+    messages: list[Message],
+    order: Sequence[Test],
+    cpus: int,
 ) -> dict[int, _Ran]:
     failed = _failed(messages, len(order))
     _check_whole(results, len(order), failed)
     failures = {order[place].number: failure for place, failure in failed.items()}
     runs: dict[int, list[list[Access]]] = defaultdict(list)
-    accesses = _accesses(machine, results, ram, messages, order)
+    accesses = _accesses(machine, results, ram, messages, order, cpus)
     for place, test in enumerate(order):
         runs[test.number].append(accesses.get(place, []))
     return {number: _Ran(of_test, failures.get(number, "")) for number, of_test in runs.items()}
@@ -244,10 +264,10 @@ class _Row(NamedTuple):
     mask: int
 
     @classmethod
-    def of(cls, row: Sequence[str], runs: int) -> Self:
+    def of(cls, row: Sequence[str], runs: int, cpus: int) -> Self:
         """ValueError if it is none."""
         place, cpu, _, line, pc, chain, reads, writes, mask = row
-        if not 0 <= int(cpu) < _BUSY or not 0 < int(mask, 16) < 1 << outcomes.LINE_BYTES:
+        if not 0 <= int(cpu) < cpus or not 0 < int(mask, 16) < 1 << outcomes.LINE_BYTES:
             raise ValueError
         return cls(
             _place(place, runs), int(cpu), int(line, 16), int(pc, 16), int(chain), int(reads), int(writes),
@@ -278,15 +298,20 @@ def _read(file: Path, parse: Callable[[list[str]], _Parsed]) -> list[_Parsed]:
 
 
 def _accesses(
-    machine: VirtualMachine, results: Path, ram: GuestRam, messages: list[Message], order: Sequence[Test]
+    machine: VirtualMachine,
+    results: Path,
+    ram: GuestRam,
+    messages: list[Message],
+    order: Sequence[Test],
+    cpus: int,
 ) -> dict[int, list[Access]]:
-    """Of each run, by its place: what was done to lines that both sides touched."""
+    """Of each run, by its place: what was done to lines that several sides touched."""
     symbols = SymbolTable.read(results / "kallsyms")
     chains = Chains(results, symbols)
     objects = objects_in(
         ram, machine.architecture, messages, results, symbols, read_recording(results), chains
     )
-    rows = _read(results / "test_lines.csv", lambda row: _Row.of(row, len(order)))
+    rows = _read(results / "test_lines.csv", lambda row: _Row.of(row, len(order), cpus))
     places = {(row.line + touched_bytes(row.mask)[0], touched_bytes(row.mask)[1]) for row in rows}
     names = objects.names(places)
     found: dict[int, list[Access]] = defaultdict(list)
@@ -301,7 +326,9 @@ def _accesses(
 
 
 def _side(test: Test, cpu: int) -> str:
-    """Which call was made on a CPU: threads' in order, those of two processes on the CPU of their number."""
-    if test.same:
-        return "AB"[cpu]
-    return "A" if test.a[0].process == cpu else "B"
+    """Which call was made on a CPU, and of which copy of the test after the first.
+
+    Threads' in order, those of two processes on the CPU of their number.
+    """
+    is_a = cpu % 2 == (0 if test.same else test.a[0].process)
+    return f"{'A' if is_a else 'B'}{cpu // 2 or ''}"

@@ -142,8 +142,9 @@ function showTest(number) {
       made.querySelectorAll("td").forEach((box) => { box.className = "text"; });
       section.append(made);
     }
-    const [kernel, fs] = [name.slice(0, name.lastIndexOf(" ")), name.slice(name.lastIndexOf(" ") + 1)];
-    section.append(element("p", "It alone:"), element("pre", `bigiron matrix test ${data.folder} ${id} --kernel ${kernel} --fs ${fs}`));
+    const [, kernel, fs, cpus] = name.match(/^(.*?) (\S+?)(?:, (\d+) CPUs)?$/);
+    const more = cpus ? ` --cpus ${cpus}` : "";
+    section.append(element("p", "It alone:"), element("pre", `bigiron matrix test ${data.folder} ${id} --kernel ${kernel} --fs ${fs}${more}`));
   }
   section.focus();
 }
