@@ -1,12 +1,14 @@
 """What a fleet costs: cells an hour by workers, and what the engine takes of cells that do nothing.
 
-    benchmarks/fleet.py [cells|engine|crowd] [CELLS] [WORKERS]
+    benchmarks/fleet.py [cells|engine|crowd|controller] [CELLS] [WORKERS]
 
 `cells` runs open1 with 2 CPUs, recorded, on 1 to 8 workers here, beside `--jobs 1`: real machines.
 `engine` runs simulations that end at once, each a task with its request, its tables and its record: what is
 left is Dask, our messages and the writing of the study. It says how long controller, scheduler and the
 workers are busy with a cell: who is busiest is the bottleneck of a fleet in which each has a core of its own.
-`crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here.
+`crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here; they
+answer with the tables of the first cell. `controller` is the controller alone, with 100,000 cells: who answers
+at once is in Dask's place.
 """
 
 import asyncio

@@ -428,8 +428,13 @@ class StudyPool:
 
     @property
     def _connected(self) -> bool:
-        """Whether there is a scheduler; Dask tries for a while to reach it again."""
-        return self._client.status in ("running", "connecting")
+        """Whether there is a scheduler; Dask tries for a while to reach it again.
+
+        But not where the scheduler itself closes the stream of news, as after a fault of its own: nothing is
+        heard of any cell then, and the client calls itself running.
+        """
+        hears = self._client._handle_report_task
+        return self._client.status in ("running", "connecting") and not (hears and hears.done())
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Have a worker measure it."""
