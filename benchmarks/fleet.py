@@ -7,7 +7,7 @@
 left is Dask, our messages and the writing of the study. It says how long controller, scheduler and the
 workers are busy with a cell: who is busiest is the bottleneck of a fleet in which each has a core of its own.
 `crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here; they
-answer with the tables of the first cell. `controller` is the controller alone, with 100,000 cells: who answers
+answer with the first cell's tables. `controller` is the controller alone, with 100,000 cells: who answers
 at once is in Dask's place.
 """
 
