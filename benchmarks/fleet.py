@@ -1,12 +1,14 @@
 """What a fleet costs: cells an hour by workers, and what the engine takes of cells that do nothing.
 
-    benchmarks/fleet.py [cells|engine|crowd] [CELLS] [WORKERS]
+    benchmarks/fleet.py [cells|engine|crowd|controller] [CELLS] [WORKERS]
 
 `cells` runs open1 with 2 CPUs, recorded, on 1 to 8 workers here, beside `--jobs 1`: real machines.
 `engine` runs simulations that end at once, each a task with its request, its tables and its record: what is
 left is Dask, our messages and the writing of the study. It says how long controller, scheduler and the
 workers are busy with a cell: who is busiest is the bottleneck of a fleet in which each has a core of its own.
-`crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here.
+`crowd` is the same with 1,000 workers that share four processes, as so many processes do not fit here; they
+answer with the first cell's tables. `controller` is the controller alone, with 100,000 cells: who answers
+at once is in Dask's place.
 """
 
 import asyncio
@@ -15,22 +17,36 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import dask
 from distributed import Worker
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from bigiron.fleet import authority, serve
-from bigiron.fleet.identity import capacity
+from bigiron.fleet import authority, messages, serve, worker
+from bigiron.fleet.controller import StudyPool
+from bigiron.fleet.identity import capacity, identity
 from bigiron.fleet.worker import Stops
+from bigiron.report.progress import ProgressBar
+from bigiron.study import run, simulated, store
+from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKERS = (1, 2, 4, 8)
 PROCESSES = 4  # of the crowd
+JOINING = 25  # at once in each of them
 ENGINE_WORKERS = (1, 2, 4, 8, 16)
 GUEST = ("run", "open1", "--kernel", "debian/6.12", "--cpus", "2", "--operations", "100")
 EMPTY = (
@@ -45,6 +61,18 @@ EMPTY = (
     "--duration",
     "0.000001",
 )
+UNOBSERVED = {
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.use-file-locking": False,
+    "distributed.worker.memory.monitor-interval": "1h",
+    "distributed.admin.system-monitor.interval": "1h",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.tick.interval": "1h",
+    "distributed.admin.tick.cycle": "1h",
+}
+"""What a worker does of itself 50 to 100 times a second, and a host with a thousand of them nothing else."""
+Measured = tuple[store.CellRecord, store.Collected]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -61,8 +89,23 @@ def children(pid: int) -> list[int]:
     ]
 
 
-def timed(study: Path, *command: str, **others: list[int]) -> tuple[float, dict[str, float]]:
-    """Seconds from the first cell that is in the study to the end, and how long who was busy in them."""
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(status.get("VmHWM", "0 kB").split()[0]) / 1024
+
+
+@dataclass
+class Spent:
+    """From the first cell that is in the study to the end."""
+
+    seconds: float
+    busy: dict[str, float]  # seconds of CPUs, by role
+    mib: dict[str, float]  # the most that a process of the role has had
+
+
+def timed(study: Path, *command: str, **others: list[int]) -> Spent:
+    """What a command takes, and processes beside it by role."""
     process = subprocess.Popen(
         [BIGIRON, *command, "-o", study], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
@@ -77,21 +120,25 @@ def timed(study: Path, *command: str, **others: list[int]) -> tuple[float, dict[
         roles[pid] = "scheduler" if b"scheduler" in words else "workers"
     roles |= {pid: role for role, pids in others.items() for pid in pids}
     before = {pid: busy_s(pid) for pid in roles}
-    last: dict[int, float] = {}
+    last, most = dict[int, float](), dict[int, float]()
     while process.poll() is None:
         for pid in roles:
             try:
-                last[pid] = busy_s(pid) - before[pid]
+                last[pid], most[pid] = busy_s(pid) - before[pid], max(peak_mib(pid), most.get(pid, 0))
             except OSError:
                 continue
         os.set_blocking(process.stderr.fileno(), False)
         process.stderr.read()
         time.sleep(0.1)
     took = time.monotonic() - begin
-    busy = {
-        role: sum(last.get(pid, 0) for pid, one in roles.items() if one == role) for role in roles.values()
-    }
-    return took, busy
+    if process.returncode:
+        raise SystemExit(f"{command} ended with status {process.returncode}")
+    pids = {role: [pid for pid, one in roles.items() if one == role] for role in roles.values()}
+    return Spent(
+        took,
+        {role: sum(last.get(pid, 0) for pid in each) for role, each in pids.items()},
+        {role: max(most.get(pid, 0) for pid in each) for role, each in pids.items()},
+    )
 
 
 def cells(number: int) -> Table:
@@ -102,7 +149,7 @@ def cells(number: int) -> Table:
     baseline = 0.0
     for where in (("--jobs", "1"), ("--jobs", "2"), *(("--fleet", f"local:{n}") for n in WORKERS)):
         with tempfile.TemporaryDirectory() as folder:
-            took, _busy = timed(Path(folder) / "s", *GUEST, "--reps", str(number), *where)
+            took = timed(Path(folder) / "s", *GUEST, "--reps", str(number), *where).seconds
         rate = 3600 * (number - 1) / took  # the clock starts when the first has landed
         print(json.dumps({"where": where, "seconds": took, "rate": rate}), file=sys.stderr, flush=True)
         baseline = baseline or rate
@@ -118,10 +165,11 @@ def engine(number: int, workers: tuple[int, ...]) -> Table:
     asked = empty(number)
     for where in (("--jobs", "2"), *(("--fleet", f"local:{n}") for n in workers)):
         with tempfile.TemporaryDirectory() as folder:
-            took, busy = timed(Path(folder) / "s", *asked, *where)
-        print(json.dumps({"where": where, "seconds": took, "busy": busy}), file=sys.stderr, flush=True)
-        each = [f"{1000 * busy.get(role, 0) / number:.1f}" for role in ("controller", "scheduler", "workers")]
-        table.add_row(" ".join(where), f"{number / took:.0f}", *each)
+            spent = timed(Path(folder) / "s", *asked, *where)
+        print(json.dumps({"where": where, **asdict(spent)}), file=sys.stderr, flush=True)
+        roles = ("controller", "scheduler", "workers")
+        each = [f"{1000 * spent.busy.get(role, 0) / number:.1f}" for role in roles]
+        table.add_row(" ".join(where), f"{number / spent.seconds:.0f}", *each)
     return table
 
 
@@ -138,43 +186,153 @@ def crowd(number: int, workers: int) -> None:
         folder = Path(name)
         authority.create(folder / "c", 1)
         certificates = ("--certificates", str(folder / "c"))
-        command = [BIGIRON, "fleet", "scheduler", "--listen", "tls://127.0.0.1:0", *certificates]
-        scheduler = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(scheduler.kill)
-        assert scheduler.stdout
-        where = scheduler.stdout.readline().strip()
-        processes = []
-        for _ in range(PROCESSES):
-            command = [sys.executable, __file__, "join", str(workers // PROCESSES), where, str(folder / "c")]
-            processes.append(stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)))
-            stack.callback(processes[-1].kill)
-        for process in processes:
-            assert process.stdout
-            process.stdout.readline()
-        took, busy = timed(
-            folder / "s",
-            *empty(number),
-            "--fleet",
-            where,
-            *certificates,
-            scheduler=[scheduler.pid],
-            workers=[process.pid for process in processes],
-        )
-    each = ", ".join(f"{1000 * of / number:.1f} ms of {role}" for role, of in busy.items())
-    print(
-        f"{number} cells that do nothing on {workers} workers: {number / took:.0f} a second; a cell: {each}"
+        listen = ("--listen", "tls://127.0.0.1:0")
+        scheduler = launched(stack, BIGIRON, "fleet", "scheduler", *listen, *certificates)
+        where = first_line(scheduler)
+        begin = time.monotonic()
+        each = (str(workers // PROCESSES), where, str(folder / "c"))
+        hosts = [launched(stack, sys.executable, __file__, "join", *each) for _ in range(PROCESSES)]
+        for host in hosts:
+            first_line(host)
+        pids = {"scheduler": [scheduler.pid], "workers": [host.pid for host in hosts]}
+        took, busy = time.monotonic() - begin, {role: sum(map(busy_s, here)) for role, here in pids.items()}
+        print(f"{workers} workers joined in {took:.0f} s; busy: {busy}", file=sys.stderr, flush=True)
+        spent = timed(folder / "s", *empty(number), "--fleet", where, *certificates, **pids)
+    print(f"{number} cells that do nothing on {workers} workers: {number / spent.seconds:.0f} a second")
+    for role, seconds in spent.busy.items():
+        print(f"{role}: {1000 * seconds / number:.1f} ms a cell, {spent.mib[role]:.0f} MiB")
+
+
+def launched(stack: ExitStack, *command: str | Path) -> "subprocess.Popen[str]":
+    """A process that ends with the stack; in a session of its own, as Linux shares CPUs out by them."""
+    process = stack.enter_context(
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     )
+    stack.callback(process.kill)
+    return process
+
+
+def first_line(process: "subprocess.Popen[str]") -> str:
+    """What it prints first."""
+    assert process.stdout
+    return process.stdout.readline().strip()
 
 
 async def join(workers: int, where: str, certificates: Path) -> None:
     """Be so many workers."""
     serve.quiet()
-    mine = {"security": authority.security(certificates), "plugins": (Stops(),), "memory_limit": 0}
-    listen = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "dashboard": False}
-    for _ in range(workers):
-        await Worker(where, nthreads=1, resources=capacity(1, 1), **mine, **listen)
-    print("joined", flush=True)
-    await asyncio.Event().wait()
+    run.run_cell = at_once(run.run_cell)
+    mine: dict[str, Any] = {
+        "security": authority.security(certificates),
+        "memory_limit": 0,
+        "nthreads": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        "dashboard": False,
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        for so_far in range(0, workers, JOINING):
+            joining = [
+                Worker(where, resources=capacity(1, 1), plugins=(Stops(),), local_directory=scratch, **mine)
+                for _ in range(min(JOINING, workers - so_far))
+            ]
+            await asyncio.gather(*joining)
+        print("joined", flush=True)
+        await asyncio.Event().wait()
+
+
+def at_once(measure: Callable[..., Measured]) -> Callable[..., Measured]:
+    """Measure the first cell, and answer with its tables to what asks for others: they have no host each."""
+    kept: list[Measured] = []
+
+    def answer(spec: Spec, cell: Cell, *more: object) -> Measured:
+        kept[:] = kept or [measure(spec, cell, *more)]
+        record, collected = kept[0]
+        mine = store.new_record(cell, spec.machine)
+        return replace(mine, environment=dict(record.environment), seconds=record.seconds), collected
+
+    return answer
+
+
+class Answer:
+    """A task that has ended."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def result(self) -> bytes:
+        return self._content
+
+
+class AtOnce:
+    """In Dask's place: so many workers, which answer at once, and who calls back when they have."""
+
+    status = "running"
+
+    def __init__(self, workers: int) -> None:
+        known = {"resources": capacity(1, 1)}
+        self._workers = {f"tls://10.0.{one >> 8}.{one & 255}:1": known for one in range(workers)}
+        self._answers: dict[object, object] = {worker.identify: worker.identify(), worker.lacks: []}
+        self._here = identity("").environment
+        self._callbacks = ThreadPoolExecutor(1)
+        self._measure = at_once(run.run_cell)
+        self.busy_s = 0.0  # that are no controller's
+
+    def scheduler_info(self) -> dict[str, object]:
+        return {"workers": self._workers}
+
+    def run(self, function: object, *_: object, workers: list[str], **_more: object) -> dict[str, object]:
+        return dict.fromkeys(workers, self._answers.get(function))
+
+    def submit(self, _function: object, content: bytes, **_more: object) -> "Submitted":
+        begin = time.thread_time()
+        request = messages.read_request(content)
+        question = messages.localized(*messages.read_question(request), request.supplies)
+        record, collected = self._measure(*question, request.same, threading.Event(), lambda _stage: None)
+        record.environment["worker"] = self._here
+        answer = Answer(messages.answer(record, collected, 0.0))
+        self.busy_s += time.thread_time() - begin
+        return Submitted(self._callbacks, answer)
+
+    def cancel(self, *_: object, **_more: object) -> None: ...
+    def subscribe_topic(self, *_: object) -> None: ...
+    def unsubscribe_topic(self, *_: object) -> None: ...
+
+
+@dataclass
+class Submitted:
+    """What is told when it has ended."""
+
+    callbacks: ThreadPoolExecutor
+    answer: Answer
+
+    def add_done_callback(self, told: Callable[[Answer], None]) -> None:
+        self.callbacks.submit(told, self.answer)
+
+
+def controller(number: int, workers: int) -> None:
+    """The controller's own code, without Dask: so many cells of so many workers that answer at once."""
+    seeds = min(number, 1000)
+    spec = simulated.asking(
+        "lock-bound", "x86-2s", [1], settings=[f"think={','.join(map(str, range(1, number // seeds + 1)))}"],
+        seeds=seeds, warmup_ms=0, duration_ms=1e-6,
+    )  # fmt: skip
+    serve.quiet()
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.process_time()
+        study = store.create(Path(folder) / "s", simulated.resolve(spec), None)
+        dask = AtOnce(workers)
+        fleet: Any = SimpleNamespace(client=dask, local=None, here=0)
+        missing = run.missing(study)
+        prepared = time.process_time()
+        with ProgressBar(missing) as bar:
+            records = run.run(study, None, partial(StudyPool, fleet), bar)
+    assert len(records) == number and all(record.measured for record in records)
+    took = time.process_time() - prepared - dask.busy_s
+    print(
+        f"{number} cells, {workers} workers: {1000 * took / number:.2f} ms a cell, "
+        f"{prepared - begin:.1f} s to plan them, {peak_mib(os.getpid()):.0f} MiB"
+    )
 
 
 def main() -> None:
@@ -182,8 +340,11 @@ def main() -> None:
     chosen = sys.argv[1] if len(sys.argv) > 1 else ""
     number = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     if chosen == "join":
-        with dask.config.set({"distributed.worker.http.routes": []}):
+        with dask.config.set(UNOBSERVED):
             asyncio.run(join(number, sys.argv[3], Path(sys.argv[4])))
+    if chosen == "controller":
+        controller(number or 100_000, int(sys.argv[3]) if len(sys.argv) > 3 else 1000)
+        return
     if chosen == "crowd":
         crowd(number or 5000, int(sys.argv[3]) if len(sys.argv) > 3 else 1000)
         return

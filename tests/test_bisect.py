@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import BIGIRON, bigiron, wait_until
-from test_compare import count, counts
+from test_compare import count, counts, study_of
 from test_work import counts as executed
 
 from bigiron import kernels
@@ -476,6 +476,14 @@ def test_a_candidate_that_cannot_be_predicted_is_skipped(
     with pytest.raises(CannotMeasureError, match="a lock of user space") as told:
         measure._predicted(Study(tmp_path, spec), spec.variant[0])
     assert not told.value.is_lasting
+
+
+def test_candidates_with_other_clocks_are_told(tmp_path: Path) -> None:
+    """A kernel that does not tell how its clock is slowed down has the host's."""
+    one = counts(count(0, "fput", 1, 1), count(1, "fput", 1, 1))
+    study = study_of(tmp_path, {"typed": [one], "plain": [one]}, slower={"typed": 64, "plain": 1})
+    measure = MeasuredByStudy(tmp_path, study.spec, 1, ProgressBar)
+    assert measure.unlike.startswith("the clock was the host's on plain, 64 times slower on typed")
 
 
 def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import cloudpickle
 import msgspec
 import pytest
 import yaml
 from conftest import BIGIRON, Answer, bigiron, machines_of, wait_until
+from distributed import Client, Scheduler
 from sshd import served
 
 from bigiron.commands import fleet as command
@@ -327,6 +329,30 @@ def test_a_scheduler_that_ends(tmp_path: Path) -> None:
         assert "the fleet's scheduler has gone" in err
         _, said = worker.communicate()
         assert said.strip() == "bigiron: the scheduler has gone"
+
+
+def test_a_scheduler_that_tells_no_more(tmp_path: Path) -> None:
+    """It closes the stream by which it says what has ended, as after a fault of its own."""
+    with ExitStack() as stack:
+        fleet = Members(tmp_path, stack)
+        fleet.worker("alpha")
+        with running(tmp_path / "s", "simulate", *LONG, *fleet.options) as controller:
+            wait_until((tmp_path / "s" / "study.toml").exists)
+            security = authority.security(fleet.certificates)
+            cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the scheduler has no tests
+            with Client(fleet.address, security=security, set_as_default=False) as client:
+                wait_until(lambda: client.run_on_scheduler(close_streams, client.id))
+                _, err = controller.communicate()
+        assert controller.returncode == 2 and "Traceback" not in err
+        assert "the fleet's scheduler has gone" in err
+
+
+def close_streams(mine: str, dask_scheduler: Scheduler) -> bool:
+    """Of all clients but one that have asked for anything; whether there were any."""
+    others = [one for one, known in dask_scheduler.clients.items() if one != mine and known.wants_what]
+    for one in others:
+        dask_scheduler.client_comms[one].send({"op": "stream-closed"})
+    return bool(others)
 
 
 # Who takes part

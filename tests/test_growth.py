@@ -16,10 +16,16 @@ import pytest
 from conftest import WORKLOADS, bigiron, measured
 from hypothesis import example, given
 from hypothesis import strategies as st
+from test_compare import count, counts
 
+from bigiron import workloads
 from bigiron.analysis import growth, merge_lines
 from bigiron.analysis.growth import Law, Series, fit
 from bigiron.analysis.match_lines import Line
+from bigiron.probes import Table
+from bigiron.report import growth as report
+from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
 
 TERMS: dict[Law, Callable[[float], float]] = {
     Law.constant: lambda n: 0.0,
@@ -237,6 +243,37 @@ def test_small_lines_are_told_apart_less_finely() -> None:
     small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
     large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
     assert (len(merge_lines.added_up(small)), len(merge_lines.added_up(large))) == (1, 2)
+
+
+# A clock that changes on the way
+
+
+def of_cpus(folder: Path, slower: dict[int, int]) -> store.Study:
+    """Each CPU writes a line in each operation. `slower`: how many times slower the clock was, by CPUs."""
+    spec = Spec(
+        workload="getppid1", cpus=list(slower), operations=10, variant=[Variant(name="v", kernel="k")]
+    )
+    study = store.create(folder, spec, workloads.find("getppid1"))
+    for cell in study.plan():
+        rate = slower[cell.cpus]
+        record = store.new_record(cell, "vm", {"clock_slower": rate} if rate > 1 else {})
+        rows = counts(*(count(cpu, "fput", 0, 10 * cell.cpus) for cpu in range(cell.cpus)))
+        study.add(record, {"conflicts": Table(rows, {"operations": [10] * cell.cpus, "lost_accesses": 0})})
+    return study
+
+
+def test_a_clock_that_is_slowed_on_the_way_is_told(tmp_path: Path) -> None:
+    """From 32 CPUs on; its rate alone, which follows the CPUs, is no step."""
+    found = report.growth_study(of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1, 32: 64, 64: 128}))
+    told = (
+        "the clock was the host's at 4, 8, 16 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
+        "what lives on time, as ticks and RCU do, may have a step there and no law; with --clock "
+        "instructions it has none"
+    )
+    assert report.warnings(found.tables[0]) == [told]
+    assert told in " ".join(report.text(found).split())
+    for name, slower in ("fast", {4: 1, 8: 1, 64: 1}), ("slow", {32: 64, 48: 64, 64: 128}):
+        assert not report.warnings(report.growth_study(of_cpus(tmp_path / name, slower)).tables[0])
 
 
 # A real kernel

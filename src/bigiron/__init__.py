@@ -15,7 +15,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("bigiron")
+        globals()[name] = version("bigiron")  # it reads a file each time
+        return globals()[name]
     if name in __all__:
         from bigiron.study import store
 

@@ -129,7 +129,10 @@ def bisect(
                 print(_TIMED[doing.format](of_time, of_time.find()), end="")
             else:
                 of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
-                print(_COUNTED[doing.format](of_counts, of_counts.find()), end="")
+                found = of_counts.find()
+                if measure.unlike:
+                    _say(measure.unlike)
+                print(_COUNTED[doing.format](of_counts, found), end="")
     except KeyboardInterrupt:
         again = f"stopped; run it again and {doing.output} goes on where it was"
         raise typer.Exit(complain(again, 130)) from None

@@ -6,7 +6,7 @@ import random
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -139,6 +139,7 @@ class StudyPool:
         messages.refuse_real_machines(study.spec)
         self._fleet, self._client = fleet, fleet.client
         self._study, self._spec, self._programs, self._progress = study, study.spec, programs, progress
+        self._mine = identity(host_name())
         self._topic = f"bigiron-{secrets.token_hex(8)}"
         self._numbers = itertools.count()
         self._flights: dict[str, _Flight] = {}
@@ -239,7 +240,7 @@ class StudyPool:
         with self._lock:
             waiting = [(key, flight) for key, flight in self._flights.items() if not flight.at]
             for key, flight in waiting:
-                if any(not member.lacks(flight.takes) for member in self._able(flight)):
+                if any(self._able(flight)):
                     flight.stuck_since = math.inf
                 elif flight.stuck_since == math.inf:
                     flight.stuck_since = monotonic()
@@ -296,7 +297,7 @@ class StudyPool:
             self._refuse(address, f"worker {address} has no bigiron of this version: it is not used")
             return None
         known = msgspec.structs.replace(known, host=sanitize(known.host))
-        mine, member = identity(known.host), Member(address, known, resources)
+        mine, member = self._mine, Member(address, known, resources)
         if (known.bigiron, known.content) != (mine.bigiron, mine.content):
             self._refuse(
                 address,
@@ -427,8 +428,13 @@ class StudyPool:
 
     @property
     def _connected(self) -> bool:
-        """Whether there is a scheduler; Dask tries for a while to reach it again."""
-        return self._client.status in ("running", "connecting")
+        """Whether there is a scheduler; Dask tries for a while to reach it again.
+
+        But not where the scheduler itself closes the stream of news, as after a fault of its own: nothing is
+        heard of any cell then, and the client calls itself running.
+        """
+        hears = self._client._handle_report_task
+        return self._client.status in ("running", "connecting") and not (hears and hears.done())
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Have a worker measure it."""
@@ -455,7 +461,7 @@ class StudyPool:
             key = f"{self._topic}-{next(self._numbers)}"
             self._flights[key] = flight
             flight.at, flight.task = "", None
-            if not self._able(flight):
+            if not any(self._able(flight)):
                 return  # until somebody comes
             flight.task = self._client.submit(
                 worker.measure,
@@ -469,11 +475,11 @@ class StudyPool:
         flight.task.add_done_callback(partial(self._landed, key))
 
     def _fits_nowhere(self, takes: Mapping[str, float]) -> str:
-        lacks = {str(member): member.lacks(takes) for member in self._members.values()}
-        if not lacks or not all(lacks.values()):
+        members = self._members.values()
+        if not members or not all(member.lacks(takes) for member in members):
             return ""
         return "no worker of the fleet can run it: " + "; ".join(
-            f"{who} has {why}" for who, why in lacks.items()
+            f"{member} has {member.lacks(takes)}" for member in members
         )
 
     def _chosen_workers(self, flight: _Flight) -> list[str] | None:
@@ -482,16 +488,16 @@ class StudyPool:
             return None
         return [member.address for member in self._able(flight)]
 
-    def _able(self, flight: _Flight) -> list[Member]:
-        """The workers that may have it, and have what it takes."""
+    def _able(self, flight: _Flight) -> Iterator[Member]:
+        """The workers that may have it, and have what it takes: mostly the first will do, of a thousand."""
         refused = flight.first[0].environment["worker"]["host"] if flight.first else None
-        return [
+        return (
             member
             for member in self._members.values()
             if member.identity.host != refused
             and self._time_host in ("", member.identity.host)
             and not member.lacks(flight.takes)
-        ]
+        )
 
     def _hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """What a worker tells of a cell."""
@@ -565,7 +571,7 @@ class StudyPool:
             if record.measured and flight.cell.id in self._twice:
                 flight.first = record, collected
                 with self._lock:
-                    others = self._able(flight)
+                    others = any(self._able(flight))
                 if others:
                     self._send(flight)
                     return

@@ -17,7 +17,7 @@ from bigiron.probes import GrowthSource
 from bigiron.report import listing
 from bigiron.report.listing import code, plain
 from bigiron.study import measurements
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, Study, clock_step
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
@@ -64,6 +64,7 @@ class Table:
     rows: list[Row]  # the worst first; the total is not among them
     total: Row
     lost: int  # counts that no table had room for
+    clock_step: str = ""  # where the clock has another rate from some number of CPUs on
 
     @property
     def growing(self) -> list[Row]:
@@ -133,10 +134,11 @@ def _table(
     contexts: _Contexts,
 ) -> Table | None:
     """None if there are too few CPU counts. One CPU alone shares nothing, and says nothing of growth."""
+    records = [one for one in records if one.cpus > 1 and tasks in (None, one.tasks)]
+    records.sort(key=lambda record: record.cpus)
     cells: dict[int, list[Cell]] = {}
-    for record in sorted(records, key=lambda record: record.cpus):
-        if record.cpus > 1 and tasks in (None, record.tasks):
-            cells.setdefault(record.cpus, []).append(measurements.cell(study, record, probe))
+    for record in records:
+        cells.setdefault(record.cpus, []).append(measurements.cell(study, record, probe))
     if len(cells) < growth.FEWEST:
         return None
     series, total = source.series(cells, contexts)
@@ -150,6 +152,7 @@ def _table(
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
         _row(replace(total, name=source.total), at),
         sum(cell.facts.get(source.lost, 0) for here in cells.values() for cell in here),
+        clock_step(records),
     )
 
 
@@ -251,6 +254,8 @@ def warnings(table: Table) -> list[str]:
         )
     if table.total.growth.refusal:
         notes.append(f"{table.counted.total}: no law: {table.total.growth.refusal}")
+    if table.clock_step:
+        notes.append(table.clock_step)
     if table.lost:
         notes.append(f"the recorder had no room for {table.lost} of them: the counts are too low")
     return notes

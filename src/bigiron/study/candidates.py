@@ -335,6 +335,11 @@ class MeasuredByStudy:
         }
         return found | ({"predicted": [self._predicted(study, variant)]} if self.machine else {})
 
+    @property
+    def unlike(self) -> str:
+        """A sentence where candidates' machines had clocks of different rates, else ""."""
+        return store.clocks(store.open_study(self.folder).records())
+
     def _predicted(self, study: Study, variant: Variant) -> comparison.Cell:
         """Its throughput on the machine: the middle of all draws, which are the same for each candidate."""
         variants = [one for one in study.spec.variant if one.name == variant.name]

@@ -113,18 +113,42 @@ def clocks(records: Iterable[CellRecord]) -> str:
     >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
     "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
     """
-    rates: dict[int, list[str]] = {}
-    for record in records:
-        variants = rates.setdefault(record.clock_slower, [])
-        if record.variant not in variants:
-            variants.append(record.variant)
+    rates = {slower: some(variants, 3) for slower, variants in _by_clock(records, "variant").items()}
     if len(rates) < 2:
         return ""
-    told = [
-        (f"{slower} times slower on" if slower > 1 else "the host's on") + f" {some(variants, 3)}"
-        for slower, variants in sorted(rates.items())
-    ]
-    return f"the clock was {', '.join(told)}: what lives on time does not compare"
+    return f"the clock was {_rates(rates, 'on')}: what lives on time does not compare"
+
+
+def clock_step(records: Iterable[CellRecord]) -> str:
+    """A sentence where machines of few CPUs had the host's clock, and those of more a slower one; else "".
+
+    >>> cell = dict(id="1", variant="debian/6.1", machine="vm", tasks=1, repetition=1)
+    >>> slowed = CellRecord(cpus=32, environment={"clock_slower": 64}, **cell)
+    >>> clock_step([CellRecord(cpus=8, environment={}, **cell), slowed]).partition(":")[0]
+    "the clock was the host's at 8 CPUs, 64 times slower at 32 CPUs"
+    """
+    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in _by_clock(records, "cpus").items()}
+    if len(rates) < 2 or 1 not in rates:
+        return ""
+    return (
+        f"the clock was {_rates(rates, 'at')}: what lives on time, as ticks and RCU do, may have a step "
+        "there and no law; with --clock instructions it has none"
+    )
+
+
+def _by_clock(records: Iterable[CellRecord], what: str) -> dict[int, list[str]]:
+    """What there is of each rate of the clock."""
+    rates: dict[int, dict[str, None]] = {}
+    for record in records:
+        rates.setdefault(record.clock_slower, {})[str(getattr(record, what))] = None
+    return {slower: list(found) for slower, found in sorted(rates.items())}
+
+
+def _rates(rates: Mapping[int, str], where: str) -> str:
+    return ", ".join(
+        (f"{slower} times slower" if slower > 1 else "the host's") + f" {where} {what}"
+        for slower, what in rates.items()
+    )
 
 
 @dataclass(frozen=True)
