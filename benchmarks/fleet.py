@@ -268,6 +268,7 @@ class AtOnce:
     """In Dask's place: so many workers, which answer at once, and who calls back when they have."""
 
     status = "running"
+    _handle_report_task = None  # it has no stream of news
 
     def __init__(self, workers: int) -> None:
         known = {"resources": capacity(1, 1)}

@@ -99,7 +99,7 @@ def count(what: What, name: str, unit: str, *repetitions: float) -> Count:
 
 
 def worse(was: Sequence[Count], now: Sequence[Count], varies: float = 0.0) -> list[str]:
-    found = held.check([Known(one, varies) for one in was], now)
+    found = held.check([Known(one, one.mean, varies) for one in was], now)
     return [finding.name for finding in found if finding.worse]
 
 

@@ -179,7 +179,7 @@ static int start_process(struct worker *worker, struct worker *thread, const int
 
 static int start_copy(struct copy *copy, int first_cpu)
 {
-	int sockets[2] = { -1, -1 }, failed;
+	int sockets[2], failed;
 
 	for (int i = 0; i < 4; i++) {
 		struct worker *worker = &copy->sides[i / 2].workers[i % 2];
@@ -187,8 +187,9 @@ static int start_copy(struct copy *copy, int first_cpu)
 		worker->copy = copy;
 		worker->cpu = first_cpu + i % 2;
 	}
-	failed = calls_share() || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets) ||
-		 start_process(&copy->sides[0].workers[0], &copy->sides[0].workers[1], sockets) ||
+	if (calls_share() || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets))
+		return 1;
+	failed = start_process(&copy->sides[0].workers[0], &copy->sides[0].workers[1], sockets) ||
 		 start_process(&copy->sides[1].workers[0], NULL, sockets) ||
 		 start_process(&copy->sides[1].workers[1], NULL, sockets);
 	close(sockets[0]);

@@ -8,8 +8,15 @@ from typing import IO, Literal
 
 _GROUP = """trap 'trap "" TERM; kill -TERM 0; wait' TERM
 "$@" &
-wait $!"""
-"""A shell's: on TERM it ends the group that it leads, and waits, as who is ended tidies up first."""
+wait $!
+status=$?
+trap "" TERM
+kill -TERM 0
+exit $status"""
+"""A shell's: on TERM it ends the group that it leads, and waits, as who is ended tidies up first.
+
+So it does with what a command leaves behind that has itself been ended.
+"""
 
 
 def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[str]:

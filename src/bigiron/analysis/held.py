@@ -32,7 +32,7 @@ PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting
 
 _END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
 _WAITS_FOR_LOCK = (
-    r"(^|;)(\w+_slowpath|rwsem_wake|rwsem_optimistic_spin|osq_lock|osq_unlock|__mutex_lock|__down(_\w+)?|__up)"
+    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_down_\w+|__mutex_unlock_slowpath|rwsem_wake|rwsem_optimistic_spin|osq_lock|osq_unlock|__mutex_lock|__down(_\w+)?|__up)"
     + _END
 )
 _PREEMPTED = (
@@ -241,7 +241,8 @@ _SELDOM = 1.0  # writes an operation, below which an object's writes alone are h
 class Known:
     """What a count was before."""
 
-    count: Count  # the repetitions are those of the kernel that is held against
+    count: Count  # of the kernel that is held against: the least and the most of its repetitions
+    mean: float  # of them all
     varies: float = 0.0  # by how much it does, from repetition to repetition and from kernel to kernel
 
     @property
@@ -327,7 +328,7 @@ def _finding(
     return Finding(
         name,
         units,
-        tuple(one.count.mean if one else 0.0 for one in before) if any(before) else None,
+        tuple(one.mean if one else 0.0 for one in before) if any(before) else None,
         allowed,
         least,
         f"touched by {', '.join(function for function, _ in touched)}" if touched else "",

@@ -133,7 +133,9 @@ def with_grown(table: pl.DataFrame, grown: Mapping[str, float]) -> pl.DataFrame:
         return table
     more = pl.col("function").replace_strict(grown, default=0.0, return_dtype=pl.Float64).fill_null(0.0)
     each = more / pl.len().over("task", "operation", "function")
-    return table.with_columns((pl.col("instructions") + each).round().cast(pl.UInt64).alias("instructions"))
+    return table.with_columns(
+        (pl.col("instructions") + each).clip(0).round().cast(pl.UInt64).alias("instructions")
+    )
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.prediction import Interval, Limit
+from bigiron.errors import UserError
 from bigiron.study import prediction
 from bigiron.study.store import Study
 
@@ -20,19 +21,20 @@ class Replayed:
     def on(
         cls, machine: str, study: Study, tasks: Sequence[int], grown: Mapping[str, float] | None = None
     ) -> Replayed:
-        """On a machine. `grown`: functions that execute so many more instructions an operation there."""
-        return cls(prediction.predict(study, machine, tasks, grown=grown))
+        """On a machine. `grown`: functions that execute so many more instructions an operation there.
+
+        UserError where a variant's trace cannot be replayed: there is nothing to compare the others with.
+        """
+        found = prediction.predict(study, machine, tasks, grown=grown)
+        if found.refused:
+            raise UserError(f"{study.folder}: {found.refused[0].variant}: {found.refused[0].why}")
+        return cls(found)
 
     def change(self, variant: str, tasks: int) -> Interval:
         """Of a variant's throughput against the first one's, in per cent."""
         (ratio,) = [one for one in self.found.ratios if one.variant == variant]
         at = ratio.points[tasks]
         return Interval(*(100 * (value - 1) for value in (at.value, at.low, at.high)))
-
-    def differs_from(self, variant: str) -> int | None:
-        """The tasks from which on it differs from the first variant."""
-        (ratio,) = [one for one in self.found.ratios if one.variant == variant]
-        return ratio.differs_from
 
     def limits(self, variant: str, tasks: int) -> list[Limit]:
         """What takes a tenth of the tasks' time or more, the most first."""

@@ -133,6 +133,8 @@ def test(
         raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
     if fs and not kernel:
         raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
+    if cpus != matrix_folder.PAIR and not kernel:
+        raise UserError(f"--cpus {cpus}: goes with --kernel, which runs the test again")
     if kernel:
         (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)

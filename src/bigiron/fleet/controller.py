@@ -433,7 +433,7 @@ class StudyPool:
         But not where the scheduler itself closes the stream of news, as after a fault of its own: nothing is
         heard of any cell then, and the client calls itself running.
         """
-        hears = self._client._handle_report_task
+        hears = getattr(self._client, "_handle_report_task", None)
         return self._client.status in ("running", "connecting") and not (hears and hears.done())
 
     def submit(self, cell: Cell) -> Future[CellRecord]:

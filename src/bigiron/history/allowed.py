@@ -55,10 +55,16 @@ def before(history: History, study: Study, record: CellRecord) -> Before | None:
     if not ordered:
         return None
     newest = ordered[-1]
-    kernel = next(one for one in history.select(Kernel) if one.id == newest.kernel)
+    names = {kernel.id: kernel.name for kernel in history.select(Kernel)}
+    held = {names[point.kernel]: history.select(Held, point=point.id) for point in ordered}
+    if lacking := next((kernel for kernel, counts in held.items() if not counts), None):
+        raise UserError(
+            f"{history.path} has not been brought up to date for {place} on {lacking}: "
+            f"`bigiron history add {lacking}` goes on with it"
+        )
     return Before(
-        Baseline(variant=kernel.name, cpus=newest.cpus, tasks=newest.tasks).place,
-        _known([history.select(Held, point=point.id) for point in ordered]),
+        Baseline(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
+        _known(list(held.values())),
         [
             Function(function=one.function, instructions=one.own_per_op)
             for one in history.select(records.Function, point=newest.id)
@@ -111,6 +117,7 @@ def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:
     return [
         Known(
             Count(one.what, one.name, one.unit, (one.least, one.most), tuple(one.functions.items())),
+            one.per_op,
             round(_spread(of_name[_key(one)]), 6),
         )
         for one in kernels[-1]

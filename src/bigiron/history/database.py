@@ -146,7 +146,7 @@ _WITHOUT_HELD = 1
 
 def _add_held(connection: sqlite3.Connection) -> None:
     """Make a database of version 1 one of version 2, whose new table is filled from the studies."""
-    statements = [*_tables(Held), "UPDATE schema SET version = 2"]
+    statements = [*_tables(Held), f"UPDATE schema SET version = {VERSION}, bigiron = '{bigiron.__version__}'"]
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
 
 
@@ -201,7 +201,7 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
     if version < VERSION:
         raise UserError(
             f"{file} has version {version}, of an older bigiron: `bigiron history add` of a kernel that it "
-            "has brings it up to date"
+            "has brings it up to date, in the folder that it was made in"
         )
     if version > VERSION:
         raise UserError(

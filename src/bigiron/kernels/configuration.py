@@ -15,7 +15,7 @@ _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
 _HEADING = 10  # lines, in which a whole configuration says what it is
-_CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY)?"))
+_CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY|_RT)?"))
 """The tick's rate, and who preempts whom: of each there is one option, and ours gives way to a user's."""
 _TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
 """Values of a whole configuration, somebody else's: make expands texts, and paths are of their machine."""

@@ -199,10 +199,10 @@ def record(
             _traced(study, one, grown or {}) if of_trace else _counted(study, one, most_tasks)
             for one in repeated
         ]
-        if usable := [one for one in recorded if isinstance(one, Recording)]:
-            found.append(_any_of(usable))
+        if refusals := [one for one in recorded if isinstance(one, Refused)]:
+            refused.append(refusals[0])
         else:
-            refused += [one for one in recorded[:1] if isinstance(one, Refused)]
+            found.append(_any_of([one for one in recorded if isinstance(one, Recording)]))
     return found, refused
 
 
