@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
-from bigiron.cases.replayed import Replayed, percent
+from bigiron.cases.replayed import Replayed, not_replayed, percent
+from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
 
@@ -56,16 +57,17 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     ]
     traces = studies["traces"]
     machine, recorded = study.spec.simulation.machine, max(traces.spec.cpus)
-    replayed = Replayed.on(machine, traces, _TRACED, counted.grown(recorded, published))
-    figures += _of_traces(replayed, published, recorded)
-    claims = [
-        _halves(change, headline),
-        _one_lock(waiting),
-        *_falls(replayed, headline),
-        _limits(replayed, published),
-    ]
+    claims = [_halves(change, headline), _one_lock(waiting)]
+    notes = list(_NOTES)
+    try:
+        replayed = Replayed.on(machine, traces, _TRACED, counted.grown(recorded, published))
+    except UserError as error:
+        notes.append(not_replayed(error))
+    else:
+        figures += _of_traces(replayed, published, recorded)
+        claims += [*_falls(replayed, headline), _limits(replayed, published)]
     simulated = Simulated(figures, claims)
-    return Report(counted.figures(published), counted.claims(published), list(_NOTES), simulated)
+    return Report(counted.figures(published), counted.claims(published), notes, simulated)
 
 
 class _OnBtrfs:

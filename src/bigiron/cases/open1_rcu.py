@@ -14,7 +14,8 @@ from statistics import fmean
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted
-from bigiron.cases.replayed import Replayed, percent
+from bigiron.cases.replayed import Replayed, not_replayed, percent
+from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
 
@@ -53,15 +54,20 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         *(_at(rows, number) for number in tasks),
         *(_inside(rows, limit, most) for limit in rows["variant"].unique(maintain_order=True)),
     ]
-    replayed = Replayed.on(studies["limits"].spec.simulation.machine, studies["traces"], tasks)
+    claims = _claims(rows, most, apart, theirs)
+    notes = list(_NOTES)
+    try:
+        replayed = Replayed.on(studies["limits"].spec.simulation.machine, studies["traces"], tasks)
+    except UserError as error:
+        notes.append(not_replayed(error))
+    else:
+        figures += _of_traces(replayed, tasks)
+        claims = [*claims, _slower(replayed, most, theirs)]
     return Report(
         [*counted.figures(published), *lines.accessed(), *waits.when()],
         counted.claims(),
-        list(_NOTES),
-        Simulated(
-            [*figures, *_of_traces(replayed, tasks)],
-            [*_claims(rows, most, apart, theirs), _slower(replayed, most, theirs)],
-        ),
+        notes,
+        Simulated(figures, claims),
     )
 
 

@@ -50,6 +50,11 @@ class Replayed:
         return f"{variant}: {', '.join(limits) or 'nothing'}"
 
 
+def not_replayed(why: UserError) -> str:
+    """What a report says in place of what traces come to."""
+    return f"Nothing is said from traces: {why}"
+
+
 def percent(change: Interval) -> str:
     """A change with its interval.
 
