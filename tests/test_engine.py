@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 
 import polars as pl
@@ -215,14 +216,17 @@ def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.Captur
         port, path = live.address.rsplit(":", 1)[1].split("/", 1)
         for _ in range(5):
             page = socket.create_connection(("127.0.0.1", int(port)))
-            page.sendall(
-                f"GET /{path}news?page=p&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
-            )
+            news = f"/{path}news?page=p&after={live._changes}"  # it is answered once it is closed
+            page.sendall(f"GET {news} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             page.setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )  # as a tab that closes
             page.close()
             live._tell("a cell", "in recording")
+        last = HTTPConnection("127.0.0.1", int(port))
+        last.request("GET", "/nothing")
+        assert last.getresponse().status == 404  # connections are taken in turn: those before it too
+        last.close()
         while any("process_request" in thread.name for thread in threading.enumerate()):
             live._tell("a cell", "at its end")
             time.sleep(0.01)
