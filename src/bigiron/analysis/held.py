@@ -32,8 +32,8 @@ PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting
 
 _END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
 _WAITS_FOR_LOCK = (
-    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_down_\w+|__mutex_unlock_slowpath|rwsem_wake|rwsem_optimistic_spin|osq_lock|osq_unlock|__mutex_lock|__down(_\w+)?|__up)"
-    + _END
+    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_(down_\w+|wake|optimistic_spin)|osq_(un)?lock"
+    r"|__mutex_lock(_\w+)?|__mutex_unlock_slowpath|__down(_\w+)?|__up)" + _END
 )
 _PREEMPTED = (
     r"(^|;)((syscall_)?exit_to_user_mode\w*;(__)?schedule"
