@@ -109,6 +109,11 @@ class Shape:
             return self._number("description", number)
         world, initial = self._world, self._world.descriptions[number]
         opened = self._number("description", number), world.value(initial.fds) - initial.known_fds
+        return self._opened(number, opened)
+
+    def _opened(self, number: int, opened: tuple[Hashable, ...]) -> Hashable:
+        """What a new description is of; `opened`: its number, and how many descriptors it has elsewhere."""
+        world, initial = self._world, self._world.descriptions[number]
         if initial.file is not None:
             return opened, self._file(initial.file), world.value(initial.offset)
         pipe = world.pipes[initial.pipe]

@@ -39,13 +39,8 @@ class _Shape(Shape):
     def _word(self, process: int, word: int) -> tuple[int, int]:
         return self._owned("word", process, word) if word < SHARED_WORDS else (-1, self._number("word", word))
 
-    def _description(self, number: int | None) -> Hashable:
-        if number is None:
-            return None
-        if self._met("description", number):
-            return self._number("description", number)
+    def _opened(self, number: int, opened: tuple[Hashable, ...]) -> Hashable:
         world, initial = self._world, self._world.descriptions[number]
-        opened = self._number("description", number), world.value(initial.fds) - initial.known_fds
         if isinstance(initial, InitialSocket):
             held = world.value(initial.held), self._pages(initial.messages.items())
             return *opened, initial.is_bound, held
