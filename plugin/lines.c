@@ -188,10 +188,20 @@ static bool is_shared(const struct pair_total *pair, const struct line_total *li
 	       (one->written || other->written);
 }
 
-static void write_count(FILE *out, unsigned int cpu, const struct line_count *count)
+static void write_row(FILE *out, unsigned int cpu, const struct line_count *count)
 {
-	fprintf(out, "%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", cpu, context_name(count_context(count)), count_line(count),
-		insns_pc(count->insn), count->chain, count->reads, count->writes, count->bytes);
+	const struct line_row row = {
+		.line = count_line(count),
+		.pc = insns_pc(count->insn),
+		.bytes = count->bytes,
+		.chain = count->chain,
+		.reads = count->reads,
+		.writes = count->writes,
+		.cpu = cpu,
+		.context = count_context(count),
+	};
+
+	fwrite(&row, sizeof(row), 1, out);
 }
 
 static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,
@@ -211,7 +221,7 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 			if (is_stack(count_line(count)))
 				stack_accesses[count_context(count)] += count->reads + count->writes;
 			else if (is_shared(pair, line_in(totals, pair, count)))
-				write_count(out, t, count);
+				write_row(out, t, count);
 		}
 	}
 }
@@ -226,7 +236,6 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 	for (unsigned int t = 0; t < nr_tables; t++)
 		most += tables[t]->counts.used;
 	nr_parts = most / MAX_TOTALS + 1;
-	fprintf(out, "cpu,context,line,pc,chain,reads,writes,bytes\n");
 	for (unsigned int part = 0; whole && part < nr_parts; part++) {
 		struct line_totals totals = {
 			.part = part,
@@ -256,8 +265,9 @@ static void write_test(FILE *out, uint64_t test, const struct line_totals *total
 			if (!is_in_part(totals, count) || is_stack(count_line(count)) ||
 			    !is_shared(pair, line_in(totals, pair, count)))
 				continue;
-			fprintf(out, "%lu,", test);
-			write_count(out, t, count);
+			fprintf(out, "%lu,%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", test, t,
+				context_name(count_context(count)), count_line(count), insns_pc(count->insn),
+				count->chain, count->reads, count->writes, count->bytes);
 		}
 	}
 }

@@ -70,8 +70,15 @@ static inline uint64_t lines_range(uint64_t from, uint64_t end)
 void lines_add(struct line_table *table, const struct line_count *count);
 void lines_flush(struct line_table *table); /* after the last was added */
 
+/* A count as it is written: there may be millions, and as text they would take longer to write than to count. */
+struct line_row {
+	uint64_t line, pc, bytes;
+	uint32_t chain, reads, writes;
+	uint16_t cpu, context;
+};
+
 /*
- * Write, as CSV, the counts of the lines of so many bytes that two or more tables touched and at least one wrote; also
+ * Write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one wrote; also
  * those of both lines of a pair that did so only together.
  * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
  * or -1.
@@ -79,7 +86,7 @@ void lines_flush(struct line_table *table); /* after the last was added */
 int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
-/* Of the same, with `test` before each, what operations did to lines that are no stack's; and begin anew. */
+/* Of the same, as CSV with `test` before each, what operations did to lines that are no stack's; and begin anew. */
 int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
 		     unsigned int line_bytes, bool (*is_stack)(uint64_t address));
 void lines_clear(struct line_table *table);

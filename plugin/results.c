@@ -170,7 +170,7 @@ void results_write(void)
 		const char *name;
 		int (*write)(FILE *out);
 	} files[] = {
-		{ "lines.csv", write_lines },
+		{ "lines", write_lines },
 		{ "chains.csv", chains_write },
 		{ "work.csv", write_work },
 		{ "locks.csv", write_locks },

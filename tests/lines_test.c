@@ -9,7 +9,7 @@
  *	stack ADDRESS		the line is on a task's stack
  *	test NUMBER		write what lines_write_test() does, and begin anew
  *
- * Standard output: what that and in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
+ * Standard output: what that and, as CSV, in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +85,21 @@ static void obey(const char *line)
 	}
 }
 
+static int write_shared(struct line_table *const *all, uint64_t stack_accesses[NR_CONTEXTS])
+{
+	FILE *rows = tmpfile();
+	struct line_row row;
+
+	if (!rows || lines_write_shared(rows, all, nr_tables, line_bytes, is_stack, stack_accesses))
+		return -1;
+	rewind(rows);
+	printf("cpu,context,line,pc,chain,reads,writes,bytes\n");
+	while (fread(&row, sizeof(row), 1, rows) == 1)
+		printf("%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", row.cpu, context_name(row.context), row.line, row.pc,
+		       row.chain, row.reads, row.writes, row.bytes);
+	return fclose(rows);
+}
+
 static void write_numbers(const char *name, const uint64_t numbers[NR_CONTEXTS])
 {
 	fprintf(stderr, "\"%s\": [%lu, %lu, %lu], ", name, numbers[0], numbers[1], numbers[2]);
@@ -118,7 +133,7 @@ int main(void)
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			accesses[context] += tables[t].accesses[context];
 	}
-	if (lines_write_shared(stdout, all, nr_tables, line_bytes, is_stack, stack_accesses))
+	if (write_shared(all, stack_accesses))
 		return 1;
 	fprintf(stderr, "{");
 	write_numbers("accesses", accesses);

@@ -6,23 +6,25 @@ task's operations: counts have no noise of the host's.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import typer
 
 from bigiron import compile
 from bigiron.analysis import conflicts, line_growth, match_lines, shared_lines
+from bigiron.errors import MachineError
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import Schema
+from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
     Chains,
     Recording,
-    hexadecimal,
     looked_up,
     read_objects,
     read_recording,
@@ -77,9 +79,7 @@ def _collect(raw: RawOutput) -> Table:
     def lookup(pc: int) -> tuple[str, int]:
         return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
 
-    numbers = dict.fromkeys(("line", "pc", "bytes"), pl.String)
-    counts = pl.read_csv(raw.results / "lines.csv", schema_overrides=numbers)
-    counts = counts.with_columns(hexadecimal(name) for name in numbers)
+    counts = _read_counts(raw.results / "lines")
     counts = counts.with_columns(
         *looked_up(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
         *looked_up(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
@@ -109,6 +109,30 @@ def _collect(raw: RawOutput) -> Table:
         "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
     }
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
+
+
+def _read_counts(file: Path) -> pl.DataFrame:
+    """The recorder's rows: `struct line_row` of plugin/lines.h."""
+    columns = {
+        "line": "<u8",
+        "pc": "<u8",
+        "bytes": "<u8",
+        "chain": "<u4",
+        "reads": "<u4",
+        "writes": "<u4",
+        "cpu": "<u2",
+        "context": "<u2",
+    }
+    row = np.dtype(list(columns.items()))
+    try:
+        written = file.read_bytes()
+    except OSError as error:
+        raise MachineError(f"the recorder's lines cannot be read: {error}") from None
+    if len(written) % row.itemsize:
+        raise MachineError(f"the recorder's lines end within a row ({len(written)} bytes): is the disk full?")
+    rows = np.frombuffer(written, row)
+    counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
+    return counts.with_columns(context=pl.Series(conflicts.CONTEXTS).gather(counts["context"]))
 
 
 def _user_memory(raw: RawOutput) -> UserMemory:
