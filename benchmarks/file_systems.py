@@ -3,7 +3,7 @@
     benchmarks/file_systems.py [--kernel debian/6.1-amd64,debian/6.12-amd64] [--cpus 8,16,32,64]
                                [--fs tmpfs,ext4,xfs,btrfs,f2fs] [--workloads DWAL,MWCM]
                                [--operations 50] [--probe conflicts,locks,work] [--clock instructions]
-                               [--twice] [--kept] [--csv FILE] [-o FOLDER]
+                               [--twice] [--kept | --history HISTORY] [--csv FILE] [-o FOLDER]
 
 A table for each kernel, number of CPUs and file system, as Markdown: how many instructions an operation
 takes, and kernel threads beside it (a journal's, those that write back), which lock costs it most that
@@ -23,8 +23,8 @@ The guest's clock follows its instructions unless --clock host is given: by the 
 operation, and with each tick a file gets another time, which ext4 and xfs write into their journals.
 
 Studies are kept in the folder, if one is given: run it again, and only what is missing is measured; with
---kept, nothing is, and tables are of what there is. Without the probe conflicts it takes a third of the time,
-and knows locks only.
+--kept, nothing is, and tables are of what there is; with --history, of what `bigiron history add` measured.
+Without the probe conflicts it takes a third of the time, and knows locks only.
 """
 
 import argparse
@@ -36,7 +36,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from templates import change, lines, of_rows, work
+from templates import Recorded, change, of_rows
 
 from bigiron import open_study
 from bigiron.analysis import locks
@@ -119,36 +119,44 @@ class Found:
 Results = dict[Cell, Found]
 
 
-def lock(study: Path) -> Limit:
+def lock(recorded: Recorded) -> Limit:
     """The one that costs most, of those that several CPUs take; readers hold none alone."""
-    opened = open_study(study)
-    (record,) = opened.records()
+    counts = recorded.study.table(recorded.record, "locks")
     found = [Limit("none", "", 0)]
-    for row in locks.profile(
-        opened.table(record, "locks"), sum(record.facts["locks"]["operations"])
-    ).to_dicts():
+    for row in locks.profile(counts, recorded.operations("locks")).to_dicts():
         taken, held = row["acquisitions_per_op"], row["held_per_op"]
         if row["cpus"] > 1 and row["taken_by"] not in READERS:
-            counts = f"{taken:.3g} taken, {held:.0f} instructions held"
-            found.append(Limit(row["lock"], counts, held * INSTRUCTION_NS + taken * TRANSFER_NS))
+            said = f"{taken:.3g} taken, {held:.0f} instructions held"
+            found.append(Limit(row["lock"], said, held * INSTRUCTION_NS + taken * TRANSFER_NS))
     return max(found, key=lambda one: one.ns)
 
 
-def line(study: Path) -> Limit:
+def line(recorded: Recorded) -> Limit:
     """The one that is written most."""
     found = [Limit("none", "", 0)]
-    for one in lines(study):
+    for one in recorded.lines():
         counts = f"{one.writes_per_op:.3g} writes, {one.accesses_per_op:.3g} accesses"
         found.append(Limit(one.object, counts, one.writes_per_op * TRANSFER_NS))
     return max(found, key=lambda one: one.ns)
 
 
-def own(study: Path) -> dict[str, float]:
+def own(recorded: Recorded) -> dict[str, float]:
     """Instructions an operation of each function, its own."""
-    opened = open_study(study)
-    (record,) = opened.records()
-    found = functions.profile(opened.table(record, "work"), sum(record.facts["work"]["operations"]))
+    counts = recorded.study.table(recorded.record, "work")
+    found = functions.profile(counts, recorded.operations("work"))
     return dict(found.select("function", "own_per_op").iter_rows())
+
+
+def of_history(folder: Path) -> dict[Cell, Recorded]:
+    """What a history measured of fxmark; without `fs` a workload is on the machine's tmpfs."""
+    found = {}
+    for file in sorted(folder.glob("studies/fxmark-*/*/study.toml")):
+        study = open_study(file.parent)
+        workload, fs = study.spec.workload.removeprefix("fxmark/"), study.spec.fs or "tmpfs"
+        for record in study.records():
+            if record.measured:
+                found[Cell(record.variant, str(record.cpus), fs, workload)] = Recorded(study, record)
+    return found
 
 
 def is_measured(study: Path) -> bool:
@@ -170,12 +178,18 @@ def run(study: Path, cell: Cell, arguments: argparse.Namespace) -> str:
     return said[-1].removeprefix("bigiron: ") if said else f"status {done.returncode}"
 
 
-def measured(study: Path, cell: Cell, arguments: argparse.Namespace) -> Found:
-    """Measure one, and say what came of it."""
-    if refused := run(study, cell, arguments):
+def recorded(cell: Cell, arguments: argparse.Namespace) -> Recorded:
+    """One that was measured."""
+    return arguments.of_history.get(cell) or Recorded.only(arguments.output / cell.folder)
+
+
+def measured(cell: Cell, arguments: argparse.Namespace) -> Found:
+    """Measure one, if it is not there, and say what came of it."""
+    if cell not in arguments.of_history and (refused := run(arguments.output / cell.folder, cell, arguments)):
         return Found(refused)
-    by_line = line(study) if "conflicts" in arguments.probe else Limit("not counted", "", 0)
-    return Found("", work(study), work(study, "kthread"), lock(study), by_line)
+    here = recorded(cell, arguments)
+    by_line = line(here) if "conflicts" in arguments.probe else Limit("not counted", "", 0)
+    return Found("", here.work(), here.work("kthread"), lock(here), by_line)
 
 
 def again(study: Path, cell: Cell, arguments: argparse.Namespace) -> list[str]:
@@ -183,10 +197,11 @@ def again(study: Path, cell: Cell, arguments: argparse.Namespace) -> list[str]:
     other = study.with_name(f"{study.name}-again")
     if refused := run(other, cell, arguments):
         return ["", "", "", refused, ""]
-    changes = of_rows(lines(study), lines(other))
+    one, two = Recorded.only(study), Recorded.only(other)
+    changes = of_rows(one.lines(), two.lines())
     differ = sorted((row for row in changes if abs(row[0]) > MUCH), key=lambda row: -abs(row[0]))
     most = [f"{differ[0][0]:+.1%}", f"`{differ[0][1]}`"] if differ else ["", ""]
-    return [str(len(changes)), str(len(differ)), *most, f"{change(work(study), work(other)):+.2%}"]
+    return [str(len(changes)), str(len(differ)), *most, f"{change(one.work(), two.work()):+.2%}"]
 
 
 def table(*headings: str) -> None:
@@ -201,7 +216,9 @@ def row(*columns: str) -> None:
 
 def file_system(cells: list[Cell], arguments: argparse.Namespace) -> Results:
     """Measure and print all workloads on one."""
-    if arguments.kept:
+    if arguments.history:
+        cells = [cell for cell in cells if cell in arguments.of_history]
+    elif arguments.kept:
         cells = [cell for cell in cells if is_measured(arguments.output / cell.folder)]
     if not cells:
         return {}
@@ -209,9 +226,9 @@ def file_system(cells: list[Cell], arguments: argparse.Namespace) -> Results:
     table(*HEADINGS, *TWICE * arguments.twice)
     found: Results = {}
     for cell in cells:
-        study = arguments.output / cell.folder
-        found[cell] = measured(study, cell, arguments)
-        repeats = again(study, cell, arguments) if arguments.twice and not found[cell].refused else []
+        found[cell] = measured(cell, arguments)
+        twice = arguments.twice and not found[cell].refused
+        repeats = again(arguments.output / cell.folder, cell, arguments) if twice else []
         row(cell.workload, *found[cell].columns(), *repeats)
     return found
 
@@ -252,7 +269,7 @@ def growing(found: Results, arguments: argparse.Namespace) -> None:
         there = [cell for cell in cells if not found[cell].refused]
         if len(there) < 2:
             continue
-        few, many = (own(arguments.output / cell.folder) for cell in (there[0], there[-1]))
+        few, many = (own(recorded(cell, arguments)) for cell in (there[0], there[-1]))
         most = max(many, key=lambda name: many[name] - few.get(name, 0))
         more = many[most] - few.get(most, 0)
         whose = (
@@ -319,12 +336,20 @@ def main() -> None:
     parser.add_argument("--clock", default="instructions")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--kept", action="store_true")
+    parser.add_argument("--history", type=Path)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
     needed = {"locks", "work"} | ({"conflicts"} if arguments.twice else set())
     if lacking := needed - set(arguments.probe.split(",")):
         parser.error(f"--probe lacks {', '.join(sorted(lacking))}, of which the table is made")
+    if arguments.history and (arguments.twice or arguments.kept):
+        parser.error("--history measures nothing: leave out --twice and --kept")
+    arguments.of_history = of_history(arguments.history) if arguments.history else {}
+    if arguments.history and not arguments.of_history:
+        parser.error(
+            f"--history {arguments.history} has no cell of fxmark's: `bigiron history add` makes some"
+        )
     if arguments.csv and arguments.csv.exists():
         parser.error(f"--csv {arguments.csv} is there already: name another file")
     with tempfile.TemporaryDirectory() as folder:

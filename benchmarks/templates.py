@@ -19,12 +19,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from bigiron import open_study
 from bigiron.analysis import conflicts
 from bigiron.analysis.match_lines import Line, lines_of, match
 from bigiron.analysis.merge_lines import added_up
+from bigiron.study.store import CellRecord, Study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 SMALLEST = 0.5  # accesses an operation
@@ -44,6 +44,35 @@ class Cell:
     cpu_seconds: float
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """One cell of a study."""
+
+    study: Study
+    record: CellRecord
+
+    @classmethod
+    def only(cls, folder: Path) -> "Recorded":
+        """That of a study of one."""
+        study = open_study(folder)
+        (record,) = study.records()
+        return cls(study, record)
+
+    def operations(self, probe: str) -> int:
+        """How many the probe recorded, of all tasks."""
+        return sum(self.record.facts[probe]["operations"])
+
+    def lines(self) -> list[Line]:
+        """All lines that several CPUs share."""
+        counts = self.study.table(self.record, "conflicts")
+        return lines_of(conflicts.profile(counts, self.operations("conflicts")))
+
+    def work(self, context: str = "operation") -> float:
+        """Instructions an operation, of the operations themselves or of kernel threads beside them."""
+        instructions = self.record.facts["work"]["instructions"]
+        return float(instructions.get(context, 0) / self.operations("work"))
+
+
 def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) -> Cell:
     """Run one cell."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -51,28 +80,14 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) 
     bigiron("run", *what, "--jobs", "1", "-o", folder, *options)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cell(lines(folder), work(folder), seconds, cpu)
+    recorded = Recorded.only(folder)
+    return Cell(recorded.lines(), recorded.work(), seconds, cpu)
 
 
 def bigiron(*arguments: str | Path) -> str:
     """What the command prints."""
     command = [BIGIRON, *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def lines(folder: Path) -> list[Line]:
-    """All lines that several CPUs share."""
-    study = open_study(folder)
-    (record,) = study.records()
-    operations = sum(record.facts["conflicts"]["operations"])
-    return lines_of(conflicts.profile(study.table(record, "conflicts"), operations))
-
-
-def work(folder: Path, context: str = "operation") -> float:
-    """Instructions an operation, of the operations themselves or of kernel threads beside them."""
-    (record,) = open_study(folder).records()
-    facts: dict[str, Any] = record.facts["work"]
-    return float(facts["instructions"].get(context, 0) / sum(facts["operations"]))
 
 
 def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:

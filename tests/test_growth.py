@@ -272,6 +272,7 @@ def test_a_clock_that_is_slowed_on_the_way_is_told(tmp_path: Path) -> None:
     )
     assert report.warnings(found.tables[0]) == [told]
     assert told in " ".join(report.text(found).split())
+    assert {series["clock_step"] for series in json.loads(report.as_json(found))["series"]} == {told}
     for name, slower in ("fast", {4: 1, 8: 1, 64: 1}), ("slow", {32: 64, 48: 64, 64: 128}):
         assert not report.warnings(report.growth_study(of_cpus(tmp_path / name, slower)).tables[0])
 

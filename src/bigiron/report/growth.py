@@ -354,6 +354,7 @@ def _flat(table: Table, row: Row) -> dict[str, Any]:
         "predicted_low": round(predicted.low, 6) if predicted else None,
         "predicted_high": round(predicted.high, 6) if predicted else None,
         "points": row.series.points,
+        "clock_step": table.clock_step or None,
     }
 
 
