@@ -7,6 +7,8 @@
 #include "xalloc.h"
 
 #define SAMPLED 32 /* operations of a task */
+#define FEWEST 8 /* of these, where they are long */
+#define ENOUGH_EVENTS (1ull << 16) /* of a task: of longer operations fewer are sampled */
 #define EVENTS_BYTES (384ull << 20) /* of all tasks */
 #define LINES_BYTES (256ull << 20)
 #define FIRST_EVENTS 1024
@@ -30,13 +32,23 @@ void traces_arm(uint64_t nr_tasks, uint64_t operations)
 	traces.every = operations / SAMPLED + (operations % SAMPLED != 0);
 }
 
+/* One in so many stretches of operations: more where those so far were long, all of which say the same. */
+static uint64_t stretches(const struct trace *trace)
+{
+	uint64_t wanted = trace->longest * SAMPLED / ENOUGH_EVENTS;
+
+	if (wanted > SAMPLED / FEWEST)
+		return SAMPLED / FEWEST;
+	return wanted ? wanted : 1;
+}
+
 /* One in each stretch of operations, anywhere in it: what comes with every so many operations is not missed. */
 static bool is_sampled(uint64_t task, uint64_t number)
 {
 	uint64_t stretch = number / traces.every;
 	const uint64_t words[] = { task + 1, stretch + 1 };
 
-	return stretch < SAMPLED && number % traces.every == (hash(words, 2) >> 16) % traces.every;
+	return stretch < SAMPLED && stretch % stretches(&traces.all[task]) == 0 && number % traces.every == (hash(words, 2) >> 16) % traces.every;
 }
 
 static bool grow(struct trace *trace)

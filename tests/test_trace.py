@@ -72,7 +72,8 @@ def test_operations_of_each_task_are_whole(study: Study) -> None:
     facts, table = record.facts["trace"], study.tables("trace")
     there = table.group_by("task").agg(pl.col("operation").n_unique()).sort("task")
     assert there["operation"].to_list() == facts["operations"]
-    assert all(SAMPLED // 2 < number <= SAMPLED for number in facts["operations"])
+    # Of long operations fewer are sampled.
+    assert all(SAMPLED // 8 < number <= SAMPLED for number in facts["operations"])
     assert (facts["left_out"], facts["cut"], record.lost) == (0, 0, {})
     assert trace.why_not(table.filter(pl.col("kind") != "sleep")) == ""
 

@@ -63,7 +63,11 @@ def program(table: pl.DataFrame) -> Program:
     >>> found.lines, [event[:2] for event in found.operations[1]]
     ([Line(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
     """
-    table = _whole(table)
+    return program_of_whole(whole(table))
+
+
+def program_of_whole(table: pl.DataFrame) -> Program:
+    """The same of what `whole` has looked at."""
     asleep = table.filter(kind="sleep").select("task", "operation").unique()
     table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
     tasks = table["task"].n_unique()
@@ -171,16 +175,22 @@ def stacks(table: pl.DataFrame, operations: int, _contexts: tuple[str, ...] = ()
 def why_not(table: pl.DataFrame) -> str:
     """Why a trace cannot be replayed; empty if it can."""
     try:
-        table = _whole(table)
+        whole(table)
     except CutTraceError as error:
         return str(error)
+    return why_not_whole(table)
+
+
+def why_not_whole(table: pl.DataFrame) -> str:
+    """The same of one that `whole` has looked at."""
     operations = table.group_by("task", "operation").agg(sleeps=(pl.col("kind") == "sleep").any())
     if operations["sleeps"].sum() > _MOST_ASLEEP * operations.height:
         return "its tasks sleep for others than locks, which a replay does not follow yet"
     return ""
 
 
-def _whole(table: pl.DataFrame) -> pl.DataFrame:
+def whole(table: pl.DataFrame) -> pl.DataFrame:
+    """The table in order and without gaps, which takes as long as the rest; CutTraceError if it is not."""
     missing = [
         name for name in ("task", "operation", "sequence", "kind", "instructions") if name not in table
     ]

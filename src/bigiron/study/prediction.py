@@ -242,9 +242,10 @@ def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Rec
     if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
         return Refused(record.variant, "most of its operations do not enter the kernel: they have no trace")
     try:
-        if why := trace.why_not(table):
+        checked = trace.whole(table)
+        if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
-        whole = trace.program(table)
+        whole = trace.program_of_whole(checked)
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
