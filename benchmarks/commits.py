@@ -1,21 +1,25 @@
-"""A git tree of many commits on a Debian kernel's source, one of which makes open() write a shared counter.
+"""A git tree of many commits on a Debian kernel's source, one of which is a culprit.
 
-What `bigiron bisect --linux` is tried on (docs/bisect.md). The others are harmless: documentation, other
+What `bigiron bisect --linux` is tried on (docs/bisect.md). The culprit makes open() write a counter that all
+CPUs share, or is a patch. The others are harmless: documentation, other
 architectures, drivers that are not compiled, comments, functions that nobody calls; some come in by merges,
 and three that follow each other do not build. The last commit is the branch `main`, the first the tag `good`.
-`.venv/bin/python benchmarks/commits.py TREE [NUMBER [CULPRIT]]`; 0: there is no culprit.
+
+    python benchmarks/commits.py TREE                         # 256 commits on Debian's 6.1
+    python benchmarks/commits.py TREE --source debian/6.12 --patch tests/corpus/statistics.patch
+    python benchmarks/commits.py TREE --number 128 --place 0  # there is no culprit
 """
 
+import argparse
 import random
 import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from bigiron.cache_dir import cache_folder
 from bigiron.kernels import source
 
-KERNEL = "debian/6.1"
 COMPILED = ["fs/namei.c", "fs/dcache.c", "fs/inode.c", "mm/filemap.c", "mm/mmap.c", "kernel/fork.c",
             "kernel/exit.c", "lib/radix-tree.c", "fs/pipe.c", "ipc/sem.c", "net/socket.c"]  # fmt: skip
 NOT_COMPILED = ["drivers/scsi/scsi.c", "drivers/gpu/drm/drm_file.c", "fs/f2fs/file.c", "sound/core/init.c",
@@ -43,6 +47,20 @@ class Tree:
             self.files[path] = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
         return self.files[path]
 
+    def apply(self, patch: Path) -> list[str]:
+        """Change what a patch changes; its files."""
+        shown = ["git", "apply", "--numstat", str(patch.absolute())]
+        listed = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+        paths = [line.split("\t")[2] for line in listed.splitlines()]
+        with tempfile.TemporaryDirectory() as folder:
+            for path in paths:
+                Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, path).write_text(self.read(path), encoding="utf-8")
+            subprocess.run(["git", "apply", str(patch.absolute())], cwd=folder, check=True)
+            for path in paths:
+                self.files[path] = Path(folder, path).read_text(encoding="utf-8")
+        return paths
+
 
 def change(tree: Tree, number: int, kind: str, path: str) -> str:
     """What a commit makes of a file."""
@@ -65,14 +83,16 @@ def change(tree: Tree, number: int, kind: str, path: str) -> str:
     return f"{text}\n/* {number} */\n"
 
 
-def commits(tree: Tree, number: int, culprit: int, chance: random.Random) -> Iterator[tuple[str, str, str]]:
-    """Kind, path and text of each, oldest first."""
+def commits(
+    tree: Tree, number: int, place: int, patch: Path | None, chance: random.Random
+) -> Iterator[tuple[str, list[str]]]:
+    """Kind and paths of each, oldest first; `tree` has their texts."""
     broken = min(number - 8, number // 3)
     kinds, weights = [kind for kind in KINDS], [weight for *_, weight in KINDS]
     for one in range(1, number + 1):
         name, paths, _ = chance.choices(kinds, weights)[0]
         kind, path = name, chance.choice(paths)
-        if one == culprit:
+        if one == place:
             kind, path = "culprit", CULPRIT
         elif one == broken:
             kind, path = "broken", "fs/open.c"
@@ -80,19 +100,25 @@ def commits(tree: Tree, number: int, culprit: int, chance: random.Random) -> Ite
             kind, path = "comment", "fs/namei.c"
         elif one == broken + UNBUILDABLE:
             kind, path = "mended", "fs/open.c"
-        tree.files[path] = change(tree, one, kind, path)
-        yield kind, path, tree.files[path]
+        if kind == "culprit" and patch:
+            yield kind, tree.apply(patch)
+        else:
+            tree.files[path] = change(tree, one, kind, path)
+            yield kind, [path]
 
 
-def stream(tree: Tree, number: int, culprit: int) -> Iterator[bytes]:
+def stream(tree: Tree, number: int, place: int, patch: Path | None) -> Iterator[bytes]:
     """All commits for git fast-import. Every sixteenth is a merge of a branch of four."""
     chance = random.Random(number)
     yield _commit(1, "first", [], f"M 040000 {tree.tree} \n".encode()) + b"reset refs/tags/good\nfrom :1\n\n"
-    for one, (kind, path, text) in enumerate(commits(tree, number, culprit, chance), 2):
-        content = text.encode()
-        file = b"M 100644 inline %b\ndata %d\n%b\n" % (path.encode(), len(content), content)
+    for one, (kind, paths) in enumerate(commits(tree, number, place, patch, chance), 2):
+        files = b"".join(_file(path, tree.read(path).encode()) for path in paths)
         parents = [one - 1, one - 5] if one % 16 == 0 and one > 16 else [one - 1]
-        yield _commit(one, f"{path.rpartition('/')[2]}: {kind} {one - 1}", parents, file)
+        yield _commit(one, f"{paths[0].rpartition('/')[2]}: {kind} {one - 1}", parents, files)
+
+
+def _file(path: str, content: bytes) -> bytes:
+    return b"M 100644 inline %b\ndata %d\n%b\n" % (path.encode(), len(content), content)
 
 
 def _commit(number: int, subject: str, parents: list[int], changes: bytes) -> bytes:
@@ -104,16 +130,24 @@ def _commit(number: int, subject: str, parents: list[int], changes: bytes) -> by
 
 def main() -> None:
     """Make the tree."""
-    folder = Path(sys.argv[1])
-    number = int(sys.argv[2]) if len(sys.argv) > 2 else 256
-    culprit = int(sys.argv[3]) if len(sys.argv) > 3 else number * 5 // 8
-    debian_s = source.find(KERNEL, print)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tree", type=Path, metavar="TREE", help="the folder to make")
+    parser.add_argument("--source", default="debian/6.1", help="the kernel it begins with")
+    parser.add_argument("--number", type=int, default=256, help="how many commits")
+    parser.add_argument(
+        "--place", type=int, help="which of them is the culprit; 0: none; five eighths of the way"
+    )
+    parser.add_argument("--patch", type=Path, help="the culprit; a counter in open() unless given")
+    given = parser.parse_args()
+    place = given.number * 5 // 8 if given.place is None else given.place
+    debian_s = source.find(given.source, print)
+    folder = given.tree
     git = ["git", "-C", str(folder)]
     folder.mkdir(parents=True)
     subprocess.run([*git, "init", "--quiet", "--initial-branch", "main"], check=True)
     objects = cache_folder("sources") / "git/objects"
     (folder / ".git/objects/info/alternates").write_text(f"{objects}\n")
-    done = b"".join(stream(Tree(debian_s.tree), number, culprit))
+    done = b"".join(stream(Tree(debian_s.tree), given.number, place, given.patch))
     subprocess.run([*git, "fast-import", "--quiet"], input=done, check=True)
     subprocess.run([*git, "reset", "--quiet", "main"], check=True)
     found = subprocess.run(
