@@ -29,7 +29,7 @@ _OTHER_MEMBER = (
 _UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
-_IN_MIND = 16  # rows that a line has chosen, before it looks again
+_IN_MIND = 64  # rows that a line has chosen, before it looks again
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
@@ -254,7 +254,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
 class _Ready(NamedTuple):
     """Lines of one kind that others are held against."""
 
-    shares: dict[str, tuple[list[int], list[float]]]  # by function, as `_by_function` has them
+    shares: dict[str, tuple[Integers, Floats]]  # by function, as `_by_function` has them
     members: Any  # the array of what `member` says of each
     is_own_kind: bool
 
@@ -420,19 +420,23 @@ def _known(object: str) -> float:
     return _ALIKE if ("+" in object or "." in object) and not object.endswith(")") else 0.0
 
 
-def _overlaps(
-    lines: list[Line], of_others: Mapping[str, tuple[list[int], list[float]]], others: int
-) -> Floats:
+def _overlaps(lines: list[Line], of_others: Mapping[str, tuple[Integers, Floats]], others: int) -> Floats:
     """The `overlap` of each with each of so many others."""
-    shares = _by_function(lines)
     found = np.zeros((len(lines), others))
+    if len(lines) == 1:  # often: who looks again does so alone
+        for function, of_line in lines[0].shares.items():
+            if function in of_others:
+                other_at, other_share = of_others[function]
+                found[0, other_at] += np.minimum(of_line, other_share)
+        return found.round(_DIGITS)
+    shares = _by_function(lines)
     for function in shares.keys() & of_others.keys():
         (at, share), (other_at, other_share) = shares[function], of_others[function]
         found[np.ix_(at, other_at)] += np.minimum.outer(share, other_share)
     return found.round(_DIGITS)
 
 
-def _by_function(lines: list[Line]) -> dict[str, tuple[list[int], list[float]]]:
+def _by_function(lines: list[Line]) -> dict[str, tuple[Integers, Floats]]:
     """Which of the lines each function touches, and its share of their accesses."""
     found: dict[str, tuple[list[int], list[float]]] = {}
     for number, line in enumerate(lines):
@@ -440,7 +444,7 @@ def _by_function(lines: list[Line]) -> dict[str, tuple[list[int], list[float]]]:
             at, shares = found.setdefault(function, ([], []))
             at.append(number)
             shares.append(share)
-    return found
+    return {function: (np.array(at), np.array(shares)) for function, (at, shares) in found.items()}
 
 
 def overlap(one: Line, other: Line) -> float:
