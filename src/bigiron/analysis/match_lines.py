@@ -29,7 +29,7 @@ _OTHER_MEMBER = (
 _UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
-_IN_MIND = 64  # rows that a line has chosen, before it looks again
+_IN_MIND = 16  # rows that a line has chosen, before it looks again
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
