@@ -459,7 +459,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
 
     traced = predicted()
     assert not traced.why_counts and traced.change.high < 0
-    monkeypatch.setattr(trace, "why_not", lambda _table: "its tasks sleep")
+    monkeypatch.setattr(trace, "why_not_whole", lambda _table: "its tasks sleep")
     counted = predicted()
     assert counted.why_counts == "debian/6.12: its tasks sleep"
     assert counted.change != traced.change
