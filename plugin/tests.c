@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "accesses.h"
 #include "contexts.h"
 #include "cpu.h"
 #include "guest.h"
@@ -53,7 +52,6 @@ void tests_disarm(void)
 
 static void flush_lines(void)
 {
-	accesses_flush();
 	for_each_cpu(cpu)
 		lines_flush(&cpu->lines);
 }
