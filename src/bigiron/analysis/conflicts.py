@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
-from bigiron.analysis.sharing import Touched, in_pair, sharing
+from bigiron.analysis.sharing import Written, in_pair, sharing
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 
@@ -215,7 +215,8 @@ def _hottest(touched: pl.DataFrame, what: str, names: str, weights: str) -> pl.D
     """For each line what touched it, hottest first, and the accesses per operation of each."""
     return (
         touched.group_by("line", what)
-        .agg(weight=pl.col("accesses_per_op").sum())
+        # Sums are made in any order: what is equally hot would be in another order each time.
+        .agg(weight=pl.col("accesses_per_op").sum().round(9))
         .sort("weight", what, descending=[True, False])
         .group_by("line", maintain_order=True)
         .agg(pl.col(what).alias(names), pl.col("weight").alias(weights))
@@ -240,16 +241,20 @@ def _false_sharing(touched: pl.DataFrame) -> pl.DataFrame:
         .group_by("line")
         .agg(false_sharing=pl.col("apart").all())
     )
-    offsets: dict[int, dict[int, int]] = {}
+    offsets: dict[tuple[int, int], int] = {}
     apart = masks.join(lines.filter("false_sharing"), on="line")
     for line, block_at, cpu, mask in apart.select("line", "block", "cpu", "mask").sort("cpu").iter_rows():
-        of_cpu = offsets.setdefault(line, {})
-        of_cpu[cpu] = of_cpu.get(cpu, 0) | mask << (block_at - line)
-    named = [
-        [{"cpu": cpu, "bytes": ranges(mask)} for cpu, mask in offsets.get(line, {}).items()]
-        for line in lines["line"]
-    ]
-    return lines.with_columns(offsets=pl.Series(named, dtype=SCHEMA["offsets"]))
+        offsets[line, cpu] = offsets.get((line, cpu), 0) | mask << (block_at - line)
+    named = pl.DataFrame(
+        [(line, cpu, ranges(mask)) for (line, cpu), mask in offsets.items()],
+        {"line": pl.UInt64, "cpu": pl.UInt32, "bytes": pl.String},
+        orient="row",
+    )
+    return lines.join(
+        named.group_by("line", maintain_order=True).agg(offsets=pl.struct("cpu", "bytes")),
+        on="line",
+        how="left",
+    ).with_columns(pl.col("offsets").fill_null([]))
 
 
 def ranges(mask: int) -> str:
@@ -274,39 +279,41 @@ def _halves(touched: pl.DataFrame) -> pl.DataFrame:
     masks = touched.group_by("line", "half", "cpu").agg(
         writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
     )
-    named = {(line, half): name for line, half, name in objects.iter_rows()}
-    cpus: dict[
-        int, dict[int, dict[tuple[bool, int], int]]
-    ] = {}  # by pair, line, and what they did: a bit each
+    # What CPUs did to the same bytes of a line is told once: their numbers, a bit each.
+    alike: dict[tuple[int, int, bool, int], int] = {}
     for line, half, cpu, writes, mask in masks.sort("line", "half", "cpu").iter_rows():
-        alike = cpus.setdefault(line, {}).setdefault(half, {})
-        alike[writes, mask] = alike.get((writes, mask), 0) | 1 << cpu
-    found = [
+        alike[line, half, writes, mask] = alike.get((line, half, writes, mask), 0) | 1 << cpu
+    touched_by = pl.DataFrame(
         [
-            {
-                "object": named[line, half],
-                "touched": [
-                    {"cpus": ranges(bits), "writes": writes, "bytes": ranges(mask << (half - line))}
-                    for (writes, mask), bits in alike.items()
-                ],
-            }
-            for half, alike in halves.items()
-        ]
-        for line, halves in cpus.items()
-    ]
-    return pl.DataFrame(
-        {"line": list(cpus), "halves": found}, {"line": pl.UInt64, "halves": SCHEMA["halves"]}
+            (line, half, ranges(cpus), writes, ranges(mask << (half - line)))
+            for (line, half, writes, mask), cpus in alike.items()
+        ],
+        {"line": pl.UInt64, "half": pl.UInt64, "cpus": pl.String, "writes": pl.Boolean, "bytes": pl.String},
+        orient="row",
+    )
+    return (
+        touched_by.group_by("line", "half", maintain_order=True)
+        .agg(touched=pl.struct("cpus", "writes", "bytes"))
+        .join(objects, on=["line", "half"], maintain_order="left")
+        .group_by("line", maintain_order=True)
+        .agg(halves=pl.struct("object", "touched"))
     )
 
 
 def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame | None) -> pl.DataFrame:
     """What kind of sharing each line is, and what told it. Without knowledge of false sharing: of pairs."""
-    rows = []
     apart = set() if false_sharing is None else set(false_sharing.filter("false_sharing")["line"])
-    counts = touched.select("line", "object", "types", "function", "reads", "writes")
-    for line, of_line in groupby(counts.sort("line", maintain_order=True).iter_rows(), itemgetter(0)):
-        touches = [Touched(*touch) for _, *touch in of_line]
-        kinds = in_pair(touches) if false_sharing is None else sharing(touches, line in apart)
+    written = (
+        touched.with_columns(accesses=pl.max_horizontal("reads", "writes").sum().over("line"))
+        .filter(pl.col("writes") > 0)
+        .group_by("line", "accesses", "object", "types", "function", maintain_order=True)
+        .agg(pl.col("writes").sum())
+        .sort("line", maintain_order=True)
+    )
+    rows = []
+    for (line, accesses), of_line in groupby(written.iter_rows(), itemgetter(0, 1)):
+        fields = [Written(*field) for _, _, *field in of_line]
+        kinds = in_pair(fields) if false_sharing is None else sharing(fields, accesses, line in apart)
         rows.append((line, list(kinds), list(kinds.values())))
     names = ("line", "sharing", "because")
     return pl.DataFrame(rows, schema={name: SCHEMA[name] for name in names}, orient="row")

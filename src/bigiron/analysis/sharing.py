@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import NamedTuple
 
 from bigiron.analysis.match_lines import plain
 
@@ -80,50 +81,45 @@ _ANYTHING = ("atomic*", "*int", "*char", "[su]*[1-6]*", "__[su]*[1-6]*", "size_t
 """Types that tell nothing but that it is a number or a pointer: the name of such a field may tell more."""
 
 
-@dataclass(frozen=True)
-class Touched:
-    """What one function did to one field of a line."""
+class Written(NamedTuple):
+    """What one function wrote of a line."""
 
     object: str
     types: str  # of the structs that hold the field and its own, outermost first, ";" between them
     function: str
-    reads: int
     writes: int
 
 
-def sharing(touches: Sequence[Touched], disjoint: bool) -> dict[str, str]:
+def sharing(written: Sequence[Written], accesses: int, disjoint: bool) -> dict[str, str]:
     """The kinds of sharing of one line, the most telling first, and for each what told it.
 
-    `disjoint`: whether no byte is touched by two CPUs.
+    `accesses`: to all of the line, also those that write. `disjoint`: whether no byte is touched by two CPUs.
 
-    >>> lock = Touched("struct inode.i_lock (tmpfs file)", "inode;spinlock_t", "_raw_spin_lock", 6, 6)
-    >>> rest = Touched("struct inode.i_state (tmpfs file)", "inode;long unsigned int", "iput", 6, 0)
-    >>> sharing([lock, rest], False)
+    >>> lock = Written("struct inode.i_lock (tmpfs file)", "inode;spinlock_t", "_raw_spin_lock", 6)
+    >>> sharing([lock], 12, False)
     {'lock word': 'struct inode.i_lock is a spinlock_t'}
     """
     found = {}
-    writes = sum(touch.writes for touch in touches)
-    accesses = sum(max(touch.reads, touch.writes) for touch in touches)
+    writes = sum(each.writes for each in written)
     if disjoint:
         found[FALSE_SHARING] = "no byte is touched by two CPUs"
     elif writes <= _RARE * accesses:
         found[READ_MOSTLY] = f"{100 * writes / accesses:.2g} % of the accesses write"
-    return found | _written(touches, writes)
+    return found | _kinds(written, writes)
 
 
-def in_pair(touches: Sequence[Touched]) -> dict[str, str]:
+def in_pair(written: Sequence[Written]) -> dict[str, str]:
     """The same of two lines that are shared only because CPUs fetch both at once."""
-    writes = sum(touch.writes for touch in touches)
-    return {ADJACENT: "CPUs touch one line, and others the line beside it"} | _written(touches, writes)
+    writes = sum(each.writes for each in written)
+    return {ADJACENT: "CPUs touch one line, and others the line beside it"} | _kinds(written, writes)
 
 
-def _written(touches: Iterable[Touched], all_writes: int) -> dict[str, str]:
+def _kinds(written: Iterable[Written], all_writes: int) -> dict[str, str]:
     """The kinds of the fields that most writes go to."""
     fields: dict[tuple[str, str], dict[str, int]] = {}
-    for touch in touches:
-        if touch.writes:
-            functions = fields.setdefault((plain(touch.object).removesuffix(" of CPU"), touch.types), {})
-            functions[touch.function] = functions.get(touch.function, 0) + touch.writes
+    for each in written:
+        functions = fields.setdefault((_field_of(each.object), each.types), {})
+        functions[each.function] = functions.get(each.function, 0) + each.writes
     writes: dict[str, int] = {}
     because: dict[str, str] = {}
     for (object, types), functions in sorted(fields.items(), key=lambda item: -sum(item[1].values())):
@@ -149,6 +145,19 @@ def field(object: str, types: str, functions: dict[str, int]) -> tuple[str, str]
     >>> field("struct task_struct.on_cpu", "task_struct;int", {"finish_task_switch": 1})
     ('', '')
     """
+    kind, why = _by_itself(object, types)
+    if kind:
+        return kind, why
+    for kind, signs in _KINDS.items():
+        known = {name: writes for name, writes in functions.items() if _matches(name, signs.functions)}
+        if known and sum(known.values()) >= _MOST_WRITES * sum(functions.values()):
+            return kind, f"{object} is written by {max(known, key=lambda name: known[name])}"
+    return "", ""
+
+
+@cache
+def _by_itself(object: str, types: str) -> tuple[str, str]:
+    """The same of what the field's type or its name tells."""
     inner_first = types.split(";")[::-1] if types else []
     for number, type in enumerate(inner_first):
         for kind, signs in _KINDS.items():
@@ -160,11 +169,12 @@ def field(object: str, types: str, functions: dict[str, int]) -> tuple[str, str]
     for kind, signs in _KINDS.items():
         if _matches(own, _ANYTHING) and _matches(name, signs.names):
             return kind, f"the name of {object}"
-    for kind, signs in _KINDS.items():
-        known = {name: writes for name, writes in functions.items() if _matches(name, signs.functions)}
-        if known and sum(known.values()) >= _MOST_WRITES * sum(functions.values()):
-            return kind, f"{object} is written by {max(known, key=lambda name: known[name])}"
     return "", ""
+
+
+@cache
+def _field_of(object: str) -> str:
+    return plain(object).removesuffix(" of CPU")
 
 
 @cache

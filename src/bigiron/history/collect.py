@@ -8,6 +8,8 @@ from shlex import quote
 from statistics import fmean
 from typing import Any
 
+import msgspec
+
 from bigiron.analysis import conflicts, held, locks, match_lines, merge_lines, work
 from bigiron.analysis.match_lines import Line
 from bigiron.history import records
@@ -68,12 +70,35 @@ def _clock(study: Study, record: CellRecord) -> str:
     return f"{study.spec.clock}, {slower} times slower" if slower > 1 else study.spec.clock
 
 
-def add_point(history: History, cells: Cells, workload: records.Workload, kernel: int, identity: int) -> int:
-    """Write a point with all that was counted there; its number."""
+_Sums = tuple[float, float, int]  # of accesses, of writes, the number of lines
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted in a point's cells, of which there can be a hundred thousand lines."""
+
+    lines: Sequence[tuple[tuple[list[Line], list[Line]], _Sums]]  # of each repetition
+    instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
+    locks: Sequence[Lock]  # of point 0, as it has no number yet
+    held: Sequence[held.Count]
+
+
+def count(cells: Cells) -> Counted:
+    """From the tables of a point's cells, without the database: in any thread."""
+    return Counted(
+        _lines(cells),
+        [dict(_functions(cells.study, record)) for record in cells.records],
+        _locks(cells),
+        held.counts([recording(cells.study, record) for record in cells.records]),
+    )
+
+
+def add_point(
+    history: History, cells: Cells, counted: Counted, workload: records.Workload, kernel: int, identity: int
+) -> None:
+    """Write a point with all that was counted there."""
     newest = max(cells.records, key=lambda record: record.started)
-    columns = _lines(cells)
-    instructions = [dict(_functions(cells.study, record)) for record in cells.records]
-    repetitions = [sums for _, sums in columns]
+    repetitions = [sums for _, sums in counted.lines]
     point = history.add(
         Point(
             id=0,
@@ -87,7 +112,7 @@ def add_point(history: History, cells: Cells, workload: records.Workload, kernel
             accesses_per_op=fmean(accesses for accesses, _, _ in repetitions),
             writes_per_op=fmean(writes for _, writes, _ in repetitions),
             shared_lines=round(fmean(number for _, _, number in repetitions)),
-            instructions_per_op=fmean(sum(own for own, _ in each.values()) for each in instructions),
+            instructions_per_op=fmean(sum(own for own, _ in each.values()) for each in counted.instructions),
             lost=_lost(cells.records),
             measured=newest.started,
             seconds=round(sum(record.seconds for record in cells.records), 3),
@@ -97,24 +122,23 @@ def add_point(history: History, cells: Cells, workload: records.Workload, kernel
         )
     )
     for pair in False, True:
-        for line in match_lines.mean([lines[pair] for lines, _ in columns]):
+        for line in match_lines.mean([lines[pair] for lines, _ in counted.lines]):
             _add_line(history, point, line, pair)
-    for name, (own, inclusive) in _mean(instructions).items():
+    for name, (own, inclusive) in _mean(counted.instructions).items():
         if own >= _LEAST_WORK:
             history.add(
                 Function(
                     point=point, function=name, own_per_op=round(own, 6), inclusive_per_op=round(inclusive, 6)
                 )
             )
-    for lock in _locks(cells, point):
-        history.add(lock)
-    add_held(history, cells, point)
-    return point
+    for lock in counted.locks:
+        history.add(msgspec.structs.replace(lock, point=point))
+    add_held(history, counted.held, point)
 
 
-def add_held(history: History, cells: Cells, point: int) -> None:
+def add_held(history: History, counts: Sequence[held.Count], point: int) -> None:
     """Write what a newer kernel is held against, which a database of version 1 has not."""
-    for count in held.counts([recording(cells.study, record) for record in cells.records]):
+    for count in counts:
         history.add(
             Held(
                 point=point,
@@ -138,9 +162,6 @@ def recording(study: Study, record: CellRecord) -> held.Recording:
         cpus=record.cpus,
         tasks=record.tasks,
     )
-
-
-_Sums = tuple[float, float, int]
 
 
 def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
@@ -211,7 +232,7 @@ def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str,
     return dict(sorted(means.items(), key=lambda item: (-item[1][0], item[0])))
 
 
-def _locks(cells: Cells, point: int) -> Iterator[Lock]:
+def _locks(cells: Cells) -> list[Lock]:
     """Those worth a row, longest held first: means, and of what has no mean the most."""
     profiles = [
         locks.profile(cells.study.table(record, "locks"), _operations(record, "locks"))
@@ -221,14 +242,14 @@ def _locks(cells: Cells, point: int) -> Iterator[Lock]:
     for profile in profiles:
         for row in profile.iter_rows(named=True):
             found.setdefault((row["lock"], row["taken_by"]), []).append(row)
-    rows = [_lock(point, each, len(profiles)) for each in found.values()]
+    rows = [_lock(each, len(profiles)) for each in found.values()]
     rows = [
         lock for lock in rows if lock.acquisitions_per_op >= _LEAST_TAKEN or lock.held_per_op >= _LEAST_HELD
     ]
-    yield from sorted(rows, key=lambda lock: (lock.cpus == 1, -lock.held_per_op, lock.name, lock.taken_by))
+    return sorted(rows, key=lambda lock: (lock.cpus == 1, -lock.held_per_op, lock.name, lock.taken_by))
 
 
-def _lock(point: int, rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
+def _lock(rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
     def mean(column: str) -> float:
         return round(float(sum(row[column] for row in rows)) / repetitions, 6)
 
@@ -237,7 +258,7 @@ def _lock(point: int, rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lo
 
     taken_in = dict.fromkeys(function for row in rows for function in row["taken_in"])
     return Lock(
-        point=point,
+        point=0,
         name=rows[0]["lock"],
         taken_by=rows[0]["taken_by"],
         acquisitions_per_op=mean("acquisitions_per_op"),

@@ -266,14 +266,16 @@ class _Adding:
         programs = runner.prepare(work.study.spec, work.asked.workload, here=here)
         progress = self._watcher.within(work.asked.name, work.missing)
         tried = runner.run(work.study, programs, pools, progress, work.wanted)
-        return partial(self._write, work.study.folder, tried)
+        # Here, and not where it is written: the main thread would have no other machine begin meanwhile.
+        counted = points.count(self._folder, work.study.folder, tried)
+        return partial(self._write, work.study.folder, tried, counted)
 
-    def _write(self, study: Path, tried: Sequence[CellRecord]) -> None:
+    def _write(self, study: Path, tried: Sequence[CellRecord], counted: points.AllCounted) -> None:
         failures = [record.failure for record in tried if record.failure]
         self._done.measured += len(tried) - len(failures)
         self._done.failed += sum(failure.kind == "machine" for failure in failures)
         self._done.refused += sum(failure.kind == "input" for failure in failures)
-        points.update(self._history, self._folder, study)
+        points.update(self._history, self._folder, study, counted)
 
     def _predict(self, point: Point) -> Callable[[], None]:
         predicted = predict.predict(self._folder, point)

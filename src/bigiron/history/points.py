@@ -1,6 +1,6 @@
 """Bringing a history's database up to date with the studies beside it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import msgspec
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.history import collect, derive
-from bigiron.history.collect import PROBES, Cells
+from bigiron.history.collect import PROBES, Cells, Counted
 from bigiron.history.database import History
 from bigiron.history.records import (
     Chain,
@@ -95,18 +95,33 @@ def studies(folder: Path) -> list[Path]:
     return sorted(path.parent for path in (folder / STUDIES).glob("*/*/study.toml"))
 
 
-def update(history: History, folder: Path, study: Path) -> None:
-    """Write what a study has and the database has not, and what follows from it."""
+AllCounted = Mapping[tuple[str, ...], Counted]
+"""What was counted in points, by the names of their cells."""
+
+
+def count(folder: Path, study: Path, tried: Sequence[CellRecord]) -> AllCounted:
+    """The points that these cells belong to: what takes longest of `update`, in any thread."""
+    measured = {record.id for record in tried if record.measured}
+    of_points = _cells(store.open_study(study), str(study.relative_to(folder)))
+    return {
+        tuple(cells.names): collect.count(cells)
+        for cells in of_points
+        if measured.intersection(record.id for record in cells.records)
+    }
+
+
+def update(history: History, folder: Path, study: Path, counted: AllCounted | None = None) -> None:
+    """Write what a study has and the database has not, and what follows; what is not `counted` is now."""
     try:
-        _update(history, store.open_study(study), str(study.relative_to(folder)))
+        _update(history, store.open_study(study), str(study.relative_to(folder)), counted or {})
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{study} is no study of a history ({error}): move it elsewhere") from None
 
 
-def _update(history: History, opened: Study, folder: str) -> None:
+def _update(history: History, opened: Study, folder: str, counted: AllCounted) -> None:
     with history.writing():
         of = workload(history, opened.spec)
-        changed = [_point(history, of, cells) for cells in _cells(opened, folder)]
+        changed = [_point(history, of, cells, counted) for cells in _cells(opened, folder)]
         _refusals(history, of, opened)
         if any(changed):
             derive.derive(history, of.id)
@@ -143,18 +158,20 @@ def _cells(study: Study, folder: str) -> Iterator[Cells]:
         yield Cells(study, folder, list(records))
 
 
-def _point(history: History, of: Workload, cells: Cells) -> bool:
+def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) -> bool:
     """Write a point, unless it is there with the same cells."""
     record = cells.records[0]
     number = _kernel_of(history, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
             if not history.find(Held, point=point.id):
-                collect.add_held(history, cells, point.id)
+                collect.add_held(history, collect.count(cells).held, point.id)
             return False
         if set(point.cells) < set(cells.names):
             _remove(history, point)
-    collect.add_point(history, cells, of, number, _identity(history, collect.identity(cells.study, record)))
+    made_by = _identity(history, collect.identity(cells.study, record))
+    count = counted.get(tuple(cells.names)) or collect.count(cells)
+    collect.add_point(history, cells, count, of, number, made_by)
     return True
 
 
