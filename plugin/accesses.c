@@ -12,13 +12,35 @@
 #include "trace_events.h"
 #include "xalloc.h"
 
+#define NR_SITES 4096
+
+/*
+ * An instruction that accesses memory, and what it did to the line that it accessed last. Most instructions access the
+ * line that they accessed before, and finding a line in a CPU's table costs most of all: only a change of line or of
+ * CPU goes to the table. No lock: one thread runs all CPUs.
+ */
+struct site {
+	struct line_count count; /* line 0: nothing yet */
+	struct cpu *cpu;
+	struct site *next; /* of those with a line */
+};
+
+/* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
+static struct sites {
+	struct site sites[NR_SITES];
+	unsigned int used;
+	struct sites *next;
+} *sites;
+
+static struct site *counting; /* those with a line: few of all, where a recording is short */
+
 /*
  * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
  * Its registers tell all that it will do, and in the kernel's memory no fault keeps it from that, so there is no need
- * to see every element. It lives until code is thrown away.
+ * to see every element. It lives as long as its site.
  */
 struct fill {
-	uint32_t insn;
+	struct site *site;
 	struct fill_form form;
 	struct qemu_plugin_register *start[2], *count;
 	struct fill *next;
@@ -26,10 +48,36 @@ struct fill {
 
 static struct fill *fills;
 
-/* What a callback is given of an instruction. */
-static void *insn_data(const struct qemu_plugin_insn *insn)
+static struct site *new_site(const struct qemu_plugin_insn *insn)
 {
-	return (void *)(uintptr_t)insns_number(qemu_plugin_insn_vaddr(insn));
+	struct site *site;
+
+	if (!sites || sites->used == NR_SITES) {
+		struct sites *more = xcalloc(1, sizeof(*more));
+
+		more->next = sites;
+		sites = more;
+	}
+	site = &sites->sites[sites->used++];
+	site->count.insn = insns_number(qemu_plugin_insn_vaddr(insn));
+	return site;
+}
+
+static void flush(struct site *site)
+{
+	if (site->count.line)
+		lines_add(&site->cpu->lines, &site->count);
+	site->count = (struct line_count){ .insn = site->count.insn };
+}
+
+static void flush_all(void)
+{
+	while (counting) {
+		struct site *site = counting;
+
+		counting = site->next;
+		flush(site);
+	}
 }
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
@@ -99,92 +147,98 @@ static inline const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
 	return kind->info == info && kind->bytes ? kind : ask_kind(kind, info);
 }
 
-static inline bool is_counted(const struct cpu *cpu, const struct line_count *count, uint32_t insn, uint64_t place)
+/* Whether the site's last access was to the same line, by the same CPU and chain. */
+static inline bool is_same_line(const struct site *site, const struct cpu *cpu, uint64_t address)
 {
-	return lines_is_counted(count, lines_key(place, cpu->context), insn, cpu->stack->calls.chain);
+	return site->count.line == lines_key(address, cpu->context) && site->count.chain == cpu->stack->calls.chain &&
+	       site->cpu == cpu;
+}
+
+static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
+{
+	if (!site->count.line) {
+		site->next = counting;
+		counting = site;
+	}
+	flush(site);
+	site->count.line = lines_key(address, cpu->context);
+	site->count.chain = cpu->stack->calls.chain;
+	site->cpu = cpu;
 }
 
 /* Returns whether there is a line: a device register, such as a clock's, is the emulator's, and none. */
-static NOINLINE bool find_line(struct cpu *cpu, struct line_count *count, uint32_t insn, qemu_plugin_meminfo_t info,
-			       uint64_t place)
+static NOINLINE bool find_line(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
 	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return false;
-	lines_displace(&cpu->lines, count, lines_key(place, cpu->context), insn, cpu->stack->calls.chain);
+	change_line(site, cpu, place);
 	return true;
 }
 
-/* `place` is the address by which the line is known, `count` where such an access is counted. */
-static inline void count_access(struct cpu *cpu, struct line_count *count, uint32_t insn, qemu_plugin_meminfo_t info,
-				uint64_t place)
+/* `place` is the address by which the line is known. */
+static inline void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
 {
 	const struct access_kind *kind = find_kind(info);
 
-	if (!is_counted(cpu, count, insn, place) && !find_line(cpu, count, insn, info, place))
+	if (!is_same_line(site, cpu, place) && !find_line(cpu, site, info, place))
 		return;
-	count->bytes |= kind->bytes << (place & (LINE_BYTES - 1));
+	site->count.bytes |= kind->bytes << (place & (LINE_BYTES - 1));
 	if (kind->store)
-		count->writes++;
+		site->count.writes++;
 	else
-		count->reads++;
+		site->count.reads++;
 }
 
 /* How fast recording is depends on this function most of all. */
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
-	uint32_t insn = (uintptr_t)userdata;
 
 	if (!place)
 		return;
 	cpu->string[0] = cpu->string[1] = NULL;
-	count_access(cpu, lines_place(&cpu->lines, insn, cpu->stack->calls.chain), insn, info, place);
+	count_access(cpu, site, info, place);
 }
 
-static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	if (qemu_plugin_mem_is_store(info))
 		operations_stored(info, address);
-	on_access(nr, info, address, userdata);
+	on_access(nr, info, address, site);
 }
 
-/*
- * A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. Loads and stores
- * take turns, and so each has a place of its own.
- */
-static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t address, bool store)
+/* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
+static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
-	struct line_count *count;
 
 	if (!place)
 		return;
-	count = lines_place(&cpu->lines, insn + store, cpu->stack->calls.chain);
-	if (cpu->string[store] == count && is_counted(cpu, count, insn, place)) {
-		count->bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
+	if (cpu->string[store] == site && is_same_line(site, cpu, place)) {
+		site->count.bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
 		return;
 	}
-	count_access(cpu, count, insn, info, place);
-	cpu->string[store] = count;
+	count_access(cpu, site, info, place);
+	cpu->string[store] = site;
 }
 
 static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	on_string_access((uintptr_t)userdata, info, address, false);
+	on_string_access(userdata, info, address, false);
 }
 
 static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	on_string_access((uintptr_t)userdata, info, address, true);
+	on_string_access(userdata, info, address, true);
 }
 
 static struct fill *new_fill(const struct qemu_plugin_insn *insn, struct fill_form form)
 {
 	struct fill *fill = xcalloc(1, sizeof(*fill));
 
-	fill->insn = insns_number(qemu_plugin_insn_vaddr(insn));
+	fill->site = new_site(insn);
 	fill->form = form;
 	fill->start[0] = guest_register(form.start[0]);
 	fill->start[1] = guest_register(form.start[1]);
@@ -202,10 +256,8 @@ static uint64_t fill_start(const struct fill *fill)
 	return fill->form.aligned ? start & ~(uint64_t)(fill->form.element - 1) : start;
 }
 
-static void count_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t end)
+static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint64_t end)
 {
-	uint32_t chain = cpu->stack->calls.chain;
-	struct line_count *count = lines_place(&cpu->lines, insn, chain);
 	uint64_t next;
 
 	if (!is_recording(cpu))
@@ -215,10 +267,10 @@ static void count_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t 
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
 		if (!is_kernel_address(from) || is_own_stack(cpu, from))
 			continue;
-		if (!is_counted(cpu, count, insn, from))
-			lines_displace(&cpu->lines, count, lines_key(from, cpu->context), insn, chain);
-		count->bytes |= lines_range(from, next < end ? next : end);
-		count->writes += from == start || !(from & (guest.arch->line_bytes - 1));
+		if (!is_same_line(site, cpu, from))
+			change_line(site, cpu, from);
+		site->count.bytes |= lines_range(from, next < end ? next : end);
+		site->count.writes += from == start || !(from & (guest.arch->line_bytes - 1));
 	}
 }
 
@@ -237,11 +289,11 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	start = fill_start(fill);
 	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
-	if (fill_begins(fill_progress(cpu), insns_pc(fill->insn), start + left, left))
+	if (fill_begins(fill_progress(cpu), insns_pc(fill->site->count.insn), start + left, left))
 		return;
-	count_fill(cpu, fill->insn, start, start + left);
+	count_fill(cpu, fill->site, start, start + left);
 	if (cpu->stack->trace)
-		trace_events_fill(cpu, fill->insn, start, left);
+		trace_events_fill(cpu, fill->site->count.insn, start, left);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -252,9 +304,9 @@ static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
 static void watch_string(struct qemu_plugin_insn *insn)
 {
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-					 insn_data(insn));
+					 new_site(insn));
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
-					 insn_data(insn));
+					 new_site(insn));
 }
 
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size)
@@ -262,11 +314,11 @@ void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const ui
 	switch (kind) {
 	case INSN_OTHER:
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-						 insn_data(insn));
+						 new_site(insn));
 		break;
 	case INSN_CALL_BY_MEMORY:
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-						 insn_data(insn));
+						 new_site(insn));
 		break;
 	case INSN_FILL:
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,
@@ -294,11 +346,25 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 		watch_string(insn);
 	else
 		qemu_plugin_register_vcpu_mem_cb(insn, on_user_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-						 insn_data(insn));
+						 new_site(insn));
+}
+
+void accesses_flush(void)
+{
+	flush_all();
+	for_each_cpu(cpu)
+		cpu->string[0] = cpu->string[1] = NULL;
 }
 
 void accesses_free(void)
 {
+	accesses_flush();
+	while (sites) {
+		struct sites *next = sites->next;
+
+		free(sites);
+		sites = next;
+	}
 	while (fills) {
 		struct fill *next = fills->next;
 

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "cpu.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include "xalloc.h"
 
 struct cpus cpus;
 
-/* Whole pages, as a CPU begins on a line of the host's: calloc() does not see to that. */
 void cpus_init(unsigned int nr)
 {
-	cpus.all = mmap(NULL, nr * sizeof(*cpus.all), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (cpus.all == MAP_FAILED) {
-		fprintf(stderr, "recorder: no memory for %u CPUs\n", nr);
-		abort();
-	}
+	cpus.all = xcalloc(nr, sizeof(*cpus.all));
 	cpus.nr = nr;
 }
 

@@ -60,7 +60,7 @@ struct cpu {
 	/* operations.c */
 	unsigned int recording; /* tasks on this CPU that are in their recorded operations */
 	/* accesses.c */
-	struct line_count *string[2]; /* where loads and stores of the string instruction that runs are counted, or NULL */
+	struct site *string[2]; /* what loads and stores for the string instruction that runs and is recorded, or NULL */
 	struct line_table lines;
 	/* blocks.c */
 	struct work_table work;

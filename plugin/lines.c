@@ -80,22 +80,8 @@ void lines_add(struct line_table *table, const struct line_count *count)
 	hash_prefetch(&table->counts, &count_type, key_hash);
 }
 
-void lines_displace(struct line_table *table, struct line_count *place, uint64_t key, uint32_t insn, uint32_t chain)
-{
-	if (place->line)
-		lines_add(table, place);
-	*place = (struct line_count){ .line = key, .insn = insn, .chain = chain };
-	table->has_recent = true;
-}
-
 void lines_flush(struct line_table *table)
 {
-	for (int i = 0; table->has_recent && i < NR_LINES_RECENT; i++) {
-		if (table->recent[i].line)
-			lines_add(table, &table->recent[i]);
-		table->recent[i].line = 0;
-	}
-	table->has_recent = false;
 	for (int i = 0; i < NR_LINES_PENDING; i++) {
 		if (table->pending[i].count.line)
 			add(table, &table->pending[i].count, table->pending[i].hash);

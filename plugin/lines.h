@@ -25,18 +25,11 @@ struct line_count {
 
 #define LINE_KEY_WORDS (offsetof(struct line_count, bytes) / sizeof(uint64_t))
 
-#define NR_LINES_RECENT 8192 /* a power of two */
-#define NR_LINES_PENDING 16  /* a power of two */
+#define NR_LINES_PENDING 16 /* a power of two */
 
 /* One a CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
-	/*
-	 * What was counted lately, one place for each hash of instruction and chain. Most instructions, called from the
-	 * same place, access the line that they accessed before on this CPU; to find one in the table costs most of all.
-	 */
-	_Alignas(64) struct line_count recent[NR_LINES_RECENT];
-	bool has_recent; /* since it was flushed */
-	struct hash_table counts; /* of struct line_count: of what gave place to others */
+	struct hash_table counts; /* of struct line_count */
 	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
 	struct {
 		struct line_count count;
@@ -74,22 +67,8 @@ static inline uint64_t lines_range(uint64_t from, uint64_t end)
 	return ~0ull >> (LINE_BYTES - (end - from)) << (from & (LINE_BYTES - 1));
 }
 
-/* Where the count is, if it is among the recent ones. Those of instructions that follow each other do so, too. */
-static inline struct line_count *lines_place(struct line_table *table, uint32_t insn, uint32_t chain)
-{
-	return &table->recent[(insn + chain * 0x9e5u) % NR_LINES_RECENT];
-}
-
-static inline bool lines_is_counted(const struct line_count *place, uint64_t key, uint32_t insn, uint32_t chain)
-{
-	return place->line == key && place->insn == insn && place->chain == chain;
-}
-
-/* What that instruction does to that line is counted there from now on. */
-void lines_displace(struct line_table *table, struct line_count *place, uint64_t key, uint32_t insn, uint32_t chain);
-
 void lines_add(struct line_table *table, const struct line_count *count);
-void lines_flush(struct line_table *table); /* after the last was counted */
+void lines_flush(struct line_table *table); /* after the last was added */
 
 /* A count as it is written: there may be millions, and as text they would take longer to write than to count. */
 struct line_row {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accesses.h"
 #include "allocations.h"
 #include "allocators.h"
 #include "blocks.h"
@@ -180,6 +181,7 @@ void results_write(void)
 	};
 
 	operations_stop();
+	accesses_flush();
 	blocks_flush();
 	for (unsigned int i = 0; i < sizeof(files) / sizeof(*files); i++)
 		if (write_file(files[i].name, files[i].write))

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "accesses.h"
 #include "contexts.h"
 #include "cpu.h"
 #include "guest.h"
@@ -52,6 +53,7 @@ void tests_disarm(void)
 
 static void flush_lines(void)
 {
+	accesses_flush();
 	for_each_cpu(cpu)
 		lines_flush(&cpu->lines);
 }

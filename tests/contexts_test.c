@@ -161,5 +161,6 @@ int main(void)
 		obey(line);
 		puts(context_name(cpus.all->context));
 	}
+	free(cpus.all);
 	return 0;
 }

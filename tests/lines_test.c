@@ -32,15 +32,15 @@ static bool is_stack(uint64_t address)
 static void add(unsigned int table, unsigned int context, uint64_t address, uint64_t pc, unsigned int size_shift,
 		unsigned int reads, unsigned int writes)
 {
-	uint64_t key = lines_key(address, context);
-	uint32_t insn = insns_number(pc);
-	struct line_count *count = lines_place(&tables[table], insn, 0);
+	const struct line_count count = {
+		.line = lines_key(address, context),
+		.insn = insns_number(pc),
+		.bytes = lines_bytes(address, size_shift),
+		.reads = reads,
+		.writes = writes,
+	};
 
-	if (!lines_is_counted(count, key, insn, 0))
-		lines_displace(&tables[table], count, key, insn, 0);
-	count->bytes |= lines_bytes(address, size_shift);
-	count->reads += reads;
-	count->writes += writes;
+	lines_add(&tables[table], &count);
 }
 
 static void fill(uint64_t first, uint64_t count)

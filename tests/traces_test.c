@@ -293,5 +293,6 @@ int main(int argc, char **argv)
 	for (unsigned int nr = 0; nr < NR_CPUS; nr++)
 		lines_init(tables[nr], 0);
 	traces_arm(0, 0);
+	free(cpus.all);
 	return 0;
 }
