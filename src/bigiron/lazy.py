@@ -1,12 +1,12 @@
-"""Libraries that take long to load: they are loaded where they are first used, and many commands never do.
+"""What takes long to load: it is loaded where it is first used, and many commands never do.
 
-Together they take half a second, as long as a machine takes to resume.
+The libraries together take half a second, as long as a machine takes to resume.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from types import ModuleType
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 DType: TypeAlias = "polars.DataType | type[polars.DataType]"
@@ -15,11 +15,32 @@ Integers: TypeAlias = "NDArray[numpy.int64]"
 Mask: TypeAlias = "NDArray[numpy.bool_]"
 
 
-class _Library(ModuleType):
+class Module:
+    """A module that is loaded with the first look into it, and has its names from then on.
+
+    >>> Module("bisect").bisect([1, 2], 1)
+    1
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self.__name__), name)
-        setattr(self, name, found)
-        return found
+        module = import_module(self.__name__)
+        self.__dict__ = module.__dict__
+        return getattr(module, name)
+
+
+def submodules(package: str) -> Callable[[str], Module]:
+    """A package's `__getattr__`, with which `from PACKAGE import NAME` has a `Module` of that name."""
+
+    def find(name: str) -> Module:
+        module = f"{package}.{name}"
+        if name.startswith("_") or not find_spec(module):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return Module(module)
+
+    return find
 
 
 class Schema(Mapping[str, DType]):
@@ -51,7 +72,7 @@ if TYPE_CHECKING:
     import polars as polars
     from numpy.typing import NDArray
 else:
-    numpy, polars = _Library("numpy"), _Library("polars")
+    numpy, polars = Module("numpy"), Module("polars")
 
 
 def load() -> None:
