@@ -131,7 +131,10 @@ COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doct
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more."""
+    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more.
+
+    Their files come first: one worker runs all of a file, and short ones fill the others' time at the end.
+    """
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
             fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
@@ -139,6 +142,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
                 item.add_marker(pytest.mark.needs_more)
+    long = {item.path for item in items if item.get_closest_marker("needs_more")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:

@@ -242,7 +242,7 @@ def offset_of(guest: Guest, type: str, member: str) -> int:
 
 
 def test_memory_above_4_gib_and_of_a_second_node() -> None:
-    guest = left_by("debian/6.12", nodes=2, memory_mib=4096)
+    guest = left_by("debian/6.12", nodes=2)
     names = guest.objects.names((guest.number(guest.address("node_data") + 8 * node), 8) for node in range(2))
     assert sorted(found.name.rpartition(" (")[2] for found in names.values()) == [
         "DMA, node 0)",
