@@ -3,12 +3,14 @@
 import inspect
 import json
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from bigiron import analysis, machines
 from bigiron.cache_dir import locked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# Tests look into modules themselves, and not into what stands for one until it is loaded (bigiron.lazy).
+for package in (analysis, machines):
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        import_module(found.name)
 
 # An example may take long on a busy machine. The same examples each time: whether a change is to blame for a
 # failure must not be chance. `--hypothesis-profile=wide` looks for new ones; make check takes a few of them.

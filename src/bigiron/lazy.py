@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 DType: TypeAlias = "polars.DataType | type[polars.DataType]"
@@ -15,20 +16,32 @@ Integers: TypeAlias = "NDArray[numpy.int64]"
 Mask: TypeAlias = "NDArray[numpy.bool_]"
 
 
-class Module:
-    """A module that is loaded with the first look into it, and has its names from then on.
+class _Library(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self.__name__), name)
+        setattr(self, name, found)
+        return found
+
+
+class Module(ModuleType):
+    """A module that is loaded with the first look into it: whatever is looked for or set is that one's.
 
     >>> Module("bisect").bisect([1, 2], 1)
     1
     """
 
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_loaded(self), name)
 
-    def __getattr__(self, name: str) -> Any:
-        module = import_module(self.__name__)
-        self.__dict__ = module.__dict__
-        return getattr(module, name)
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(_loaded(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_loaded(self), name)
+
+
+def _loaded(module: Module) -> ModuleType:
+    return import_module(object.__getattribute__(module, "__name__"))
 
 
 def submodules(package: str) -> Callable[[str], Module]:
@@ -72,7 +85,7 @@ if TYPE_CHECKING:
     import polars as polars
     from numpy.typing import NDArray
 else:
-    numpy, polars = Module("numpy"), Module("polars")
+    numpy, polars = _Library("numpy"), _Library("polars")
 
 
 def load() -> None:
