@@ -61,14 +61,24 @@ class Guest:
 
 @cache
 def left_by(
-    kernel: str, nodes: int = 1, memory_mib: int = 1280, instructions_a_ns: int = 0, clock_slower: int = 1
+    kernel: str,
+    nodes: int = 1,
+    instructions_a_ns: int = 0,
+    clock_slower: int = 1,
+    *,
+    from_template: bool = True,
 ) -> Guest:
-    """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again."""
-    ram = GuestRam(memory_mib)
+    """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again.
+
+    It has the memory that machines of two CPUs have, so that those of other tests are of the same template.
+    """
+    memory_mib = vm.memory_mib(2)
+    found, ram = kernels.find(kernel, "x86_64"), GuestRam(memory_mib)
     with tempfile.TemporaryDirectory() as results:
         machine = vm.VirtualMachine(
             architecture=X86_64,
-            kernel=kernels.find(kernel, "x86_64").image,
+            kernel=found.image,
+            release=found.release,
             agent=compile.agent(workloads.find("unlink1"), X86_64.compiler),
             job=JOB,
             topology=Topology(sockets=nodes, nodes=nodes, cores=2 // nodes),
@@ -79,6 +89,7 @@ def left_by(
             ram=ram,
             instructions_a_ns=instructions_a_ns,
             clock_slower=clock_slower,
+            from_template=from_template,
         )
         outcome = vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")

@@ -3,12 +3,14 @@
 import inspect
 import json
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from bigiron import analysis, machines
 from bigiron.cache_dir import locked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# Tests look into modules themselves, and not into what stands for one until it is loaded (bigiron.lazy).
+for package in (analysis, machines):
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        import_module(found.name)
 
 # An example may take long on a busy machine. The same examples each time: whether a change is to blame for a
 # failure must not be chance. `--hypothesis-profile=wide` looks for new ones; make check takes a few of them.
@@ -131,7 +139,10 @@ COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doct
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more."""
+    """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more.
+
+    Their files come first: one worker runs all of a file, and short ones fill the others' time at the end.
+    """
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
             fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
@@ -139,6 +150,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
                 item.add_marker(pytest.mark.needs_more)
+    long = {item.path for item in items if item.get_closest_marker("needs_more")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:

@@ -57,9 +57,12 @@ def test_stacks_are_per_operation() -> None:
 
 def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
     """Run a round of sleeps on two CPUs."""
+    found = kernels.find(kernel)
     machine = vm.VirtualMachine(
         architecture=X86_64,
-        kernel=kernels.find(kernel).image,
+        kernel=found.image,
+        release=found.release,
+        from_template=True,
         agent=compile.agent(SLEEPS, "gcc", libbpf.flags(X86_64) if with_bpf else ()),
         job="\n".join(
             ["mode process", "cpus 2", "tasks 1", "patience_s 100", "blocked /blocked.bpf.o", *job, ""]

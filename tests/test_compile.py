@@ -61,6 +61,16 @@ def test_nothing_is_compiled_twice(source: Path, gcc: Path) -> None:
     assert (gcc / "calls").read_text() == "--version\n"
 
 
+def test_the_agent_s_own_files_are_compiled_once_for_all_workloads(source: Path, gcc: Path) -> None:
+    first = agent(source, ())
+    assert "/agent.c " in (gcc / "calls").read_text()
+    (gcc / "calls").unlink()
+    source.write_text(SOURCE.replace("nothing", "something"))
+    second = agent(source, ())
+    assert second != first and b"something" in second.read_bytes()
+    assert "/agent.c " not in (gcc / "calls").read_text()
+
+
 def test_a_header_in_another_folder_goes_into_it(source: Path) -> None:
     header = source.parent / "deep" / "er" / "mine.h"
     header.parent.mkdir(parents=True)

@@ -82,9 +82,12 @@ def test_a_sweep_s_variants_stand_side_by_side(with_ls: Path) -> None:
 
 
 def test_without_bpf_the_kernel_s_own_accounts_are_left() -> None:
+    found = kernels.find("debian/6.1")
     machine = vm.VirtualMachine(
         architecture=X86_64,
-        kernel=kernels.find("debian/6.1").image,
+        kernel=found.image,
+        release=found.release,
+        from_template=True,
         agent=compile.agent(workloads.find("spin"), "gcc"),
         job="mode process\ncpus 2\ntasks 2\npatience_s 100\nefficiency /none\nefficiency_ms 500\n",
         topology=Topology(cores=2),

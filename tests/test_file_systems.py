@@ -187,13 +187,16 @@ def test_a_disk_that_is_too_small_for_the_workload(tmp_path: Path) -> None:
 
 
 def run_with(file: Path, job: str, *at_boot: Path) -> None:
+    found = kernels.find(KERNEL)
     machine = vm.VirtualMachine(
         architecture=X86_64,
-        kernel=kernels.find(KERNEL).image,
+        kernel=found.image,
+        release=found.release,
+        from_template=True,
         agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
         job=f"{job}\ncpus 1\n",
         topology=Topology(),
-        memory_mib=512,
+        memory_mib=vm.memory_mib(1),
         deadline_s=300,
         files=(file,),
         modules=at_boot,

@@ -7,9 +7,12 @@ import ast
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from test_setup import ROOT
+
+import bigiron
 
 STARTERS = {
     *(f"subprocess.{name}" for name in ("run", "Popen", "check_output", "check_call", "call")),
@@ -138,3 +141,18 @@ def test_no_command_waits_for_what_only_some_need() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
     assert done.stderr == "[]\n"
+
+
+def test_to_measure_loads_nothing_that_only_reports_or_other_machines_need() -> None:
+    script = (
+        "import sys, bigiron.cli, bigiron.commands.run\n"
+        "late = {'bigiron.analysis.comparison', 'bigiron.analysis.growth', 'bigiron.analysis.throughput',\n"
+        "        'bigiron.machines.real', 'bigiron.readers', 'importlib.metadata'}\n"
+        "sys.exit(repr(sorted(late & sys.modules.keys())))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert done.stderr == "[]\n"
+
+
+def test_it_says_the_version_that_is_installed() -> None:
+    assert bigiron.__version__ == version("bigiron")

@@ -5,18 +5,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bigiron.study.store import Study, open_study
 
-    __version__: str
+__version__ = "0.1.0"  # as pyproject.toml has it, which would have to be looked for each time
 
 __all__ = ["Study", "__version__", "open_study"]
 
 
 def __getattr__(name: str) -> Any:
     """What takes long to import is imported when it is asked for: the command hears a Ctrl-C before."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        globals()[name] = version("bigiron")  # it reads a file each time
-        return globals()[name]
     if name in __all__:
         from bigiron.study import store
 

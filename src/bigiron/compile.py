@@ -34,13 +34,16 @@ def agent(
         # Without frame pointers the kernel does not find its way up a stack in user space.
         flags += ("-fno-omit-frame-pointer",)
         ours += sorted(_source_folder("guest").glob("libbpf/*.c"))
+    # Once for all workloads: to compile them takes two seconds.
+    where = [word for word in libbpf if not word.startswith("-l")]
+    own = _compile("agent.o", compiler, (*flags, "-r"), ours, "the agent", where)
     if not workload:
-        return _compile("agent", compiler, flags, ours, "the agent", libbpf)
+        return _compile("agent", compiler, flags, [own], "the agent", libbpf)
     what, theirs = f"workload {workload.source}", workload.source
     if turns:
         watched = (*flags, "-fsanitize-coverage=trace-pc", "-c")
         theirs = _compile("workload.o", compiler, watched, [theirs], what)
-    return _compile("agent", compiler, flags, [*ours, theirs], what, libbpf)
+    return _compile("agent", compiler, flags, [own, theirs], what, libbpf)
 
 
 def matrix_agent(compiler: str) -> Path:
@@ -130,7 +133,7 @@ def _compile(
         # Before it is compiled: what changes meanwhile is compiled again.
         texts = _dependencies(_run([program, *flags, "-M", *map(str, sources)], what))
         before = _contents(texts)
-        linking = [] if "-c" in flags else ["-Wl,--trace"]
+        linking = [] if {"-c", "-r"} & set(flags) else ["-Wl,--trace"]
         trace = _run([program, *flags, *linking, *map(str, sources), "-o", str(made), *libraries], what)
         objects = _linked(trace) if linking else []
         listed.write_text("\n".join([*texts, *objects]))
@@ -181,12 +184,12 @@ def _known_digest(inputs_of: Path, command: Sequence[str]) -> str:
 
 def _contents(files: Iterable[str]) -> list[str]:
     """The name and the content's digest of each file."""
-    return [f"{Path(file).name} {_digest(file, Path(file).stat().st_mtime_ns)}" for file in files]
+    return [f"{path.name} {_digest(path, path.stat().st_mtime_ns)}" for path in map(Path, files)]
 
 
 @cache
-def _digest(file: str, _modified_ns: int) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+def _digest(file: Path, _modified_ns: int) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _sha256(*parts: str) -> str:

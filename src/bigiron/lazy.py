@@ -1,11 +1,12 @@
-"""Libraries that take long to load: they are loaded where they are first used, and many commands never do.
+"""What takes long to load: it is loaded where it is first used, and many commands never do.
 
-Together they take half a second, as long as a machine takes to resume.
+The libraries together take half a second, as long as a machine takes to resume.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,39 @@ class _Library(ModuleType):
         found = getattr(import_module(self.__name__), name)
         setattr(self, name, found)
         return found
+
+
+class Module(ModuleType):
+    """A module that is loaded with the first look into it: whatever is looked for or set is that one's.
+
+    >>> Module("bisect").bisect([1, 2], 1)
+    1
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_loaded(self), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(_loaded(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_loaded(self), name)
+
+
+def _loaded(module: Module) -> ModuleType:
+    return import_module(object.__getattribute__(module, "__name__"))
+
+
+def submodules(package: str) -> Callable[[str], Module]:
+    """A package's `__getattr__`, with which `from PACKAGE import NAME` has a `Module` of that name."""
+
+    def find(name: str) -> Module:
+        module = f"{package}.{name}"
+        if name.startswith("_") or not find_spec(module):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return Module(module)
+
+    return find
 
 
 class Schema(Mapping[str, DType]):

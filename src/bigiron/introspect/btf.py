@@ -152,6 +152,12 @@ class Btf:
         """The variables whose types are described."""
         return self._variables.keys()
 
+    def read_ahead(self) -> None:
+        """Have ready what is asked for of most kernels, for who has the time now."""
+        self.enumerator("")  # makes a table of all
+        for variable in self.variables:
+            self.pointers(self.variable(variable))
+
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant."""
         return self._enumerators.get(name)

@@ -16,7 +16,7 @@ from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
-from bigiron.kernels.store import compiled_from
+from bigiron.kernels.store import compiled_from, sha256_of
 
 __all__ = [
     "Kernel",
@@ -29,6 +29,7 @@ __all__ = [
     "installed",
     "keep",
     "modules_for",
+    "sha256_of",
 ]
 
 _DEBIAN = "debian/"

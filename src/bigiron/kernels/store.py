@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -124,7 +125,13 @@ def compiled_from(kernel: Kernel) -> frozenset[str] | None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """The SHA-256 of a file, in hexadecimal; of one that nobody wrote meanwhile, as it was."""
+    now = path.stat()
+    return _sha256_of(path, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache
+def _sha256_of(path: Path, _inode: int, _size: int, _modified_ns: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

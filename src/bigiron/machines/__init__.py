@@ -1,0 +1,8 @@
+"""Where cells run, one module an engine: `from bigiron.machines import NAME` loads it where it is used."""
+
+from typing import TYPE_CHECKING
+
+from bigiron import lazy
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy.submodules(__name__)

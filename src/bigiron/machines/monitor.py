@@ -14,6 +14,7 @@ from bigiron.errors import MachineError
 from bigiron.machines.outcome import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
+_SOON_S = 0.002  # a state is taken on in some 20 ms
 _LONGEST_ANSWER = 1 << 20
 
 
@@ -69,7 +70,7 @@ class Monitor:
         while (now := self._execute("query-migrate")).get("status") != "completed":
             if now.get("status") == "failed":
                 raise RefusedError(f"QEMU refuses its state: {now.get('error-desc', 'it says no more')}")
-            time.sleep(0.01)
+            time.sleep(_SOON_S)
 
     def _execute(self, command: str, **arguments: Any) -> dict[str, Any]:
         request = {"execute": command} | ({"arguments": arguments} if arguments else {})

@@ -5,7 +5,6 @@ it. It has a deadline, and dies with this process however that ends.
 """
 
 import functools
-import hashlib
 import os
 import platform
 import tempfile
@@ -280,7 +279,7 @@ class _Cell:
 
     def _symbols_elsewhere(self) -> bytes:
         """The kernel's, kept, of a template of any shape, or of a machine of one CPU that boots for this."""
-        sha256 = _sha256(self.vm.kernel)
+        sha256 = kernels.sha256_of(self.vm.kernel)
         if (symbols := template.symbols_of(sha256)) is not None:
             return symbols
         vm = replace(self.vm, topology=Topology(), memory_mib=memory_mib(1))
@@ -303,7 +302,8 @@ class _Cell:
         content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
-        with self._started(resumes=True) as guest:
+        with ThreadPoolExecutor(1) as aside, self._started(resumes=True) as guest:
+            aside.submit(lazy.load)  # while QEMU starts
             try:
                 guest.load(state, self.ram.reach if private else lambda _: memory.fill(self.ram))
             except RefusedError as error:
@@ -313,11 +313,10 @@ class _Cell:
                 self._dilate(stopped.symbols, now)
             elif slower > 1 and not self._slow_down(stopped):
                 content, slower = _content(replace(self.vm, clock_slower=1)), 1
-            with ThreadPoolExecutor(1) as aside:
-                aside.submit(self._read_ahead, stopped.symbols)
-                outcome = guest.run(content, stopped.room)
-                outcome.clock_slower = slower
-                return outcome
+            aside.submit(self._read_ahead, stopped.symbols)
+            outcome = guest.run(content, stopped.room)
+            outcome.clock_slower = slower
+            return outcome
 
     def _dilate(self, content: bytes, now: int) -> None:
         """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
@@ -349,10 +348,8 @@ class _Cell:
 
     def _read_ahead(self, content: bytes) -> None:
         """Have ready what whoever makes tables of a recording asks for."""
-        lazy.load()
         if self.vm.plugin:
-            types = types_in(self._memory(content), SymbolTable.shared(content))
-            types.enumerator("")  # which makes a table of all
+            types_in(self._memory(content), SymbolTable.shared(content)).read_ahead()
 
     def _symbols(self) -> bytes:
         """Those of the kernel, as the recorder heard them."""
@@ -412,7 +409,7 @@ class _Cell:
         return Machine(
             arch=vm.architecture.name,
             kernel=vm.release,
-            kernel_sha256=_sha256(vm.kernel),
+            kernel_sha256=kernels.sha256_of(vm.kernel),
             boot=vm.boot_line,
             sockets=vm.topology.sockets,
             nodes=vm.topology.nodes,
@@ -421,7 +418,7 @@ class _Cell:
             distances=vm.topology.distances,
             memory_mib=vm.memory_mib,
             options=[*vm.architecture.machine, *vm.remapping],
-            initramfs_sha256=_sha256(self.initrd),
+            initramfs_sha256=kernels.sha256_of(self.initrd),
         )
 
     @property
@@ -430,11 +427,6 @@ class _Cell:
         assert qemu
         of = qemu.path.stat().st_mtime_ns
         return Emulator(str(qemu.path), qemu.version, of, platform.machine(), counter_khz())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels) -> list[str]:

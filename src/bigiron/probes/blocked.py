@@ -124,10 +124,13 @@ PROBE = Probe(
     options=BlockedOptions,
     job=_job,
     collect=_collect,
-    compare=blocked.compare,
+    compare=lambda read, options: blocked.compare(read, options),
     measures_time=True,
     needs_bpf=True,
     stacks=StackSource(
-        blocked.stacks, "microseconds off the CPU", ("microseconds", "times"), ("task", "path")
+        lambda table, done, contexts: blocked.stacks(table, done, contexts),
+        "microseconds off the CPU",
+        ("microseconds", "times"),
+        ("task", "path"),
     ),
 )

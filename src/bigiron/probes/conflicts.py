@@ -175,12 +175,15 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
-    compare=shared_lines.compare,
+    compare=lambda read, options: shared_lines.compare(read, options),
     stacks=StackSource(
-        conflicts.stacks, "accesses to shared cache lines", ("accesses", "writes"), ("path", "object")
+        lambda table, done, contexts: conflicts.stacks(table, done, contexts),
+        "accesses to shared cache lines",
+        ("accesses", "writes"),
+        ("path", "object"),
     ),
     growth=GrowthSource(
-        line_growth.series,
+        lambda cells, contexts: line_growth.series(cells, contexts),
         thing="shared line",
         what="accesses per operation to shared cache lines",
         unit="accesses per operation",

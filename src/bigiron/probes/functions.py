@@ -129,6 +129,6 @@ PROBE = Probe(
     options=FunctionsOptions,
     job=_job,
     collect=_collect,
-    compare=functions.compare,
+    compare=lambda read, options: functions.compare(read, options),
     measures_time=True,
 )

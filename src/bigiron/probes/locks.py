@@ -82,7 +82,7 @@ PROBE = Probe(
     units={"instructions": "instructions", "longest": "instructions"},
     job=_job,
     collect=_collect,
-    compare=locks.compare,
+    compare=lambda read, options: locks.compare(read, options),
     needs_recorder=True,
     only_on=("x86_64",),
 )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from bigiron import readers
+from bigiron import lazy
 from bigiron.analysis import throughput
 from bigiron.errors import MachineError, UserError
+from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
-from bigiron.readers import Figure
 from bigiron.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from bigiron import readers
+    from bigiron.readers import Figure
+else:
+    readers = lazy.Module("bigiron.readers")
 
 _TAIL = 20  # lines of the output to show where a cell fails
 
-SCHEMA = readers.SCHEMA
+SCHEMA = Schema(lambda: readers.SCHEMA)
 
 
 class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
@@ -101,7 +107,7 @@ PROBE = Probe(
     options=MetricsOptions,
     job=_job,
     collect=_collect,
-    compare=throughput.compare,
+    compare=lambda read, options: throughput.compare(read, options),
     measures=("command",),
     measures_time=True,
     samples=_samples,

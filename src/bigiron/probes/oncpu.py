@@ -97,7 +97,7 @@ PROBE = Probe(
     lasts_seconds=True,
     needs_bpf=True,
     stacks=StackSource(
-        oncpu.stacks,
+        lambda table, done, contexts: oncpu.stacks(table, done, contexts),
         "{unit} on the CPU",
         ("cost", "samples"),
         ("task", "path"),

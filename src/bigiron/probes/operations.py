@@ -42,7 +42,7 @@ PROBE = Probe(
     units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,
     collect=_collect,
-    compare=operations.compare,
+    compare=lambda read, options: operations.compare(read, options),
     measures=("bounded",),
     measures_time=True,
 )

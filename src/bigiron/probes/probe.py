@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from bigiron.analysis import comparison
-from bigiron.analysis.comparison import Cell, Measurements
-from bigiron.analysis.growth import Series
-from bigiron.analysis.repetitions import Better
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.lazy import DType
 from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import Options, ProbeOptions
+
+if TYPE_CHECKING:
+    from bigiron.analysis import comparison
+    from bigiron.analysis.comparison import Cell, Measurements
+    from bigiron.analysis.growth import Series
+    from bigiron.analysis.repetitions import Better
 
 Contexts: TypeAlias = tuple[str, ...]
 
@@ -106,7 +108,8 @@ WorkloadKind = Literal["unbounded", "bounded", "command"]
 class Probe:
     """A probe: what it asks of the agent, how it reads what came back, and what can be told from that.
 
-    A module of this package that has one as `PROBE` is found by itself.
+    A module of this package that has one as `PROBE` is found by itself. Functions of `bigiron.analysis` stand
+    in lambdas: who only measures does not load it.
     """
 
     name: str

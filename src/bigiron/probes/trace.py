@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bigiron.analysis import trace
-from bigiron.analysis.locks import taken_by
+from bigiron.analysis import locks, trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.locks import lock_type
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
@@ -89,7 +89,7 @@ def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_by
             access=pl.when(is_access).then(pl.col("kind")),
             kind=pl.when(is_access).then(pl.lit("access")).otherwise(pl.col("kind")),
             object=pl.when(in_line).then(pl.col("object")),
-            lock=pl.col("lock").map_elements(taken_by, pl.String),
+            lock=pl.col("lock").map_elements(locks.taken_by, pl.String),
             target=pl.when(kind="wake")
             .then(pl.col("address").replace_strict(woken, default=None, return_dtype=pl.UInt32))
             .when(kind="ipi")
@@ -108,12 +108,17 @@ def _tasks(woken: pl.Series, objects: Objects, recording: Recording) -> dict[int
 PROBE = Probe(
     name="trace",
     description="what sampled operations do, in order: shared lines, locks, instructions between",
-    columns=trace.SCHEMA,
+    columns=Schema(lambda: trace.SCHEMA),
     units={"instructions": "instructions"},
     measures=("unbounded",),
     job=_job,
     collect=_collect,
     needs_recorder=True,
     only_on=("x86_64",),
-    stacks=StackSource(trace.stacks, "events of traced operations", ("events",), ("function", "event")),
+    stacks=StackSource(
+        lambda table, done, contexts: trace.stacks(table, done, contexts),
+        "events of traced operations",
+        ("events",),
+        ("function", "event"),
+    ),
 )

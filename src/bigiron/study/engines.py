@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from bigiron.errors import UserError
+from bigiron.machines import imported, real, simulated, vm_engine
 from bigiron.machines.engine import Engine
-from bigiron.machines.imported import ImportedEngine
-from bigiron.machines.real import RealEngine
 from bigiron.machines.shape_change import AS_ASKED, CHANGES
-from bigiron.machines.simulated import SimulatedEngine
-from bigiron.machines.vm_engine import VmEngine
 
 if TYPE_CHECKING:
     from bigiron.study.spec import Spec
@@ -26,7 +23,7 @@ def engine(spec: "Spec") -> Engine:
 
 def _vm(spec: "Spec") -> Engine:
     changes = (AS_ASKED, *(CHANGES if spec.check_shape else ()))
-    return VmEngine(
+    return vm_engine.VmEngine(
         spec.arch,
         spec.topology,
         spec.memory_mib,
@@ -40,12 +37,12 @@ def _vm(spec: "Spec") -> Engine:
 
 
 def _real(spec: "Spec") -> Engine:
-    return RealEngine(spec.address, bool(spec.command), spec.deadline_s)
+    return real.RealEngine(spec.address, bool(spec.command), spec.deadline_s)
 
 
 def _simulated(spec: "Spec") -> Engine:
     asked = spec.simulation
-    return SimulatedEngine(
+    return simulated.SimulatedEngine(
         design=spec.workload,
         machine=asked.machine,
         machine_sha256=asked.machine_sha256,
@@ -58,7 +55,7 @@ def _simulated(spec: "Spec") -> Engine:
 
 
 def _imported(_spec: "Spec") -> Engine:
-    return ImportedEngine()
+    return imported.ImportedEngine()
 
 
 _ENGINES: Mapping[str, Callable[["Spec"], Engine]] = {

@@ -107,10 +107,16 @@ def prepare(
     """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
     if fresh_boot and not spec.engine.emulated:
         raise UserError("--fresh-boot is for virtual machines: no other is booted")
-    if here:
-        spec.engine.prepare(spec.cpus)
-    if spec.engine.is_model:
-        return None
+    with ThreadPoolExecutor(1) as aside:  # a QEMU takes long to tell its version
+        prepared = aside.submit(spec.engine.prepare, spec.cpus) if here else None
+        try:
+            return None if spec.engine.is_model else _programs(spec, workload, fresh_boot)
+        finally:
+            if prepared:
+                prepared.result()  # what it lacks is said first
+
+
+def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool) -> Programs:
     target = architecture(spec.arch)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
     # What is done in rounds is done by one task, most of it in the kernel.

@@ -37,13 +37,20 @@ def builtin() -> list[Workload]:
     >>> [workload.name for workload in builtin()][:4]
     ['brk1', 'context_switch1', 'counters_packed', 'counters_padded']
     """
-    sources = (*_BUILT_IN.glob("*.c"), *_BUILT_IN.glob("*/*.c"))
-    return sorted(map(_built_in, sources), key=lambda workload: (workload.name.count("/"), workload.name))
+    return sorted(map(_built_in, _sources()), key=lambda workload: (workload.name.count("/"), workload.name))
+
+
+def _sources() -> tuple[Path, ...]:
+    return (*_BUILT_IN.glob("*.c"), *_BUILT_IN.glob("*/*.c"))
 
 
 def _built_in(source: Path) -> Workload:
-    """Named as the file is; a suite's as its folder and the file: `fxmark/DWAL`."""
-    return replace(from_file(source), name=str(source.relative_to(_BUILT_IN).with_suffix("")))
+    return replace(from_file(source), name=_name(source))
+
+
+def _name(source: Path) -> str:
+    """As the file is called; of a suite as its folder and the file: `fxmark/DWAL`."""
+    return str(source.relative_to(_BUILT_IN).with_suffix(""))
 
 
 def find(name: str) -> Workload:
@@ -55,12 +62,11 @@ def find(name: str) -> Workload:
     Traceback (most recent call last):
     bigiron.errors.UserError: no workload 'page_fault2'; did you mean page_fault1, page_fault3?
     """
-    workloads = {workload.name: workload for workload in builtin()}
-    if name in workloads:
-        return workloads[name]
+    if name in (sources := {_name(source): source for source in _sources()}):
+        return _built_in(sources[name])
     if name.endswith(".c"):
         raise UserError(f"no workload {name!r}; for a C file of your own use --workload-file {name}")
-    close = sorted(difflib.get_close_matches(name, workloads))
+    close = sorted(difflib.get_close_matches(name, sources))
     advice = f"did you mean {', '.join(close)}?" if close else "`bigiron workload list` shows them all"
     raise UserError(f"no workload {name!r}; {advice}")
 
