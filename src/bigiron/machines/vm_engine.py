@@ -22,6 +22,7 @@ from bigiron.machines.topology import Topology
 from bigiron.machines.vm import (
     VirtualMachine,
     check_memory,
+    counter_khz,
     kvm_works,
     memory_mib,
     run,
@@ -75,6 +76,7 @@ class VmEngine(Engine):
     def prepare(self, cpus: list[int]) -> None:
         """A QEMU that bigiron can use, and room for the machines."""
         require_qemu(architecture(self.target).qemu)
+        counter_khz()  # which takes 20 ms to find out, once
         if self.file_system and self.file_system.size_mib:
             self.file_system.made()
         for number in cpus:

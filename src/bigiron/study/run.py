@@ -107,26 +107,28 @@ def prepare(
     """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
     if fresh_boot and not spec.engine.emulated:
         raise UserError("--fresh-boot is for virtual machines: no other is booted")
-    with ThreadPoolExecutor(1) as aside:  # a QEMU takes long to tell its version
+    with ThreadPoolExecutor() as aside:  # QEMU and each compiler take long to tell their versions
         prepared = aside.submit(spec.engine.prepare, spec.cpus) if here else None
         try:
-            return None if spec.engine.is_model else _programs(spec, workload, fresh_boot)
+            return None if spec.engine.is_model else _programs(spec, workload, fresh_boot, aside)
         finally:
             if prepared:
                 prepared.result()  # what it lacks is said first
 
 
-def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool) -> Programs:
+def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: ThreadPoolExecutor) -> Programs:
     target = architecture(spec.arch)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
     # What is done in rounds is done by one task, most of it in the kernel.
     turns = spec.engine.emulated and spec.turn == "operation" and bool(workload and not workload.has_rounds)
+    recorder = aside.submit(compile.recorder) if probes.needs_recorder(spec.probes) else None
+    boot = aside.submit(compile.boot, target.compiler) if spec.engine.emulated else None
     return Programs(
         compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
-        compile.recorder() if probes.needs_recorder(spec.probes) else None,
+        recorder.result() if recorder else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
-        compile.boot(target.compiler) if spec.engine.emulated else None,
+        boot.result() if boot else None,
         fresh_boot,
     )
 
