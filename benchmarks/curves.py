@@ -114,8 +114,8 @@ CURVES = {
 }
 
 UNBOUND = ("pft-6.1", "pft-6.12")
-"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the scheduler
-spreads them over all nodes. Will-it-scale binds each to a core, those of a socket one after the other."""
+"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
+scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
 
 UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr")
 """Recordings of another mixture than the benchmark's, which is too long: they are scored, not fitted to."""
@@ -169,7 +169,7 @@ def recorded(folder: Path, name: str) -> store.Study:
 def replayed(
     curve: str, points: list[tuple[int, float]], folder: Path, constants: Constants
 ) -> tuple[Replayed, list[int], np.ndarray]:
-    """A curve's replays; the tasks for which the machine has CPUs; throughput, of the first's, a row a draw."""
+    """A curve's replays; the tasks that the machine has CPUs for; throughput of the first's, a row a draw."""
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]

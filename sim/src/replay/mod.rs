@@ -481,7 +481,7 @@ mod tests {
         let mut machine = Machine::named("i7-4770").unwrap();
         machine.crossing = 0.5;
         let rates = [4, 8].map(|tasks| replay(&machine, &program, Setting::plain(tasks)).unwrap().throughput);
-        assert!(rates[1] > 1.4 * rates[0], "{rates:?}");
+        assert!(rates[1] > 1.3 * rates[0], "{rates:?}"); // 21 ns, and for the second thread 8
     }
 
     #[test]
