@@ -28,11 +28,12 @@ import numpy as np
 from fitting import WIDE, Surveyed, fit, predicted
 from scipy.optimize import curve_fit
 
+from bigiron.analysis.prediction import Interval
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
-from bigiron.simulator.fitted import Constants
+from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
-from bigiron.simulator.replay import Asked, replay
+from bigiron.simulator.replay import Asked, Replayed, replay
 from bigiron.study import prediction, store
 
 HERE = Path(__file__).parent
@@ -112,6 +113,10 @@ CURVES = {
     "mk-open1": ("open1-7.2", "xeon-5418y-x2", "qspinlock", 1, 2.0e6),
 }
 
+UNBOUND = ("pft-6.1", "pft-6.12")
+"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
+scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
+
 UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr")
 """Recordings of another mixture than the benchmark's, which is too long: they are scored, not fitted to."""
 
@@ -161,12 +166,13 @@ def recorded(folder: Path, name: str) -> store.Study:
     return store.open_study(study)
 
 
-def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveyed:
-    """Replay a curve with constants from wide ranges."""
+def replayed(
+    curve: str, points: list[tuple[int, float]], folder: Path, constants: Constants
+) -> tuple[Replayed, list[int], np.ndarray]:
+    """A curve's replays; the tasks that the machine has CPUs for; throughput of the first's, a row a draw."""
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
-    points = [point for point in points if point[0] <= model.cpus]
-    tasks = [number for number, _ in points]
+    tasks = [number for number, _ in points if number <= model.cpus]
     known = (tasks[0], points[0][1] * unit / per_op)
     study = recorded(folder, name)
     if TRACES and "trace" not in study.spec.probes:
@@ -174,16 +180,21 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)
-    asked = Asked(model, tasks, DRAWS, SEED, known, lock, constants=WIDE)
+    asked = Asked(model, tasks, DRAWS, SEED, known, lock, name in UNBOUND, constants)
     found = replay({curve: recordings[0].source}, asked)
-    of = found.variants[curve]
     later = [found.tasks.index(number) for number in tasks[1:]]
+    return found, tasks, found.variants[curve].throughput[:, later] / known[1]
+
+
+def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveyed:
+    """Replay a curve with constants from wide ranges."""
+    found, tasks, relative = replayed(curve, points, folder, WIDE)
     return Surveyed(
         curve,
-        machine,
-        name,
-        np.log([value / points[0][1] for _, value in points[1:]]),
-        np.log(of.throughput[:, later] / known[1]),
+        CURVES[curve][1],
+        CURVES[curve][0],
+        np.log([value / points[0][1] for _, value in points[1 : len(tasks)]]),
+        np.log(relative),
         np.column_stack([2 * found.unknowns[constant] - 1 for constant in FITTED_UNKNOWNS]),
         np.array(tasks[1:]) / tasks[0],
     )
@@ -191,26 +202,12 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
 
 def score(curve: str, points: list[tuple[int, float]], folder: Path) -> Score:
     """Predict a curve, and compare."""
-    name, machine, lock, per_op, unit = CURVES[curve]
-    cpus = machine_files.load(machine).cpus
-    points = [point for point in points if point[0] <= cpus]
-    (first, rate), *later = points
-    tasks = [number for number, _ in points]
-    base = rate * unit / per_op
-    found = prediction.predict(
-        recorded(folder, name),
-        machine,
-        tasks,
-        known=(first, base),
-        lock=lock,
-        draws=DRAWS,
-        seed=SEED,
-        traces=TRACES,
-    )
-    at = {point.tasks: point.throughput for point in found.curves[0].points}
+    _, tasks, relative = replayed(curve, points, folder, FITTED)
+    points = points[: len(tasks)]
+    intervals = [Interval.of(draws) for draws in relative.T]
     rows = [
-        (number, value / rate, at[number].value / base, at[number].low / base, at[number].high / base)
-        for number, value in later
+        (number, value / points[0][1], at.value, at.low, at.high)
+        for (number, value), at in zip(points[1:], intervals, strict=True)
     ]
     return compared(curve, points, rows)
 

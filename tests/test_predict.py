@@ -344,6 +344,19 @@ def test_a_trace_s_lines_and_locks() -> None:
     assert kinds == ["system call", "access", "access", "lock", "unlock"]
 
 
+def test_a_lock_at_which_a_trylock_looks_and_which_it_takes_comes_once() -> None:
+    """Others' reads, and a look that did not end in taking it, are transfers of their own."""
+
+    def kinds(function: str, instructions: int) -> list[str]:
+        taken = (("lock", "", "down_read", "f"), ("unlock", "", "down_read", "f"))
+        table = trace_of_steps(("access", "read", "", function), *taken)
+        program = trace.program(table.with_columns(instructions=pl.lit(instructions)))
+        return [event.kind for event in program.operations[0] if event.kind != "work"]
+
+    assert kinds("down_read_trylock", 10) == ["lock", "unlock"]
+    assert kinds("down_read_trylock", 500) == kinds("f", 10) == ["access", "lock", "unlock"]
+
+
 def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
     table = trace_of_steps(
         ("lock", "", "down_write", "f"),

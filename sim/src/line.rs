@@ -32,7 +32,7 @@ pub(crate) struct Line {
     /// The nodes with a clean copy, of the first 64.
     nodes: u64,
     busy_until: Time,
-    /// Of the transfers between nodes that were waited for, how much of one has yet to be paid for.
+    /// Of the transfers between nodes where CPUs of several wait, how much of one has yet to be paid for.
     crossings: f64,
     /// Who waits for it, until when, where whoever is near is served first: at most one CPU of each core.
     waiting: Vec<Waiting>,
@@ -100,8 +100,8 @@ impl Line {
         let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
         if let Some(sibling) = sibling {
             latency = latency.min(machine.transfer(sibling, cpu));
-        } else if near_first {
-            latency = self.near_first(machine, place, latency);
+        } else if near_first && (writes || self.owner != NOBODY) {
+            latency = self.near_first(machine, cpu, latency);
         }
         if let Some(link) = machine.link {
             begin = self.over_links(machine, links, cpu, begin, link);
@@ -132,18 +132,26 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
-    /// Where several CPUs wait, processors serve those of the line's node first: in the long run all get their turn,
-    /// and only some of the transfers cross between nodes. Here each CPU keeps its turn, and pays accordingly.
-    fn near_first(&mut self, machine: &Machine, place: Place, latency: Time) -> Time {
-        if self.last == NOBODY || machine.same_node(machine.place(self.last as usize), place) {
-            return latency;
-        }
-        self.crossings += machine.crossing;
-        if self.crossings >= 1.0 {
+    /// Where CPUs of several nodes wait, a line goes to some of one node before it crosses to the next, however many
+    /// wait there; where fewer do, to as many as there are. Here each CPU keeps its turn, and pays accordingly.
+    fn near_first(&mut self, machine: &Machine, cpu: usize, latency: Time) -> Time {
+        let last = (self.last != NOBODY).then_some(self.last as usize);
+        let waiting = || self.waiting.iter().map(|other| other.cpu).chain(last);
+        let node = machine.node_of(cpu);
+        let Some(far) = waiting().find(|&other| machine.node_of(other) != node) else { return latency };
+        let nodes =
+            waiting().fold(1 << (node % 64), |seen: u64, other| seen | 1 << (machine.node_of(other) % 64));
+        let least = f64::from(nodes.count_ones()) / (self.waiting.len() + 1) as f64;
+        self.crossings += machine.crossing.max(least).min(1.0);
+        let crosses = self.crossings >= 1.0;
+        if crosses {
             self.crossings -= 1.0;
-            return latency;
         }
-        latency.min(machine.inside_node())
+        match (crosses, last.is_some_and(|last| machine.node_of(last) != node)) {
+            (true, false) => latency.max(machine.transfer(far, cpu)),
+            (false, true) => latency.min(machine.inside_node()),
+            _ => latency,
+        }
     }
 
     /// Another thread of the same core that waits already: when the line comes, it serves both.
@@ -301,5 +309,38 @@ mod tests {
         let inside = machine.transfer(0, 1);
         assert!(machine.transfer(0, 24) > inside);
         assert_eq!(done, [us(1) + machine.transfer(0, 24), us(2) + inside, us(3) + inside]);
+    }
+
+    /// How long a transfer takes of a line to which so many CPUs of each of two nodes add.
+    fn between_additions(near: usize, far: usize) -> f64 {
+        let mut machine = Machine::named("xeon-5418y-x2").unwrap();
+        machine.crossing = 0.25;
+        let mut sim = Simulation::new(machine, 1);
+        let word = sim.word("word", 0);
+        for cpu in (0..near).chain(24..24 + far) {
+            sim.program(cpu, move |cpu| async move {
+                loop {
+                    cpu.fetch_add(word, 1).await;
+                    cpu.operation();
+                }
+            });
+        }
+        let time = us(100);
+        time.as_ns() / sim.run(Run::measuring(us(10), time)).unwrap().operations as f64
+    }
+
+    #[test]
+    fn a_line_crosses_as_often_however_many_wait_in_the_other_node() {
+        let machine = Machine::named("xeon-5418y-x2").unwrap();
+        let (inside, between) = (machine.transfer(0, 1).as_ns(), machine.transfer(0, 24).as_ns());
+        let expected = inside + 0.25 * (between - inside);
+        assert!((between_additions(18, 0) / inside - 1.0).abs() < 0.01);
+        for (near, far) in [(18, 3), (18, 12), (24, 24)] {
+            let takes = between_additions(near, far);
+            assert!((takes / expected - 1.0).abs() < 0.02, "{near} and {far}: {takes}, {expected}");
+        }
+        // One of each node: there is nobody else to go to.
+        let takes = between_additions(1, 1);
+        assert!((takes / between - 1.0).abs() < 0.02, "{takes}");
     }
 }

@@ -246,8 +246,8 @@ pub struct Machine {
     /// How long one line occupies a node's link to the others; none: bandwidth is no limit.
     pub(crate) link: Option<Time>,
     local_memory: Time,
-    /// Of the transfers between nodes for which several CPUs wait, the share that crosses them: the others are
-    /// served by who is near.
+    /// Where CPUs of several nodes wait for a line, the share of its transfers that cross between nodes; 1: all that do
+    /// in the order in which they were asked for.
     pub(crate) crossing: f64,
     processor: Option<Processor>,
     file: Arc<File>,

@@ -101,8 +101,8 @@ impl PyMachine {
         self.0.processor().is_some()
     }
 
-    /// The same machine, each unknown at a place of its range, 0 to 1; and of the transfers between nodes for which
-    /// several CPUs wait, the share that crosses them; and what all transfers take longer than the file says.
+    /// The same machine, each unknown at a place of its range, 0 to 1; where CPUs of several nodes wait for a line, the
+    /// share of its transfers that cross; and what all transfers take longer than the file says.
     fn at(&self, places: Vec<f64>, crossing: f64, longer: f64) -> PyResult<PyMachine> {
         let mut machine = self.0.at(&places, longer).map_err(wrong_machine)?;
         machine.crossing = crossing;

@@ -99,8 +99,8 @@ class Section:
     held: float
     lock: int
     shared: bool
-    tries: str = (
-        ""  # what a trylock does to the lock's line first: a read, or a compare-and-exchange that fails
+    tries_in_vain: bool = (
+        False  # a compare-and-exchange that fails, of a trylock, before that with which it takes it
     )
 
 
@@ -423,8 +423,8 @@ def _sections(
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
-        tries = ("read" if lock in looked else "atomic") if function == TRYLOCK else ""
-        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, tries)
+        in_vain = function == TRYLOCK and lock not in looked
+        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain)
 
 
 def _times(per_op: float, chance: np.random.Generator) -> int:
@@ -518,8 +518,8 @@ class _Layout:
     def _taken(self, held: _Held) -> Iterator[tuple[float, Event]]:
         how = "read" if held.section.shared else "write"
         lock = held.section.lock
-        if held.section.tries:
-            yield held.start, Event("access", 0.0, self._locks[lock].line, held.section.tries)
+        if held.section.tries_in_vain:
+            yield held.start, Event("access", 0.0, self._locks[lock].line, "atomic")
         yield held.start, Event("lock", 0.0, lock, how)
         # What ends at a place comes before what begins there.
         yield held.end - _HAIR, Event("unlock", 0.0, lock, how)

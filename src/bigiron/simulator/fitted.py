@@ -36,9 +36,9 @@ class Constants:
     """All of them."""
 
     crossing: Constant
-    """Of the transfers for which several CPUs wait, and which would cross between nodes if they were served
-    in the order in which they were asked for, the share that does. Processors serve those near the line
-    first."""
+    """Where CPUs of several nodes wait for a line, the share of its transfers that cross between nodes,
+    however many wait in which: processors serve some of one node before they serve another's. Where fewer
+    wait than that, it crosses after as many as there are."""
 
     contended: Constant
     """What a transfer takes in kernel code, of what it takes between two cores that do nothing else."""
@@ -66,9 +66,9 @@ def share_of_error(kept: Floats) -> Floats:
 
 
 FITTED = Constants(
-    crossing=Constant(0.31, 2.5, most=0.99),
-    contended=Constant(0.99, 1),
+    crossing=Constant(0.25, 2.5, most=0.99),
+    contended=Constant(1.0, 1),
     kept_ns=Constant(22, 2),
-    under_locks=Constant(0.92, 1.6),
+    under_locks=Constant(1.1, 1.6),
     model_error=0.18,
 )
