@@ -92,8 +92,11 @@ class Guest:
         memory(self._pid)  # only now: a machine writes into its memory when it is made
         control.load(self._state)
 
-    def run(self, content: bytes, room: Parts) -> Outcome:
-        """Give it its agent and listen until that one's last word."""
+    def run(self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None) -> Outcome:
+        """Give it its agent and listen until that one's last word; `meanwhile` is called once it runs.
+
+        Not before: who loads libraries in another thread lets this one wait.
+        """
         left = memoryview(content)
         for offset, length in room:
             self._ram.write(offset, left[:length])
@@ -105,6 +108,7 @@ class Guest:
             control.look()
         with suppress(MonitorEndedError):  # done before QEMU could answer: what the agent said is still there
             control.go_on()
+        meanwhile()
         self._listen("end")
         return self.outcome
 

@@ -303,7 +303,6 @@ class _Cell:
         if private := private_copies_work():
             self.ram.map_private(memory)
         with ThreadPoolExecutor(1) as aside, self._started(resumes=True) as guest:
-            aside.submit(lazy.load)  # while QEMU starts
             try:
                 guest.load(state, self.ram.reach if private else lambda _: memory.fill(self.ram))
             except RefusedError as error:
@@ -313,8 +312,9 @@ class _Cell:
                 self._dilate(stopped.symbols, now)
             elif slower > 1 and not self._slow_down(stopped):
                 content, slower = _content(replace(self.vm, clock_slower=1)), 1
-            aside.submit(self._read_ahead, stopped.symbols)
-            outcome = guest.run(content, stopped.room)
+            outcome = guest.run(
+                content, stopped.room, lambda: aside.submit(self._read_ahead, stopped.symbols)
+            )
             outcome.clock_slower = slower
             return outcome
 
@@ -348,6 +348,7 @@ class _Cell:
 
     def _read_ahead(self, content: bytes) -> None:
         """Have ready what whoever makes tables of a recording asks for."""
+        lazy.load()
         if self.vm.plugin:
             types_in(self._memory(content), SymbolTable.shared(content)).read_ahead()
 
