@@ -130,6 +130,12 @@ def test_a_program_that_is_not_named_is_found() -> None:
     }
 
 
+def said_of_imports(script: str) -> str:
+    """What a fresh Python says as it exits."""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    return done.stderr
+
+
 def test_no_command_waits_for_what_only_some_need() -> None:
     script = (
         "import importlib, pkgutil, sys, bigiron.cli, bigiron.commands\n"
@@ -139,8 +145,7 @@ def test_no_command_waits_for_what_only_some_need() -> None:
         "late = {'distributed', 'dask', 'numpy', 'polars', 'scipy'}\n"
         "sys.exit(repr(before + sorted(late & sys.modules.keys())))"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
-    assert done.stderr == "[]\n"
+    assert said_of_imports(script) == "[]\n"
 
 
 def test_to_measure_loads_nothing_that_only_reports_or_other_machines_need() -> None:
@@ -150,8 +155,7 @@ def test_to_measure_loads_nothing_that_only_reports_or_other_machines_need() -> 
         "        'bigiron.machines.real', 'bigiron.readers', 'importlib.metadata'}\n"
         "sys.exit(repr(sorted(late & sys.modules.keys())))"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
-    assert done.stderr == "[]\n"
+    assert said_of_imports(script) == "[]\n"
 
 
 def test_it_says_the_version_that_is_installed() -> None:
