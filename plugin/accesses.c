@@ -12,27 +12,21 @@
 #include "trace_events.h"
 #include "xalloc.h"
 
-#define NR_SITES 4096
+/* Not a power of two: what an instruction did on several CPUs does not lie in one place of the host's caches. */
+#define NR_SITES 5000
+#define FIRST_COUNTS 1024
 
 /*
- * An instruction that accesses memory, and what it did to the line that it accessed last. Most instructions access the
- * line that they accessed before, and finding a line in a CPU's table costs most of all: only a change of line or of
- * CPU goes to the table. No lock: one thread runs all CPUs.
+ * Instructions that access memory, in the order of translation, which is nearly that in which they are used; and of each,
+ * on each CPU, what it did to the line that it accessed last there. Most instructions access the line that they accessed
+ * before, and finding a line in a CPU's table costs most of all: only a change of line goes to the table. An instruction
+ * is known by what it did on the first CPU. They live until code is thrown away.
  */
-struct site {
-	struct line_count count; /* line 0: nothing yet */
-	struct cpu *cpu;
-	struct site *next; /* of those with a line */
-};
-
-/* In the order of translation, which is nearly that in which they are used. They live until code is thrown away. */
 static struct sites {
-	struct site sites[NR_SITES];
+	struct line_count *last; /* NR_SITES of each CPU; line 0: nothing yet */
 	unsigned int used;
 	struct sites *next;
 } *sites;
-
-static struct site *counting; /* those with a line: few of all, where a recording is short */
 
 /*
  * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
@@ -40,7 +34,7 @@ static struct site *counting; /* those with a line: few of all, where a recordin
  * to see every element. It lives as long as its site.
  */
 struct fill {
-	struct site *site;
+	struct line_count *site;
 	struct fill_form form;
 	struct qemu_plugin_register *start[2], *count;
 	struct fill *next;
@@ -48,36 +42,37 @@ struct fill {
 
 static struct fill *fills;
 
-static struct site *new_site(const struct qemu_plugin_insn *insn)
+static struct line_count *new_site(const struct qemu_plugin_insn *insn)
 {
-	struct site *site;
+	struct line_count *site;
 
 	if (!sites || sites->used == NR_SITES) {
 		struct sites *more = xcalloc(1, sizeof(*more));
 
+		more->last = xcalloc((size_t)cpus.nr * NR_SITES, sizeof(*more->last));
 		more->next = sites;
 		sites = more;
 	}
-	site = &sites->sites[sites->used++];
-	site->count.insn = insns_number(qemu_plugin_insn_vaddr(insn));
+	site = &sites->last[sites->used++];
+	site->insn = insns_number(qemu_plugin_insn_vaddr(insn));
 	return site;
 }
 
-static void flush(struct site *site)
+/* What the instruction did last on that CPU. */
+static inline struct line_count *last_on(const struct cpu *cpu, struct line_count *site)
 {
-	if (site->count.line)
-		lines_add(&site->cpu->lines, &site->count);
-	site->count = (struct line_count){ .insn = site->count.insn };
+	return site + (size_t)cpu->nr * NR_SITES;
 }
 
-static void flush_all(void)
+static void flush(struct cpu *cpu)
 {
-	while (counting) {
-		struct site *site = counting;
+	for (unsigned int i = 0; i < cpu->last.nr; i++) {
+		struct line_count *last = cpu->last.counts[i];
 
-		counting = site->next;
-		flush(site);
+		lines_add(&cpu->lines, last);
+		*last = (struct line_count){ .insn = last->insn };
 	}
+	cpu->last.nr = 0;
 }
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
@@ -139,58 +134,80 @@ static NOINLINE const struct access_kind *ask_kind(struct access_kind *kind, qem
 	return kind;
 }
 
-static inline const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
+static inline struct access_kind *kind_place(qemu_plugin_meminfo_t info)
 {
 	/* By Fibonacci hashing: kinds differ in few bits, and two in one place would be asked for in turn. */
-	struct access_kind *kind = &kinds[info * 0x9e3779b1u >> 24];
-
-	return kind->info == info && kind->bytes ? kind : ask_kind(kind, info);
+	return &kinds[info * 0x9e3779b1u >> 24];
 }
 
-/* Whether the site's last access was to the same line, by the same CPU and chain. */
-static inline bool is_same_line(const struct site *site, const struct cpu *cpu, uint64_t address)
+static inline bool is_kind(const struct access_kind *kind, qemu_plugin_meminfo_t info)
 {
-	return site->count.line == lines_key(address, cpu->context) && site->count.chain == cpu->stack->calls.chain &&
-	       site->cpu == cpu;
+	return kind->info == info && kind->bytes;
 }
 
-static void change_line(struct site *site, struct cpu *cpu, uint64_t address)
+static const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
 {
-	if (!site->count.line) {
-		site->next = counting;
-		counting = site;
+	struct access_kind *kind = kind_place(info);
+
+	return is_kind(kind, info) ? kind : ask_kind(kind, info);
+}
+
+/* Whether the instruction's last access on this CPU was to the same line, by the same chain. */
+static inline bool is_same_line(const struct line_count *last, const struct cpu *cpu, uint64_t address)
+{
+	return last->line == lines_key(address, cpu->context) && last->chain == cpu->stack->calls.chain;
+}
+
+static void remember(struct cpu *cpu, struct line_count *last)
+{
+	struct last_counts *all = &cpu->last;
+
+	if (all->nr == all->room) {
+		all->room = all->room ? all->room * 2 : FIRST_COUNTS;
+		all->counts = xrealloc(all->counts, all->room * sizeof(*all->counts));
 	}
-	flush(site);
-	site->count.line = lines_key(address, cpu->context);
-	site->count.chain = cpu->stack->calls.chain;
-	site->cpu = cpu;
+	all->counts[all->nr++] = last;
 }
 
-/* Returns whether there is a line: a device register, such as a clock's, is the emulator's, and none. */
-static NOINLINE bool find_line(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
+static void change_line(struct cpu *cpu, const struct line_count *site, struct line_count *last, uint64_t address)
 {
-	if (is_kernel_address(place) && accesses_is_device(info, place))
-		return false;
-	change_line(site, cpu, place);
-	return true;
-}
-
-/* `place` is the address by which the line is known. */
-static inline void count_access(struct cpu *cpu, struct site *site, qemu_plugin_meminfo_t info, uint64_t place)
-{
-	const struct access_kind *kind = find_kind(info);
-
-	if (!is_same_line(site, cpu, place) && !find_line(cpu, site, info, place))
-		return;
-	site->count.bytes |= kind->bytes << (place & (LINE_BYTES - 1));
-	if (kind->store)
-		site->count.writes++;
+	if (last->line)
+		lines_add(&cpu->lines, last);
 	else
-		site->count.reads++;
+		remember(cpu, last);
+	*last = (struct line_count){
+		.line = lines_key(address, cpu->context),
+		.insn = site->insn,
+		.chain = cpu->stack->calls.chain,
+	};
 }
 
-/* How fast recording is depends on this function most of all. */
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *site)
+static inline void add_access(struct line_count *last, const struct access_kind *kind, uint64_t place)
+{
+	last->bytes |= kind->bytes << (place & (LINE_BYTES - 1));
+	if (kind->store)
+		last->writes++;
+	else
+		last->reads++;
+}
+
+/*
+ * `place` is the address by which the line is known. A device register, such as a clock's, is the emulator's, and no
+ * line.
+ */
+static void count_access(struct cpu *cpu, struct line_count *site, qemu_plugin_meminfo_t info, uint64_t place)
+{
+	struct line_count *last = last_on(cpu, site);
+
+	if (!is_same_line(last, cpu, place)) {
+		if (is_kernel_address(place) && accesses_is_device(info, place))
+			return;
+		change_line(cpu, site, last, place);
+	}
+	add_access(last, find_kind(info), place);
+}
+
+static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, struct line_count *site)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
@@ -201,6 +218,28 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 	count_access(cpu, site, info, place);
 }
 
+/*
+ * How fast recording is depends on this function most of all. What it does itself is the usual case, one more access to
+ * the same line of the kernel's, for which nothing has to be called: so it keeps nothing on the stack.
+ */
+static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *site)
+{
+	struct cpu *cpu = cpus.cpu;
+
+	if (cpus.running == current_cpu && is_recording(cpu) && is_kernel_address(address) &&
+	    !is_own_stack(cpu, address)) {
+		const struct access_kind *kind = kind_place(info);
+		struct line_count *last = last_on(cpu, site);
+
+		if (is_same_line(last, cpu, address) && is_kind(kind, info)) {
+			cpu->string[0] = cpu->string[1] = NULL;
+			add_access(last, kind, address);
+			return;
+		}
+	}
+	count_any_access(info, address, site);
+}
+
 static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	if (qemu_plugin_mem_is_store(info))
@@ -209,15 +248,16 @@ static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t
 }
 
 /* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
-static void on_string_access(struct site *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
+static void on_string_access(struct line_count *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
+	struct line_count *last = last_on(cpu, site);
 	uint64_t place = find_place(cpu, info, address);
 
 	if (!place)
 		return;
-	if (cpu->string[store] == site && is_same_line(site, cpu, place)) {
-		site->count.bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
+	if (cpu->string[store] == site && is_same_line(last, cpu, place)) {
+		last->bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
 		return;
 	}
 	count_access(cpu, site, info, place);
@@ -256,8 +296,9 @@ static uint64_t fill_start(const struct fill *fill)
 	return fill->form.aligned ? start & ~(uint64_t)(fill->form.element - 1) : start;
 }
 
-static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint64_t end)
+static void count_fill(struct cpu *cpu, struct line_count *site, uint64_t start, uint64_t end)
 {
+	struct line_count *last = last_on(cpu, site);
 	uint64_t next;
 
 	if (!is_recording(cpu))
@@ -267,10 +308,10 @@ static void count_fill(struct cpu *cpu, struct site *site, uint64_t start, uint6
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
 		if (!is_kernel_address(from) || is_own_stack(cpu, from))
 			continue;
-		if (!is_same_line(site, cpu, from))
-			change_line(site, cpu, from);
-		site->count.bytes |= lines_range(from, next < end ? next : end);
-		site->count.writes += from == start || !(from & (guest.arch->line_bytes - 1));
+		if (!is_same_line(last, cpu, from))
+			change_line(cpu, site, last, from);
+		last->bytes |= lines_range(from, next < end ? next : end);
+		last->writes += from == start || !(from & (guest.arch->line_bytes - 1));
 	}
 }
 
@@ -289,11 +330,11 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	start = fill_start(fill);
 	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
-	if (fill_begins(fill_progress(cpu), insns_pc(fill->site->count.insn), start + left, left))
+	if (fill_begins(fill_progress(cpu), insns_pc(fill->site->insn), start + left, left))
 		return;
 	count_fill(cpu, fill->site, start, start + left);
 	if (cpu->stack->trace)
-		trace_events_fill(cpu, fill->site->count.insn, start, left);
+		trace_events_fill(cpu, fill->site->insn, start, left);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -351,9 +392,10 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 
 void accesses_flush(void)
 {
-	flush_all();
-	for_each_cpu(cpu)
+	for_each_cpu(cpu) {
+		flush(cpu);
 		cpu->string[0] = cpu->string[1] = NULL;
+	}
 }
 
 void accesses_free(void)
@@ -362,6 +404,7 @@ void accesses_free(void)
 	while (sites) {
 		struct sites *next = sites->next;
 
+		free(sites->last);
 		free(sites);
 		sites = next;
 	}

@@ -44,7 +44,14 @@ struct stack {
 	struct call_stack calls;
 };
 
+/* What instructions did last on a CPU, and is not in its table yet. */
+struct last_counts {
+	struct line_count **counts;
+	unsigned int nr, room;
+};
+
 struct cpu {
+	unsigned int nr; /* from 0, as in cpus.all */
 	void *state; /* QEMU's; NULL: not known yet */
 	/* contexts.c */
 	struct stack *stack; /* the one this CPU is on */
@@ -60,7 +67,9 @@ struct cpu {
 	/* operations.c */
 	unsigned int recording; /* tasks on this CPU that are in their recorded operations */
 	/* accesses.c */
-	struct site *string[2]; /* what loads and stores for the string instruction that runs and is recorded, or NULL */
+	struct last_counts last;
+	/* What loads and stores for the string instruction that runs and is recorded, or NULL. */
+	const struct line_count *string[2];
 	struct line_table lines;
 	/* blocks.c */
 	struct work_table work;

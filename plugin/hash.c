@@ -7,17 +7,68 @@
 #include "xalloc.h"
 
 #define FIRST_CAPACITY 4096
+#define HUGE_PAGE (2ul << 20) /* of x86-64 and others; elsewhere, an alignment like another */
 
-/* Whole pages, and huge ones where there are: to find an address takes time too. What is there moves with them. */
+/* So many bytes of addresses, none of which anything uses, from a huge page's first one on. */
+static char *reserve(size_t bytes)
+{
+	char *from = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t before;
+
+	if (from == MAP_FAILED)
+		return NULL;
+	before = -(uintptr_t)from % HUGE_PAGE;
+	if (before)
+		munmap(from, before);
+	munmap(from + before + bytes, HUGE_PAGE - before);
+	return from + before;
+}
+
+static void *get_memory(char *at, size_t bytes)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0);
+	void *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (memory != MAP_FAILED)
+		madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory;
+}
+
+/*
+ * Memory that lies in huge pages from the beginning, where there are: to find an address, before it is even fetched, takes
+ * longer than all else. Pages that were there stay what they are, so those of a small table are copied.
+ */
+static char *resize_huge(char *entries, size_t from, size_t to)
+{
+	char *room = reserve(to);
+	void *memory;
+
+	if (!room)
+		return NULL;
+	if (from >= HUGE_PAGE)
+		memory = mremap(entries, from, to, MREMAP_MAYMOVE | MREMAP_FIXED, room);
+	else
+		memory = get_memory(room, to);
+	if (memory == MAP_FAILED) {
+		munmap(room, to);
+		return NULL;
+	}
+	if (from && from < HUGE_PAGE) {
+		memcpy(memory, entries, from);
+		munmap(entries, from);
+	}
+	return memory;
+}
+
+/* Whole pages; what is there moves with them. */
 static char *resize(char *entries, size_t from, size_t to)
 {
-	void *memory = entries ? mremap(entries, from, to, MREMAP_MAYMOVE) :
-				 mmap(NULL, to, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory;
 
-	if (memory == MAP_FAILED)
-		return NULL;
-	madvise(memory, to, MADV_HUGEPAGE);
-	return memory;
+	if (to >= HUGE_PAGE)
+		return resize_huge(entries, from, to);
+	memory = from ? mremap(entries, from, to, MREMAP_MAYMOVE) : get_memory(NULL, to);
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* The entry goes to where a search for it ends now: if it does not find an unused place before, to where it is. */

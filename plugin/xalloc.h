@@ -17,4 +17,15 @@ static inline void *xcalloc(size_t nr, size_t bytes)
 	return memory;
 }
 
+/* The same of memory that grows: what is new is not zeroed. */
+static inline void *xrealloc(void *memory, size_t bytes)
+{
+	memory = realloc(memory, bytes);
+	if (!memory) {
+		fprintf(stderr, "recorder: no memory for %zu bytes\n", bytes);
+		abort();
+	}
+	return memory;
+}
+
 #endif
