@@ -16,6 +16,7 @@
 #include "tasks.h"
 
 #define CALIBRATION_CALLS 2000
+#define CALIBRATION_FUNCTION "*sys_getppid"
 #define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
 
 /* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
@@ -62,13 +63,16 @@ static unsigned long calls_take_ns(void)
 	return (to.tv_sec - from.tv_sec) * 1000000000l + to.tv_nsec - from.tv_nsec;
 }
 
-/* Switching the tracer on changes the code of every kernel function: it takes seconds in an emulator, so it is done once. */
+/*
+ * Switching the tracer on changes the code of every kernel function that it is to trace: of all, it takes seconds in an
+ * emulator, so it is done once.
+ */
 static int start_tracer(void)
 {
 	unsigned long without = calls_take_ns(), with;
 
 	tracing_write("max_graph_depth", "1");
-	tracing_write("set_graph_function", "*sys_getppid\n");
+	tracing_write("set_graph_function", CALIBRATION_FUNCTION "\n");
 	if (tracing_write("current_tracer", "function_graph"))
 		return report_error("machine", "cannot trace functions: %m");
 	tracing_write("tracing_on", "1");
@@ -87,6 +91,28 @@ static int append_function(const char *file, const char *function)
 	return tracing_append(file, name);
 }
 
+/* Whether only calls of named functions are traced, wherever they are made, and the kernel can be told so. */
+static int traces_named_alone(const struct job *job)
+{
+	return !job->choose_functions && job->depth == 1 && !access(TRACING_FOLDER "set_ftrace_filter", W_OK);
+}
+
+static void filter_named(const struct job *job)
+{
+	for (unsigned long i = 0; i < job->nr_functions; i++)
+		if (!absent[i])
+			append_function("set_ftrace_filter", job->functions[i]);
+}
+
+/* No filter at all would be for all functions: what cost_of_a_call_ns was measured with goes when there are others. */
+static void filter_named_alone(const struct job *job)
+{
+	filter_named(job);
+	append_function("set_ftrace_filter", "!" CALIBRATION_FUNCTION);
+	filter_named(job);
+	tracing_write("max_graph_depth", "0");
+}
+
 static int trace_named(const struct job *job)
 {
 	unsigned long nr_absent = 0;
@@ -99,6 +125,8 @@ static int trace_named(const struct job *job)
 	if (nr_absent == job->nr_functions)
 		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
 				    job->functions[0]);
+	if (traces_named_alone(job))
+		filter_named_alone(job);
 	tracing_write("trace", "");
 	return 0;
 }
@@ -137,6 +165,8 @@ int functions_begin(const struct job *job)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
+	if (traces_named_alone(job))
+		append_function("set_ftrace_filter", CALIBRATION_FUNCTION);
 	if (start_tracer())
 		return 1;
 	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : job->depth);
@@ -196,6 +226,15 @@ unsigned long tracing_lost(int cpu)
 	return lost;
 }
 
+/* Without the limits either: whoever traces next sets their own. */
+static void stop_tracer(void)
+{
+	tracing_write("current_tracer", "nop");
+	tracing_write("set_ftrace_filter", "");
+	tracing_write("set_graph_function", "");
+	tracing_write("max_graph_depth", "0");
+}
+
 int functions_end(const struct job *job)
 {
 	const char *const *names = (const char *const *)job->functions;
@@ -211,6 +250,6 @@ int functions_end(const struct job *job)
 	failed = report_file(TRACING_FOLDER "trace");
 	/* A machine that ends now is left as it is: to switch it off takes as long as on. */
 	if (job->blocked || job->efficiency || getppid() != 1)
-		tracing_write("current_tracer", "nop");
+		stop_tracer();
 	return failed;
 }

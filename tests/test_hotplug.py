@@ -22,6 +22,7 @@ cpus = [4]
 arch = "{arch}"
 probes = {probes}
 functions = {functions}
+depth = {depth}
 """
 VARIANT = """
 [[variant]]
@@ -38,11 +39,11 @@ def study_file(
     probes: list[str],
     *variants: tuple[str, str, list[str]],
     functions: str = "",
+    depth: int = 2,
     arch: str = "x86_64",
 ) -> Path:
-    text = STUDY.format(
-        workload=workload, arch=arch, probes=probes, functions=functions.split(",") if functions else []
-    )
+    named = functions.split(",") if functions else []
+    text = STUDY.format(workload=workload, arch=arch, probes=probes, functions=named, depth=depth)
     text += "".join(
         VARIANT.format(name=name, kernel=kernel, set=settings) for name, kernel, settings in variants
     )
@@ -63,6 +64,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("6.12 verbose", "debian/6.12", ["/sys/kernel/debug/sched/verbose=Y", EXPEDITED]),
         ("6.12", "debian/6.12", []),
         functions=REBUILD,
+        depth=1,
     )
     measured(file, "-o", folder / "s")
     return folder / "s"
@@ -110,6 +112,10 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
         for variant in ("5.10", "6.1", "6.12", "6.12 verbose")
     }  # fmt: skip
     assert all("partition_sched_domains_locked" in each for each in took.values())
+    # Named functions alone, the one inside the other too.
+    assert {function for each in took.values() for function in each} <= set(REBUILD.split(","))
+    debugfs = rows(offline, "functions", "6.1").filter(function="update_sched_domain_debugfs")
+    assert set(debugfs["path"]) == {"partition_sched_domains_locked"}
     absent = {r.variant: r.facts["functions"]["absent"] for r in package.open_study(offline).records()}
     assert absent["5.10"] == ["update_sched_domain_debugfs", "no_such_function*"]
     assert absent["6.1"] == ["no_such_function*"]
@@ -184,10 +190,11 @@ def test_power(tmp_path: Path) -> None:
 def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
     measured(
         "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
-        "--functions", "__do_sys_getppid", "--depth", "1", "--deadline", "250", "-o", tmp_path / "s",
+        "--functions", "__do_sys_getppid", "--deadline", "250", "-o", tmp_path / "s",
     )  # fmt: skip
-    traced = package.open_study(tmp_path / "s").tables("functions").filter(path="")
-    assert len(traced.filter(function="__do_sys_getppid")) >= 500
+    traced = package.open_study(tmp_path / "s").tables("functions")
+    assert len(traced.filter(path="", function="__do_sys_getppid")) >= 100
+    assert len(traced.filter(path="__do_sys_getppid")) >= 100  # what it calls, too
 
 
 @pytest.mark.parametrize(
