@@ -249,6 +249,7 @@ def test_the_data_lies_beside_each_page(pages: Path) -> None:
     rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
     (row,) = [row for row in rows if row["kernel"] == "debian/6.12"]
     assert (row["object"], row["accesses_per_op"], row["writers"]) == (LABEL, 2.0, 8)
+    assert document["functions"][LABEL] == ["apparmor_file_open"]
 
 
 def test_the_same_history_makes_the_same_site(pages: Path, tmp_path: Path) -> None:

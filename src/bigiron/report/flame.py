@@ -84,5 +84,11 @@ def _packed(frame: Frame, names: dict[str, int], least: Sequence[float]) -> list
         if any(weight > limit for weight, limit in zip(callee.weights, least, strict=True))
     ]
     number = names.setdefault(frame.name, len(names))
-    weights = [float(f"{weight:.6g}") for weight in frame.weights]
+    weights = [_rounded(weight) for weight in frame.weights]
     return [number, weights, callees] if callees else [number, weights]
+
+
+def _rounded(weight: float) -> float:
+    """To four digits, and without ".0": a page may have thousands."""
+    rounded = float(f"{weight:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded

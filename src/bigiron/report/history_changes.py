@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from bigiron.history.records import Change, Workload
 
-COLUMNS = ("workload", "cpus", "what", "name", "how", "unit", "before", "after", "functions")
+FIGURES = ("workload", "cpus", "what", "name", "how", "unit", "before", "after")
+COLUMNS = (*FIGURES, "functions")
 
 
 def largest_first(changes: Iterable[Change]) -> list[Change]:
@@ -14,6 +15,11 @@ def largest_first(changes: Iterable[Change]) -> list[Change]:
 
 def row(change: Change, workload: Workload, functions: str) -> tuple[object, ...]:
     """`functions`: its own, as they are to be written."""
+    return (*figures(change, workload), functions)
+
+
+def figures(change: Change, workload: Workload) -> tuple[object, ...]:
+    """Without who touches it."""
     return (
         workload.name,
         change.cpus,
@@ -23,5 +29,4 @@ def row(change: Change, workload: Workload, functions: str) -> tuple[object, ...
         change.unit,
         round(change.count_before, 3),
         round(change.count_after, 3),
-        functions,
     )

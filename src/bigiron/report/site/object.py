@@ -12,7 +12,7 @@ from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
 
-_MOST_CHAINS = 12
+_MOST_CHAINS = 5
 _MOST_FUNCTIONS = 16
 
 
@@ -33,6 +33,7 @@ def page(reading: Reading, name: str) -> Page:
     uses = reading.objects[name]
     rows = _rows(reading, uses)
     newest = [row for row in rows if row.uses[-1]]
+    functions = _functions(rows)
     return Page(
         address=address.object(name),
         title=name,
@@ -42,22 +43,21 @@ def page(reading: Reading, name: str) -> Page:
             "name": name,
             "rows": rows,
             "answers": _answers(reading, name, rows),
-            "functions": _functions(rows),
+            "functions": functions,
             "chains": _chains(reading, newest or rows),
             "sharing": _sharing(uses),
             "false_sharing": any(line.false_sharing for use in uses for line in use.lines),
         },
         columns=(
             *("workload", "kernel", "cpus", "identity", "lines", "accesses_per_op", "writes_per_op"),
-            *("writers", "readers", "functions"),
+            *("writers", "readers"),
         ),
         rows=[_data(reading, use) for use in uses if use.accesses >= LEAST],
-        about={"object": name},
+        about={"object": name, "functions": {name: round(most, 4) for name, most, _ in functions}},
     )
 
 
 def _data(reading: Reading, use: Use) -> tuple[object, ...]:
-    functions = dict.fromkeys(function for line in use.lines for function in line.functions)
     return (
         reading.workload(use.point.workload).name,
         reading.kernel(use.point.kernel).name,
@@ -68,7 +68,6 @@ def _data(reading: Reading, use: Use) -> tuple[object, ...]:
         round(use.writes, 4),
         max(line.writers for line in use.lines),
         max(line.readers for line in use.lines),
-        " ".join(functions),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 import bigiron
+from bigiron.analysis import paths
 from bigiron.counted import counted
 from bigiron.report.html import embedded_json
 from bigiron.report.site import address, words
@@ -74,6 +75,7 @@ def _html(page: Page, kernels: str) -> str:
         address=address,
         words=words,
         counted=counted,
+        without_entry=paths.short,
         as_json=embedded_json,
         **page.values,
     )

@@ -8,6 +8,8 @@ from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
 from bigiron.report.site.workload import said
 
+_MOST_ROWS = 100  # of a table: the data beside the page has all
+
 
 def page(reading: Reading, kernel: Kernel) -> Page:
     """A kernel's page."""
@@ -32,11 +34,8 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "work": _largest(changes, "work"),
             "answers": _answers(reading, kernel, words.names(against), changes, len(worse), len(better)),
         },
-        columns=history_changes.COLUMNS,
-        rows=[
-            history_changes.row(one, reading.workload(one.workload), " ".join(one.functions))
-            for one in changes
-        ],
+        columns=history_changes.FIGURES,
+        rows=[history_changes.figures(one, reading.workload(one.workload)) for one in changes],
         about={
             "kernel": kernel.name,
             "release": kernel.release,
@@ -48,7 +47,8 @@ def page(reading: Reading, kernel: Kernel) -> Page:
 
 
 def _largest(changes: list[Change], what: str) -> list[Change]:
-    return history_changes.largest_first(change for change in changes if change.what == what)
+    found = history_changes.largest_first(change for change in changes if change.what == what)
+    return found[:_MOST_ROWS]
 
 
 def _answers(

@@ -20,7 +20,8 @@ _MOST_TOLD = 3  # objects, as a reason of a change
 _LEAST_TOLD = 0.1  # of the largest change
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 40
-_MOST_CHAINS = 4
+_MOST_CHAINS = 3
+_LEAST_CHAIN = 0.1  # of the line's accesses
 _MOST_FUNCTIONS = 15
 _MOST_LOCKS = 12
 
@@ -95,7 +96,7 @@ def page(reading: Reading, workload: Workload) -> Page:
         },
         columns=(
             *("kernel", "cpus", "identity", "line", "object", "pair", "accesses_per_op", "writes_per_op"),
-            *("writers", "readers", "false_sharing", "functions"),
+            *("writers", "readers", "false_sharing"),
         ),
         rows=[_data(reading, point, line) for point in points for line in _all_lines(reading, point)],
         about=_about(reading, workload, points),
@@ -124,7 +125,6 @@ def _data(reading: Reading, point: Point, line: Line) -> tuple[object, ...]:
         line.writers,
         line.readers,
         line.false_sharing,
-        " ".join(line.functions),
     )
 
 
@@ -132,6 +132,7 @@ def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dic
     return {
         "workload": workload.name,
         "description": workload.description,
+        "functions": _touching(reading, points),
         "points": [
             {
                 "kernel": reading.kernel(point.kernel).name,
@@ -146,6 +147,17 @@ def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dic
             for point in points
         ],
     }
+
+
+def _touching(reading: Reading, points: Sequence[Point]) -> dict[str, list[str]]:
+    """Who touches each line, on the newest kernel that has it."""
+    found: dict[str, list[str]] = {}
+    for point in points:
+        here: dict[str, list[str]] = {}
+        for line in _all_lines(reading, point):
+            here.setdefault(line.object, words.hottest(line.functions))
+        found |= here
+    return found
 
 
 # The three answers
@@ -305,7 +317,11 @@ def _most(lines: Sequence[Line | None]) -> float:
 def _row(reading: Reading, lines: list[Line | None]) -> Row:
     newest = next(line for line in reversed(lines) if line)
     page = reading.object_of(newest.object)
-    chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
+    chains = [
+        (chain.path, chain.accesses_per_op)
+        for chain in reading.chains(newest)
+        if chain.accesses_per_op >= _LEAST_CHAIN * newest.accesses_per_op
+    ]
     return Row(
         newest.object,
         address.object(page) if page else "",
