@@ -106,7 +106,16 @@ static void push(struct call_stack *stack, struct frame frame, chain_id chain)
 	stack->chain = chain;
 }
 
-void chain_call(struct call_stack *stack, uint64_t pc, uint64_t sp)
+static inline chain_id called(chain_id from, struct call_site *site)
+{
+	if (!site->to || site->from != from) {
+		site->from = from;
+		site->to = child(from, site->pc);
+	}
+	return site->to;
+}
+
+void chain_call(struct call_stack *stack, struct call_site *site, uint64_t sp)
 {
 	struct frame *last;
 
@@ -115,7 +124,7 @@ void chain_call(struct call_stack *stack, uint64_t pc, uint64_t sp)
 		pop(stack);
 	if (last && !last->sp)
 		last->sp = sp + 1; /* the entry's frame lies above its first call's */
-	push(stack, (struct frame){ .sp = sp, .chain = stack->chain }, child(stack->chain, pc));
+	push(stack, (struct frame){ .sp = sp, .chain = stack->chain }, called(stack->chain, site));
 }
 
 void chain_return(struct call_stack *stack, uint64_t sp)

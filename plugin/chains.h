@@ -45,8 +45,14 @@ struct call_stack {
 	struct frame frames[MAX_FRAMES];
 };
 
-/* The call at `pc` put its return address at `sp`, or was made with the stack pointer there. */
-void chain_call(struct call_stack *stack, uint64_t pc, uint64_t sp);
+/* A call in the code, and to which chain it led last: mostly the same again, whatever the CPU. */
+struct call_site {
+	uint64_t pc;
+	chain_id from, to; /* 0: to none yet */
+};
+
+/* The call put its return address at `sp`, or was made with the stack pointer there. */
+void chain_call(struct call_stack *stack, struct call_site *site, uint64_t sp);
 /* A return took its address from `sp`, or was made with the stack pointer there. */
 void chain_return(struct call_stack *stack, uint64_t sp);
 /* The function that was called last allocates. */

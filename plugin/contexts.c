@@ -9,11 +9,21 @@
 #include "hash.h"
 #include "lock_calls.h"
 #include "trace_events.h"
+#include "xalloc.h"
 
 #define NO_STACK (~0ull)
 #define MAX_PROBES 8
 
+#define NR_CALL_SITES 1024
+
 static uint64_t agent_stack = NO_STACK;
+
+/* They live until code is thrown away. */
+static struct call_sites {
+	struct call_site sites[NR_CALL_SITES];
+	unsigned int used;
+	struct call_sites *next;
+} *call_sites;
 
 /* The stacks of all CPUs by their bases, for who asks after many addresses; not whole once there is another one. */
 static struct {
@@ -260,7 +270,7 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 	cpu->context = context_of(cpu->stack);
 }
 
-static void call(uint64_t pc, uint64_t sp)
+static void call(struct call_site *site, uint64_t sp)
 {
 	struct cpu *cpu = this_cpu();
 
@@ -268,17 +278,17 @@ static void call(uint64_t pc, uint64_t sp)
 		return;
 	leave_user_mode(cpu);
 	on_stack_at(cpu, sp, true);
-	chain_call(&cpu->stack->calls, pc, sp);
+	chain_call(&cpu->stack->calls, site, sp);
 }
 
 static void on_call(unsigned int nr UNUSED, qemu_plugin_meminfo_t info UNUSED, uint64_t address, void *userdata)
 {
-	call((uint64_t)userdata, address);
+	call(userdata, address);
 }
 
 static void on_call_insn(unsigned int nr UNUSED, void *userdata)
 {
-	call((uint64_t)userdata, guest_stack_pointer());
+	call(userdata, guest_stack_pointer());
 }
 
 static void end_deferred(struct cpu *cpu, uint64_t sp)
@@ -364,15 +374,30 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 						       (void *)qemu_plugin_insn_vaddr(insn));
 }
 
+static struct call_site *new_call_site(const struct qemu_plugin_insn *insn)
+{
+	struct call_site *site;
+
+	if (!call_sites || call_sites->used == NR_CALL_SITES) {
+		struct call_sites *more = xcalloc(1, sizeof(*more));
+
+		more->next = call_sites;
+		call_sites = more;
+	}
+	site = &call_sites->sites[call_sites->used++];
+	site->pc = qemu_plugin_insn_vaddr(insn);
+	return site;
+}
+
 /* Where the stack is, a call's own push and a return's own pop tell, or a register does. */
 static void watch_call(struct qemu_plugin_insn *insn)
 {
-	void *pc = (void *)qemu_plugin_insn_vaddr(insn);
+	struct call_site *site = new_call_site(insn);
 
 	if (guest.registers.stack)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_call_insn, QEMU_PLUGIN_CB_R_REGS, pc);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_call_insn, QEMU_PLUGIN_CB_R_REGS, site);
 	else
-		qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, pc);
+		qemu_plugin_register_vcpu_mem_cb(insn, on_call, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, site);
 }
 
 static void watch_return(struct qemu_plugin_insn *insn)
@@ -444,4 +469,14 @@ struct contexts_lost contexts_lost(void)
 		lost.entries += cpu->lost_entries;
 	}
 	return lost;
+}
+
+void contexts_free(void)
+{
+	while (call_sites) {
+		struct call_sites *next = call_sites->next;
+
+		free(call_sites);
+		call_sites = next;
+	}
 }

@@ -28,6 +28,9 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind);
 /* This instruction may be a call, a return, or the end of an interrupt. */
 void contexts_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes);
 
+/* All translated code was thrown away. */
+void contexts_free(void);
+
 /* Whether an address lies on a stack that some CPU was on. */
 bool contexts_is_stack(uint64_t address);
 

@@ -2,9 +2,12 @@
 #include "lines.h"
 
 #include "insns.h"
+#include "xalloc.h"
 
 #define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
 #define TOTALS_BYTES (256ull << 20)
+#define NR_PARTS 512 /* of a table, each a few pages of it */
+#define NR_AHEAD 16 /* whose memory is on its way */
 
 _Static_assert(64 % sizeof(struct line_count) == 0, "an entry lies across two lines of the host's");
 
@@ -50,6 +53,7 @@ static enum context count_context(const struct line_count *count)
 void lines_init(struct line_table *table, uint64_t max_bytes)
 {
 	hash_free(&table->counts, &count_type);
+	free(table->added);
 	*table = (struct line_table){
 		.counts = { .max_bytes = max_bytes },
 	};
@@ -68,25 +72,46 @@ static void add(struct line_table *table, const struct line_count *count, uint64
 	entry->writes += count->writes;
 }
 
-void lines_add(struct line_table *table, const struct line_count *count)
+/* Numbers of what was added, in the order of where the table has them, roughly. `hashes`: of each of them. */
+static void order_by_place(const struct line_table *table, const uint64_t *hashes, uint16_t *order)
 {
-	unsigned int at = table->nr_added++ % NR_LINES_PENDING;
-	uint64_t key_hash = hash((const hash_word *)count, count_type.key_words);
+	/* A small table has fewer parts, one without memory yet one. */
+	uint64_t last = table->counts.capacity ? table->counts.capacity - 1 : 0;
+	unsigned int ends[NR_PARTS + 1] = { 0 }, shift = 0;
 
-	if (table->pending[at].count.line)
-		add(table, &table->pending[at].count, table->pending[at].hash);
-	table->pending[at].count = *count;
-	table->pending[at].hash = key_hash;
-	hash_prefetch(&table->counts, &count_type, key_hash);
+	while (last >> shift >= NR_PARTS)
+		shift++;
+	for (unsigned int i = 0; i < table->nr_added; i++)
+		ends[((hashes[i] & last) >> shift) + 1]++;
+	for (unsigned int part = 0; part < NR_PARTS; part++)
+		ends[part + 1] += ends[part];
+	for (unsigned int i = 0; i < table->nr_added; i++)
+		order[ends[(hashes[i] & last) >> shift]++] = i;
 }
 
 void lines_flush(struct line_table *table)
 {
-	for (int i = 0; i < NR_LINES_PENDING; i++) {
-		if (table->pending[i].count.line)
-			add(table, &table->pending[i].count, table->pending[i].hash);
-		table->pending[i].count.line = 0;
+	static uint64_t hashes[NR_LINES_ADDED];
+	static uint16_t order[NR_LINES_ADDED];
+
+	for (unsigned int i = 0; i < table->nr_added; i++)
+		hashes[i] = hash((const hash_word *)&table->added[i], count_type.key_words);
+	order_by_place(table, hashes, order);
+	for (unsigned int i = 0; i < table->nr_added; i++) {
+		if (i + NR_AHEAD < table->nr_added)
+			hash_prefetch(&table->counts, &count_type, hashes[order[i + NR_AHEAD]]);
+		add(table, &table->added[order[i]], hashes[order[i]]);
 	}
+	table->nr_added = 0;
+}
+
+void lines_add(struct line_table *table, const struct line_count *count)
+{
+	if (!table->added)
+		table->added = xcalloc(NR_LINES_ADDED, sizeof(*table->added));
+	table->added[table->nr_added++] = *count;
+	if (table->nr_added == NR_LINES_ADDED)
+		lines_flush(table);
 }
 
 static uint64_t pair_of(const struct line_count *count)
@@ -139,7 +164,7 @@ static struct count_walk walk_counts(const struct line_table *table, const struc
 	struct count_walk walk = { .counts = &table->counts, .totals = &totals->table };
 
 	go_ahead(&walk);
-	for (int i = 1; i < NR_LINES_PENDING && walk.ahead; i++)
+	for (int i = 1; i < NR_AHEAD && walk.ahead; i++)
 		go_ahead(&walk);
 	walk.next = hash_next(walk.counts, &count_type, NULL);
 	return walk;

@@ -25,16 +25,16 @@ struct line_count {
 
 #define LINE_KEY_WORDS (offsetof(struct line_count, bytes) / sizeof(uint64_t))
 
-#define NR_LINES_PENDING 16 /* a power of two */
+#define NR_LINES_ADDED 2048
 
 /* One a CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
 	struct hash_table counts; /* of struct line_count */
-	/* Added, while their places in the table are on their way from memory: to wait for each costs most of all. */
-	struct {
-		struct line_count count;
-		uint64_t hash;
-	} pending[NR_LINES_PENDING];
+	/*
+	 * Added, and put into the table together, in the order of their places there: that an address is found, and memory
+	 * fetched, for each alone costs most of all.
+	 */
+	struct line_count *added; /* NR_LINES_ADDED; NULL: none yet */
 	unsigned int nr_added;
 	uint64_t accesses[NR_CONTEXTS];
 };

@@ -138,6 +138,7 @@ static void on_flush(qemu_plugin_id_t id UNUSED)
 {
 	accesses_free();
 	blocks_free();
+	contexts_free();
 }
 
 static void install(qemu_plugin_id_t id)

@@ -25,6 +25,7 @@
 struct qemu_plugin_insn {
 	qemu_plugin_vcpu_udata_cb_t on_run;
 	qemu_plugin_vcpu_mem_cb_t on_memory;
+	void *of_memory; /* its userdata */
 };
 
 struct qemu_plugin_tb {
@@ -60,8 +61,9 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t callback,
 				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *userdata)
 {
-	(void)flags, (void)rw, (void)userdata;
+	(void)flags, (void)rw;
 	insn->on_memory = callback;
+	insn->of_memory = userdata;
 }
 
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb_t callback,
@@ -145,7 +147,7 @@ static void obey(const char *line)
 	else if (!strcmp(line, "iret\n"))
 		iret.on_run(0, NULL);
 	else if (sscanf(line, "call %lx", &sp) == 1)
-		call.on_memory(0, 0, sp, NULL);
+		call.on_memory(0, 0, sp, call.of_memory);
 	else if (sscanf(line, "return %lx", &sp) == 1)
 		ret.on_memory(0, 0, sp, NULL);
 	else

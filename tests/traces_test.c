@@ -224,6 +224,7 @@ static void obey(const char *line)
 {
 	unsigned int nr;
 	char what[16], name[64];
+	static struct call_site call_site = { .pc = 0xffffffff81000200 };
 	uint64_t a = 0, b = 0, c = 0;
 	struct cpu *cpu;
 
@@ -245,7 +246,7 @@ static void obey(const char *line)
 	else if (sscanf(line, "%u access %63s %lu %lu %lx", &nr, name, &a, &b, &c) == 5)
 		touch_as(cpu, name, a, b, c);
 	else if (sscanf(line, "%u call %lx", &nr, &a) == 2)
-		chain_call(&cpu->stack->calls, 0xffffffff81000200, a);
+		chain_call(&cpu->stack->calls, &call_site, a);
 	else if (sscanf(line, "%u return %lx", &nr, &a) == 2) {
 		trace_events_returned(cpu->stack, a);
 		chain_return(&cpu->stack->calls, a);
