@@ -13,7 +13,6 @@
 
 #define NO_STACK (~0ull)
 #define MAX_PROBES 8
-
 #define NR_CALL_SITES 1024
 
 static uint64_t agent_stack = NO_STACK;
