@@ -279,6 +279,18 @@ def test_the_most_alike_are_joined_first() -> None:
     assert rows[0].lines["b"] == alike
 
 
+def test_a_line_is_held_against_what_it_was_in_the_last_column() -> None:
+    """From kernel to kernel, other functions touch it; a rare line has those of the newest kernel."""
+    directory = "struct dentry.d_lockref.lock (tmpfs directory)"
+    rare = line("struct dentry.d_lockref.lock (tmpfs, no file)", f=0.01, g=0.01, h=0.01)
+    columns = [
+        [line(directory, 21, e=14, f=7)],
+        [line(directory, 17, f=9, g=8), rare],
+        [line(directory, 17, f=8, g=9)],
+    ]
+    assert joined(*columns) == [{0, 1, 2}, {1}]
+
+
 def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> None:
     chance = Random(1)
     one, other = (

@@ -134,6 +134,14 @@ class Row:
         )
 
     @property
+    def last(self) -> Line:
+        """The line in the last column that has it, which the next column's are held against.
+
+        From kernel to kernel other functions touch it: after some of them the first has little of the last.
+        """
+        return next(reversed(self.lines.values()))
+
+    @property
     def _hottest(self) -> Line:
         return max(self.lines.values(), key=lambda line: line.accesses_per_op)
 
@@ -222,7 +230,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
     """
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
-        rows_of_kind.setdefault(kind(row.object), []).append(row)
+        rows_of_kind.setdefault(kind(row.last.object), []).append(row)
     by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
     free = np.full(len(rows), True)
     waiting: list[tuple[float, bool, float, int, int]] = []
@@ -312,9 +320,9 @@ def _by_candidates(
     ready: dict[str, tuple[Integers, _Ready]] = {}
     before = 0
     for other, rows in rows_of_kind.items():
-        hottest = [row._hottest for row in rows]
-        members = np.array([member(line.object) for line in hottest])
-        ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(hottest), members, False)
+        last = [row.last for row in rows]
+        members = np.array([member(line.object) for line in last])
+        ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(last), members, False)
         before += len(rows)
     for known_as, numbers in lines_of_kind.items():
         others = [other for other in ready if _may_be(known_as, other)]
