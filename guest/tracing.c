@@ -110,10 +110,9 @@ static void filter_named_alone(const struct job *job)
 	filter_named(job);
 	append_function("set_ftrace_filter", "!" CALIBRATION_FUNCTION);
 	filter_named(job);
-	tracing_write("max_graph_depth", "0");
 }
 
-static int trace_named(const struct job *job)
+static int trace_named(const struct job *job, int alone)
 {
 	unsigned long nr_absent = 0;
 
@@ -125,7 +124,7 @@ static int trace_named(const struct job *job)
 	if (nr_absent == job->nr_functions)
 		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
 				    job->functions[0]);
-	if (traces_named_alone(job))
+	if (alone)
 		filter_named_alone(job);
 	tracing_write("trace", "");
 	return 0;
@@ -157,6 +156,7 @@ int functions_begin(const struct job *job)
 		{ "options/funcgraph-duration", "1" }, { "options/overwrite", "0" },
 	};
 	char number[24];
+	int alone;
 
 	if (access(TRACING_FOLDER "set_graph_function", W_OK))
 		return report_error("workload", "the kernel has no function graph tracer: %m");
@@ -165,13 +165,14 @@ int functions_begin(const struct job *job)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
-	if (traces_named_alone(job))
-		append_function("set_ftrace_filter", CALIBRATION_FUNCTION);
+	alone = traces_named_alone(job);
+	/* A run on this machine that was killed has left its own. */
+	tracing_write("set_ftrace_filter", alone ? CALIBRATION_FUNCTION "\n" : "");
 	if (start_tracer())
 		return 1;
-	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : job->depth);
+	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : alone ? 0 : job->depth);
 	tracing_write("max_graph_depth", number);
-	return job->choose_functions ? trace_roots() : trace_named(job);
+	return job->choose_functions ? trace_roots() : trace_named(job, alone);
 }
 
 /* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
@@ -232,6 +233,7 @@ static void stop_tracer(void)
 	tracing_write("current_tracer", "nop");
 	tracing_write("set_ftrace_filter", "");
 	tracing_write("set_graph_function", "");
+	tracing_write("set_ftrace_notrace_pid", "");
 	tracing_write("max_graph_depth", "0");
 }
 

@@ -91,6 +91,7 @@ static void order_by_place(const struct line_table *table, const uint64_t *hashe
 
 void lines_flush(struct line_table *table)
 {
+	/* Of all tables: one thread runs all CPUs. */
 	static uint64_t hashes[NR_LINES_ADDED];
 	static uint16_t order[NR_LINES_ADDED];
 

@@ -190,11 +190,20 @@ def test_power(tmp_path: Path) -> None:
 def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
     measured(
         "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
-        "--functions", "__do_sys_getppid", "--deadline", "250", "-o", tmp_path / "s",
+        "--functions", "__do_sys_getppid", "--depth", "1", "--deadline", "250", "-o", tmp_path / "s",
     )  # fmt: skip
-    traced = package.open_study(tmp_path / "s").tables("functions")
-    assert len(traced.filter(path="", function="__do_sys_getppid")) >= 100
-    assert len(traced.filter(path="__do_sys_getppid")) >= 100  # what it calls, too
+    traced = package.open_study(tmp_path / "s").tables("functions").filter(path="")
+    assert len(traced.filter(function="__do_sys_getppid")) >= 500
+
+
+def test_what_named_functions_call_is_traced_unless_it_is_not_asked_for(tmp_path: Path) -> None:
+    for depth in ("1", "2"):
+        measured(
+            "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
+            "--functions", "__do_sys_getppid", "--depth", depth, "-o", tmp_path / depth,
+        )  # fmt: skip
+    called = {depth: set(rows(tmp_path / depth, "functions", "debian/6.12")["path"]) for depth in ("1", "2")}
+    assert called == {"1": {""}, "2": {"", "__do_sys_getppid"}}
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,6 @@ def _packed(frame: Frame, names: dict[str, int], least: Sequence[float]) -> list
 
 
 def _rounded(weight: float) -> float:
-    """To four digits, and without ".0": a page may have thousands."""
-    rounded = float(f"{weight:.4g}")
+    """To six digits, and without ".0": a page may have thousands."""
+    rounded = float(f"{weight:.6g}")
     return int(rounded) if rounded.is_integer() else rounded

@@ -53,7 +53,7 @@ def page(reading: Reading, name: str) -> Page:
             *("writers", "readers"),
         ),
         rows=[_data(reading, use) for use in uses if use.accesses >= LEAST],
-        about={"object": name, "functions": {name: round(most, 4) for name, most, _ in functions}},
+        about={"object": name, "functions": {function: round(most, 4) for function, most, _ in functions}},
     )
 
 

@@ -29,9 +29,10 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "better": better,
             "gone": home.objects_moved(reading, kernel, "gone"),
             "new": home.objects_moved(reading, kernel, "new"),
-            "lines": _largest(changes, "line"),
-            "locks": _largest(changes, "lock"),
-            "work": _largest(changes, "work"),
+            "lines": _largest_first(changes, "line"),
+            "locks": _largest_first(changes, "lock"),
+            "work": _largest_first(changes, "work"),
+            "MOST_ROWS": _MOST_ROWS,
             "answers": _answers(reading, kernel, words.names(against), changes, len(worse), len(better)),
         },
         columns=history_changes.FIGURES,
@@ -46,9 +47,8 @@ def page(reading: Reading, kernel: Kernel) -> Page:
     )
 
 
-def _largest(changes: list[Change], what: str) -> list[Change]:
-    found = history_changes.largest_first(change for change in changes if change.what == what)
-    return found[:_MOST_ROWS]
+def _largest_first(changes: list[Change], what: str) -> list[Change]:
+    return history_changes.largest_first(change for change in changes if change.what == what)
 
 
 def _answers(

@@ -7,7 +7,6 @@ from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
-_MOST_FUNCTIONS = 3  # of a line, in the data
 _LEAST_TOLD = 0.05  # accesses an operation
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
@@ -49,15 +48,6 @@ def short(value: float) -> str:
     ('12.3', '0.5', '1230', '64')
     """
     return f"{float(f'{value:.3g}'):g}"
-
-
-def hottest(functions: Mapping[str, float]) -> list[str]:
-    """The hottest of those who touch a line, by how often each does: all of them are in the database.
-
-    >>> hottest({"dput": 1.0, "path_openat": 4.0, "lockref_get": 2.0, "fput": 0.5})
-    ['path_openat', 'lockref_get', 'dput']
-    """
-    return sorted(functions, key=lambda function: -functions[function])[:_MOST_FUNCTIONS]
 
 
 def shade(accesses: float) -> str:

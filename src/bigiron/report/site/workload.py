@@ -21,8 +21,8 @@ _LEAST_TOLD = 0.1  # of the largest change
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 40
 _MOST_CHAINS = 3
-_LEAST_CHAIN = 0.1  # of the line's accesses
 _MOST_FUNCTIONS = 15
+_MOST_TOUCHING = 3  # functions of a line, in the data
 _MOST_LOCKS = 12
 
 
@@ -150,13 +150,11 @@ def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dic
 
 
 def _touching(reading: Reading, points: Sequence[Point]) -> dict[str, list[str]]:
-    """Who touches each line, on the newest kernel that has it."""
+    """Who touches each line most, on the newest kernel that has it."""
     found: dict[str, list[str]] = {}
-    for point in points:
-        here: dict[str, list[str]] = {}
+    for point in reversed(points):
         for line in _all_lines(reading, point):
-            here.setdefault(line.object, words.hottest(line.functions))
-        found |= here
+            found.setdefault(line.object, list(line.functions)[:_MOST_TOUCHING])
     return found
 
 
@@ -317,11 +315,7 @@ def _most(lines: Sequence[Line | None]) -> float:
 def _row(reading: Reading, lines: list[Line | None]) -> Row:
     newest = next(line for line in reversed(lines) if line)
     page = reading.object_of(newest.object)
-    chains = [
-        (chain.path, chain.accesses_per_op)
-        for chain in reading.chains(newest)
-        if chain.accesses_per_op >= _LEAST_CHAIN * newest.accesses_per_op
-    ]
+    chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
     return Row(
         newest.object,
         address.object(page) if page else "",
