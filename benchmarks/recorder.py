@@ -109,7 +109,7 @@ def measure(job: Job) -> Cost:
     _, end, peak_mib = marks[-1]
     # The sample, which lasts no time, parts what arming costs from the warm-up.
     warm_up, recording = began["in warm-up"], began["in samples"]
-    return Cost(marks[0][1], recording - warm_up, end - recording, end, peak_mib)
+    return Cost(began["starting tasks"], recording - warm_up, end - recording, end, peak_mib)
 
 
 def _qemu_usage() -> tuple[float, float]:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "insns.h"
 
-#include <string.h>
-
 #include "hash.h"
 #include "xalloc.h"
 
@@ -22,14 +20,8 @@ static struct {
 static uint32_t add(uint64_t pc)
 {
 	if (numbered.nr >= numbered.room) {
-		uint32_t room = numbered.room ? numbered.room * 2 : 4096;
-		uint64_t *pcs = xcalloc(room, sizeof(*pcs));
-
-		if (numbered.pcs)
-			memcpy(pcs, numbered.pcs, numbered.room * sizeof(*pcs));
-		free(numbered.pcs);
-		numbered.pcs = pcs;
-		numbered.room = room;
+		numbered.room = numbered.room ? numbered.room * 2 : 4096;
+		numbered.pcs = xrealloc(numbered.pcs, numbered.room * sizeof(*numbered.pcs));
 	}
 	numbered.pcs[numbered.nr] = pc;
 	return numbered.nr++;
