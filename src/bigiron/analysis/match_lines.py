@@ -210,7 +210,10 @@ def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions
 
 
 def match(columns: dict[str, list[Line]]) -> list[Row]:
-    """Rows of all columns' lines, each line in one row; the pairs most alike are joined first."""
+    """Rows of all columns' lines, each line in one row; the pairs most alike are joined first.
+
+    Columns are in the order of versions: each is held against what rows were in the last one that has them.
+    """
     rows: list[Row] = []
     for variant, lines in columns.items():
         joined: set[int] = set()
