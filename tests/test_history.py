@@ -461,17 +461,22 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         for number, clock in clocks.items()
     }  # fmt: skip
 
-    def apart(*points: tuple[int, int]) -> list[list[int]]:
-        made = [
+    def made(*points: tuple[int, int]) -> list[Point]:
+        return [
             msgspec.structs.replace(point(1), id=number, identity=number, cpus=cpus)
             for number, cpus in points
         ]
-        found = derive.by_maker(made, identities)
+
+    def apart(*points: tuple[int, int]) -> list[list[int]]:
+        found = derive.by_maker(made(*points), identities)
         return [[point.cpus for point in each] for each in found.values()]
 
     assert apart((1, 8), (3, 32), (4, 64)) == [[8, 32, 64]]
     assert apart((1, 8), (2, 32)) == [[8, 32]]
     assert apart((1, 8), (2, 32), (4, 64)) == [[32], [8, 64]]
+    stepping = derive._clock_step(made((1, 8), (3, 32), (4, 64)), identities)
+    assert stepping == "the clock is 64 times slower from 32 CPUs on"
+    assert not derive._clock_step(made((3, 32), (4, 64)), identities)
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class Growth(Record, frozen=True, kw_only=True):
     """`constant`, `log N`, `N`, `N log N`, `N^2`; "": none can be told."""
     sure: float
     text: str
-    """`2 + N`, or why there is no law."""
+    """`2 + N`, or why there is no law; and from how many CPUs on the clock was slower."""
     points: dict[str, float]
     """The count at each number of CPUs."""
     predicted: dict[str, tuple[float, float, float]]
