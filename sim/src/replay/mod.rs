@@ -234,14 +234,33 @@ impl Task {
     async fn run(self, cpu: Cpu) {
         let program = Rc::clone(&self.shared.program);
         let operations = &program.operations;
-        // Tasks do not begin at the same moment.
-        let first: f64 = operations[0].iter().map(|event| self.executing_ns(event, 1)).sum();
-        cpu.user(ns(first * cpu.below(1 << 20) as f64 / f64::from(1 << 20))).await;
+        // Tasks are not at the same place, from the beginning: of what has many events little may be simulated.
+        let mut from = self.somewhere(&cpu, &operations[0]);
+        let mut operation = &operations[0];
         loop {
-            let operation = &operations[cpu.below(operations.len() as u64) as usize];
-            self.perform(&cpu, operation).await;
+            self.perform(&cpu, operation, from).await;
             cpu.operation();
+            from = 0;
+            operation = &operations[cpu.below(operations.len() as u64) as usize];
         }
+    }
+
+    /// Where a task is at a moment by chance, if nothing holds it up: before an event at which it holds no lock.
+    fn somewhere(&self, cpu: &Cpu, operation: &[Event]) -> usize {
+        let whole: f64 = operation.iter().map(|event| self.executing_ns(event, 1)).sum();
+        let mut left = whole * cpu.below(1 << 20) as f64 / f64::from(1 << 20);
+        let mut held = 0;
+        let begins = operation.iter().position(|event| {
+            left -= self.executing_ns(event, 1);
+            let free = held == 0;
+            match event {
+                Event::Lock { .. } => held += 1,
+                Event::Unlock { .. } => held -= 1,
+                _ => {}
+            }
+            free && left < 0.0
+        });
+        begins.unwrap_or(0)
     }
 
     fn executing_ns(&self, event: &Event, threads: usize) -> f64 {
@@ -261,9 +280,9 @@ impl Task {
         executing.set(executing.get() - 1);
     }
 
-    async fn perform(&self, cpu: &Cpu, operation: &[Event]) {
+    async fn perform(&self, cpu: &Cpu, operation: &[Event], from: usize) {
         let share = 1.0 / operation.len() as f64;
-        let mut at = 0;
+        let mut at = from;
         let (mut sequence, mut held) = (0, 0);
         while at < operation.len() {
             let before = cpu.now();
@@ -442,6 +461,21 @@ mod tests {
             Program { lines: vec![line], locks: kinds.map(lock).into(), operations: vec![operation] };
         program.check().unwrap();
         Rc::new(program)
+    }
+
+    #[test]
+    fn what_has_more_events_than_are_simulated_is_replayed_from_all_of_its_places() {
+        let machine = Machine::named("xeon-5418y-x2").unwrap();
+        let per_s = |events: usize| {
+            let operation =
+                (0..events).map(|event| Event::Work(if event < events / 2 { 10.0 } else { 1000.0 }));
+            let line = LineOf { name: "line".into(), scope: Scope::Shared };
+            let program = Program { lines: vec![line], locks: vec![], operations: vec![operation.collect()] };
+            let found = replay(&machine, &Rc::new(program), Setting::plain(32)).unwrap();
+            found.throughput * events as f64
+        };
+        let (few, many) = (per_s(100), per_s(4 * MOST_EVENTS as usize / 32));
+        assert!((many / few - 1.0).abs() < 0.2, "{many} and {few} events a second");
     }
 
     #[test]
