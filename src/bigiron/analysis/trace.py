@@ -43,7 +43,7 @@ _LOCKS = {
     "seqcount": ("seqlock", "read"),
 }
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|mc_page)")
+_NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|mc_page)(?!\w*_iter)")
 _MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
