@@ -24,14 +24,14 @@ WIDE = Constants(
     crossing=Constant(0.32, 3.2, most=0.99),
     contended=Constant(1.0, 2),
     kept_ns=Constant(25, 3),
-    under_locks=Constant(0.9, 2.2),
+    under_locks=Constant(1.2, 2.6),
     model_error=0.0,
 )
 CONTENDED = 1  # its place among the constants
 
 _RIDGE = 0.02  # what keeps a constant that no curve tells of where it is
 _SIMULATED = 800
-_ERRORS = np.arange(0.0, 1.0, 0.02)
+_ERRORS = np.arange(0.0, 1.0, 0.01)
 
 Array = NDArray[np.float64]
 

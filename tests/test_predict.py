@@ -357,6 +357,18 @@ def test_a_lock_at_which_a_trylock_looks_and_which_it_takes_comes_once() -> None
     assert kinds("down_read_trylock", 500) == kinds("f", 10) == ["access", "lock", "unlock"]
 
 
+def test_the_line_of_a_lock_that_is_held_is_had_again_for_each_access() -> None:
+    """Who waits for the lock takes its line away; without a lock a task finds it where it had it."""
+    two = [("access", "write", "", "f")] * 2
+    taken = (("lock", "", "spin_lock", "f"), *two, ("unlock", "", "spin_lock", "f"))
+
+    def accesses(*steps: tuple[str, str, str, str]) -> int:
+        table = trace_of_steps(*steps).with_columns(instructions=pl.lit(10))
+        return [event.kind for event in trace.program(table).operations[0]].count("access")
+
+    assert (accesses(*two), accesses(*taken), accesses(*taken, *two)) == (1, 2, 3)
+
+
 def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
     table = trace_of_steps(
         ("lock", "", "down_write", "f"),

@@ -152,13 +152,14 @@ class Counted:
     instructions: float
     system_calls: float
     faults: float
+    places: Mapping[int, int]  # as a Program has them
 
     def program(self, chance: np.random.Generator) -> Program:
         """One that has these counts, in an order by chance."""
         operations = [self._operation(chance)]
         count = max(8, min(OPERATIONS, _EVENTS // len(operations[0])))
         operations += [self._operation(chance) for _ in range(count - 1)]
-        return Program(self.lines, self.locks, operations)
+        return Program(self.lines, self.locks, operations, places=self.places)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
         found = _Layout(chance, self.locks)
@@ -181,12 +182,16 @@ def count(
     tasks: int,
     most_tasks: int,
     threads: bool,
+    beside: pl.DataFrame | None = None,
 ) -> Counted:
-    """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay."""
+    """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
+
+    `beside`: what else touches their lines, as a table of `conflicts`.
+    """
     work = without_waiting(work.filter(pl.col("context") == "operation"))
     root = _tree(work, operations)
     touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
-    kept, lines, of_line = _lines(touched, operations, tasks, most_tasks)
+    kept, lines, of_line = _lines(touched, beside, operations, tasks, most_tasks)
     taken = locks.filter(pl.col("context") == "operation").with_columns(
         line=pl.col("lock") - pl.col("lock") % 64
     )
@@ -203,7 +208,8 @@ def count(
         _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
     system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
-    return Counted(lines, found, root, root.inclusive, system_calls, faults)
+    places = {line // 64: number for line, (number, _) in of_line.items()}
+    return Counted(lines, found, root, root.inclusive, system_calls, faults, places)
 
 
 def share_of_sleep(work: pl.DataFrame) -> float:
@@ -281,11 +287,16 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
 
 
 def _lines(
-    touched: pl.DataFrame, operations: int, tasks: int, most_tasks: int
+    touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, tasks: int, most_tasks: int
 ) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
     """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
     touched = touched.with_columns(accesses=pl.max_horizontal("reads", "writes"))
-    by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
+    every = touched
+    if beside is not None:
+        more = beside.filter(pl.col("line").is_in(touched["line"].unique().implode()))
+        more = more.with_columns(accesses=pl.max_horizontal("reads", "writes"))
+        every = pl.concat([touched, more], how="diagonal")
+    by_cpu = every.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
     shape = by_cpu.group_by("line").agg(
         total=pl.col("accesses").sum(),
         writes=pl.col("writes").sum(),

@@ -58,6 +58,8 @@ class Program:
     operations: Sequence[Sequence[Event]]
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """All that lies in a line, by its number, where more is known than its name."""
+    places: Mapping[int, int] = field(default_factory=dict)
+    """The number of each recorded line, by its address divided by a line's bytes."""
 
     @property
     def objects(self) -> list[tuple[str, str]]:

@@ -85,7 +85,7 @@ def program_of_whole(table: pl.DataFrame) -> Program:
         list(_with_long_fills(_events(rows, of_line, locks)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
-    return Program(lines, found, operations, names)
+    return Program(lines, found, operations, names, of_line)
 
 
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
@@ -277,7 +277,8 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
 def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     """Without accesses that find their line where the same task had it just before, under the same lock.
 
-    Atomic ones to lines that all have are kept: others wait for each of them.
+    Atomic ones to lines that all have are kept, as others wait for each of them; and all to the line of a
+    lock that the task holds, as those who wait for it take the line away.
     """
     operation = ("task", "operation")
     is_access, reads = pl.col("kind") == "access", pl.col("access") == "read"
@@ -290,7 +291,9 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
-    waited_for = (pl.col("access") == "atomic") & ~own & ~pl.col("visits")
+    change = pl.when(kind="lock").then(1).when(kind="unlock").then(-1).otherwise(0)
+    holds = change.cum_sum().over(*operation, "line") > 0
+    waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
     return _only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))
 
 
@@ -330,6 +333,8 @@ def _from_memory(function: str, written: int) -> bool:
     """Whether it takes bandwidth of memory: what a slab object or a buffer holds was in the cache before.
 
     >>> _from_memory("clear_page_erms", 4096), _from_memory("memset_erms", 4096)
+    (True, False)
+    >>> _from_memory("copy_page", 4096), _from_memory("copy_page_from_iter_atomic", 4096)
     (True, False)
     """
     return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED

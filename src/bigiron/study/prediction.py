@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bigiron import _sim
-from bigiron.analysis import counted_operation, prediction, trace
+from bigiron.analysis import callbacks, counted_operation, prediction, trace
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
@@ -249,9 +249,12 @@ def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Rec
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
+    later = _callbacks(study, record)
+
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
-        return replace(whole, operations=[whole.operations[number] for number in chosen])
+        program = replace(whole, operations=[whole.operations[number] for number in chosen])
+        return callbacks.with_callbacks(program, later, chance) if later else program
 
     instructions = int(table["instructions"].sum()) / operations
     return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
@@ -283,7 +286,31 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
 
+    later = _callbacks(study, record)
+
     def source(chance: np.random.Generator) -> Program:
-        return counted.program(chance)
+        program = counted.program(chance)
+        return callbacks.with_callbacks(program, later, chance) if later else program
 
     return Recording(record.variant, record.cpus, counted.instructions, source)
+
+
+def _callbacks(study: Study, record: CellRecord) -> counted_operation.Counted | None:
+    """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
+    if any(probe not in record.tables for probe in PROBES):
+        return None
+    counted = {probe: study.table(record, probe) for probe in PROBES}
+    done = {probe: callbacks.of_operations(table) for probe, table in counted.items()}
+    if done["conflicts"].is_empty():
+        return None
+    found = counted_operation.count(
+        done["conflicts"],
+        done["locks"],
+        done["work"],
+        operations=sum(record.facts["work"]["operations"]),
+        tasks=record.tasks,
+        most_tasks=record.tasks,
+        threads=False,
+        beside=counted["conflicts"].filter(context="operation"),
+    )
+    return found if found.lines else None

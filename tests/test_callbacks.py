@@ -1,0 +1,104 @@
+"""What operations leave to RCU is executed in a replay: many callbacks one after the other."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from conftest import measured
+
+from bigiron.analysis import callbacks, counted_operation
+from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.study import prediction, store
+
+SOFTIRQ = "asm_sysvec_apic_timer_interrupt;__do_softirq;rcu_core"
+CRED, SLAB = 64, 128
+OPERATIONS = 8  # of each of two tasks
+
+
+def counted(beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)) -> counted_operation.Counted:
+    """A callback an operation, which counts in a cred and takes a slab's lock, beside RCU's own work."""
+
+    def rows(*of: tuple[str, str, dict[str, object]]) -> pl.DataFrame:
+        made = [
+            {"cpu": cpu, "context": "interrupt", "path": path, "function": function} | more
+            for path, function, more in of
+            for cpu in cpus
+        ]
+        return callbacks.of_operations(pl.DataFrame(made))
+
+    def touch(address: int, object: str) -> dict[str, object]:
+        of = {"line": address - address % 64, "address": address, "object": object, "types": "", "pc": 1}
+        return of | {"reads": OPERATIONS, "writes": OPERATIONS}
+
+    freed = f"{SOFTIRQ};rcu_do_batch.cold;file_free_rcu"
+    touched = rows(
+        (f"{SOFTIRQ};rcu_do_batch.cold", "file_free_rcu", touch(CRED, "cred")),
+        (freed, "_raw_spin_lock", touch(SLAB, "list_lock")),
+        (SOFTIRQ, "rcu_report_qs_rnp", touch(1024, "rcu_state")),
+    )
+    lock = {"lock": SLAB, "object": "list_lock", "acquisitions": OPERATIONS, "instructions": 20 * OPERATIONS}
+    work = rows(
+        (f"{SOFTIRQ};rcu_do_batch.cold", "file_free_rcu", {"instructions": 300 * OPERATIONS}),
+        (SOFTIRQ, "note_gp_changes", {"instructions": 5000 * OPERATIONS}),
+    )
+    of = {"operations": 2 * OPERATIONS, "tasks": 2, "most_tasks": 2, "threads": False}
+    return counted_operation.count(touched, rows((freed, "_raw_spin_lock", lock)), work, beside=beside, **of)
+
+
+def test_one_operation_executes_what_all_have_left() -> None:
+    operations = [[Event("access", 0, 0, "atomic")]] * 4
+    program = Program([Line("cred", "shared")], [], operations, places={CRED // 64: 0})
+    found = callbacks.with_callbacks(program, counted(), np.random.default_rng(1))
+    assert found.lines == [Line("cred", "shared"), Line("list_lock", "shared")]
+    assert found.locks == [Lock("list_lock", "spinlock", 1)]
+    assert found.operations[:3] == operations[:3]
+    kinds = [event.kind for event in found.operations[3]]
+    assert [kinds.count(kind) for kind in ("access", "lock", "unlock", "system call")] == [5, 4, 4, 0]
+    assert {event.object for event in found.operations[3] if event.kind == "access"} == {0}
+    assert sum(event.amount for event in found.operations[3]) == 4 * 300
+
+
+def test_a_lock_that_operations_take_too_is_the_same() -> None:
+    takes = [Event("lock", 0, 0, "write"), Event("unlock", 0, 0, "write")]
+    lines, locks = [Line("list_lock", "shared")], [Lock("struct kmem_cache_node", "spinlock", 0)]
+    program = Program(lines, locks, [takes, takes], places={SLAB // 64: 0})
+    found = callbacks.with_callbacks(program, counted(), np.random.default_rng(1))
+    assert found.locks == [Lock("struct kmem_cache_node", "spinlock", 0)]
+    assert [line.name for line in found.lines] == ["list_lock", "cred"]
+    assert {event.object for event in found.operations[1] if event.kind == "lock"} == {0}
+
+
+def test_a_line_may_be_shared_with_operations_alone() -> None:
+    """One CPU's callbacks touch it, and operations of the others."""
+    of = {
+        "line": CRED,
+        "address": CRED,
+        "object": "cred",
+        "types": "",
+        "path": "",
+        "function": "open",
+        "pc": 2,
+    }
+    rows = [{"cpu": cpu, "context": "operation", "reads": 9, "writes": 9} | of for cpu in (2, 3)]
+    assert not counted(cpus=(0,)).lines
+    assert [line.name for line in counted(pl.DataFrame(rows), (0,)).lines] == ["cred"]
+
+
+def test_threads_that_close_files_count_in_their_cred_once_more(tmp_path: Path) -> None:
+    """5.10's file_free_rcu puts what opening the file has got: as often, but later."""
+    study = tmp_path / "s"
+    options = ("--mode", "thread", "--boot", "apparmor=0", "--probe", "conflicts,locks,work,trace")
+    measured("open1", "--kernel", "debian/5.10", "--cpus", "4", "--operations", "1000", *options, "-o", study)
+    (recording,), refused = prediction.record(store.open_study(study), 4)
+    assert recording.is_trace and not refused
+    program = recording.source(np.random.default_rng(1))
+
+    def counts(operation: list[Event]) -> int:
+        on = {number for number, line in enumerate(program.lines) if line.name.startswith("struct cred")}
+        return sum(
+            event.object in on and event.how == "atomic" for event in operation if event.kind == "access"
+        )
+
+    *others, last = (counts(list(operation)) for operation in program.operations)
+    assert set(others) == {1}
+    assert len(others) / 4 < last < 4 * len(others)
