@@ -5,18 +5,21 @@ use crate::engine::{LineId, LockId, Simulation};
 use crate::locks::Lock;
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
-use crate::time::{Time, ms, ns};
+use crate::time::{Time, ms};
 
-/// A qspinlock that stays on a node: who is at the queue's head moves waiters of other nodes to a second queue,
-/// which gets its turn when the first is empty or a millisecond has passed.
+/// A qspinlock that stays on a node: who is at the queue's head moves the next waiter, if it is of another node, to a
+/// second queue, which gets its turn when the first is empty or ten milliseconds have passed.
 ///
-/// Follows `kernel/locking/qspinlock_cna.h` of "Add NUMA-awareness to qspinlock", version 15 (A. Kogan, 2021; not in
-/// mainline), with its default `numa_spinlock_threshold_ns`.
+/// Follows `kernel/locking/qspinlock_cna.h` of "Add NUMA-awareness to qspinlock", version 13 (A. Kogan, 2020; not in
+/// mainline), with its default `numa_spinlock_threshold`. Version 15 moves waiters only while the lock is held.
 pub struct Cna {
     lock: QSpinlock,
     /// Only the head of the queue uses it, and hands it on with the line it writes anyway.
     second: Cell<Option<SecondQueue>>,
 }
+
+/// One in so many (`SHUFFLE_REDUCTION_PROB_ARG`).
+const FEW_ORDER: u64 = 128;
 
 /// While there is one, the first queue is for one node, even while somebody of another is at its head: else it would
 /// soon be those of the preferred node that wait in the second.
@@ -48,8 +51,8 @@ impl Cna {
         self.lock.is_busy(cpu)
     }
 
-    /// Moves the next waiter to the second queue if it is not of the preferred node and not the last. True if the
-    /// next one is of the preferred node.
+    /// Moves the next waiter to the second queue if it is not of the preferred node and not the last. False if nobody
+    /// waits.
     async fn order_queue(&self, cpu: &Cpu, node: Node) -> bool {
         let nodes = &self.lock.nodes;
         let next = cpu.read(node.next).await;
@@ -57,14 +60,14 @@ impl Cna {
             return false;
         }
         let next = nodes.node(next);
-        let after = cpu.read(next.next).await;
         let here = nodes.numa_node(node.name);
         let preferred = self.second.get().map_or(here, |second| second.preferred);
         if nodes.numa_node(next.name) == preferred {
             return true;
         }
+        let after = cpu.read(next.next).await;
         if after == 0 {
-            return false;
+            return true;
         }
         cpu.write(node.next, after).await;
         let second = cpu.read(node.locked).await;
@@ -78,7 +81,7 @@ impl Cna {
             cpu.write(next.next, head).await;
         }
         cpu.write(node.locked, second_queue(next)).await;
-        false
+        true
     }
 
     /// The queue has nobody behind the head: the lock's word gets the second queue's tail, or none.
@@ -101,8 +104,9 @@ impl Cna {
         true
     }
 
-    async fn hand_off(&self, cpu: &Cpu, node: Node, mut next: u64, flush: bool) {
+    async fn hand_off(&self, cpu: &Cpu, node: Node, flush: bool) {
         let nodes = &self.lock.nodes;
+        let mut next = cpu.read(node.next).await;
         let second = cpu.read(node.locked).await;
         let mut locked = second.max(1);
         if flush && second > 1 {
@@ -141,17 +145,19 @@ impl Lock for Cna {
             cpu.spin_while(node.locked, |locked| locked == 0).await;
             cpu.glance(node.next).await; // brings the line while there is time
         }
-        let flush = self.second.get().is_some_and(|second| cpu.now() > second.since + ms(1));
-        if !flush {
-            while cpu.read(*word).await & (LOCKED | PENDING) != 0 && !self.order_queue(cpu, node).await {
-                cpu.relax(ns(20)).await;
-            }
-        }
+        let second = self.second.get();
+        let flush = second.is_some_and(|second| cpu.now() > second.since + ms(10));
+        // While there is no second queue, few begin one.
+        let skip = flush || second.is_none() && cpu.below(FEW_ORDER) != 0;
+        let ordered = skip || self.order_queue(cpu, node).await;
         let value = cpu.spin_while(*word, |value| value & (LOCKED | PENDING) != 0).await;
         if value & TAIL != tail || !self.try_clear_tail(cpu, node, value).await {
             cpu.write_bits(*word, LOCKED, LOCKED).await;
-            let next = cpu.spin_while(node.next, |next| next == 0).await;
-            self.hand_off(cpu, node, next, flush).await;
+            cpu.spin_while(node.next, |next| next == 0).await;
+            if !ordered {
+                self.order_queue(cpu, node).await;
+            }
+            self.hand_off(cpu, node, flush).await;
         }
         nodes.free(node);
     }
