@@ -474,9 +474,10 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
     assert apart((1, 8), (3, 32), (4, 64)) == [[8, 32, 64]]
     assert apart((1, 8), (2, 32)) == [[8, 32]]
     assert apart((1, 8), (2, 32), (4, 64)) == [[32], [8, 64]]
-    stepping = derive._clock_step(made((1, 8), (3, 32), (4, 64)), identities)
-    assert stepping == "the clock is 64 times slower from 32 CPUs on"
-    assert not derive._clock_step(made((3, 32), (4, 64)), identities)
+    (step,) = derive.clock_steps(made((1, 8), (3, 32), (4, 64)), identities)
+    rates = "the clock was the host's at 8 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
+    assert step.startswith(rates)
+    assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # of two no growth is told
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
 from bigiron.machines.dilation import SLOWED_FROM
 from bigiron.study.baseline import WORK_TOLERANCE
+from bigiron.study.store import clock_step_of
 
 ACCESSES = Tolerance(match_lines.TOLERANCE, match_lines.RELATIVE_TOLERANCE)
 """As in `compare`: what differs by no more is no change, of acquisitions either."""
@@ -259,21 +260,22 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
     }
     lines = {one.point.cpus: [as_line(line) for line in one.lines if not line.pair] for one in points}
     each = [("line", series) for series in line_growth.series_of(lines)]
-    step = _clock_step((one.point for one in points), identities)
     for what, series in [*totals.items(), *each]:
         if max(series.points.values()) > match_lines.TOLERANCE:
-            yield _growth(points[0].point, what, series, step)
+            yield _growth(points[0].point, what, series)
 
 
-def _clock_step(points: Iterable[Point], identities: Mapping[int, Identity]) -> str:
-    """From how many CPUs on the clock was slower: what lives on time may have a step there, and no law."""
-    ordered = sorted(points, key=lambda point: point.cpus)
-    rates = {point.cpus: identities[point.identity].clock.partition(", ")[2] for point in ordered}
-    slowed = [(cpus, rate) for cpus, rate in rates.items() if rate]
-    if not slowed or len(slowed) == len(rates):
-        return ""
-    cpus, rate = slowed[0]
-    return f"the clock is {rate} from {cpus} CPUs on"
+def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> list[str]:
+    """Sentences: of kernels of which growth may be told, at how many CPUs the clock was how much slower."""
+    of_kernel: dict[int, list[Point]] = {}
+    for point in points:
+        of_kernel.setdefault(point.kernel, []).append(point)
+    steps = (
+        clock_step_of((point.cpus, identities[point.identity].clock_slower) for point in each)
+        for each in of_kernel.values()
+        if len({point.cpus for point in each}) >= growth.FEWEST
+    )
+    return [text for text in dict.fromkeys(steps) if text]
 
 
 def by_maker(points: Iterable[Point], identities: Mapping[int, Identity]) -> dict[Identity, list[Point]]:
@@ -304,9 +306,8 @@ def _by_clock(
     yield slower, [point for point in points if point not in fast]
 
 
-def _growth(point: Point, what: Any, series: Series, step: str) -> Growth:
+def _growth(point: Point, what: Any, series: Series) -> Growth:
     fitted = growth.fit_series(series)
-    law = fitted.best.formula if fitted.law else fitted.refusal
     at = [cpus for cpus in PREDICTED_AT if cpus > max(series.points)] if fitted.law else []
     predicted = {str(cpus): fitted.predict(cpus) for cpus in at}
     return Growth(
@@ -317,7 +318,7 @@ def _growth(point: Point, what: Any, series: Series, step: str) -> Growth:
         functions=series.what,
         law=fitted.law.value if fitted.law else "",
         sure=round(fitted.sure, 4),
-        text=f"{law}; {step}" if step else law,
+        text=fitted.best.formula if fitted.law else fitted.refusal,
         points={str(cpus): count for cpus, count in sorted(series.points.items())},
         predicted={
             cpus: (round(one.value, 3), round(one.low, 3), round(one.high, 3))

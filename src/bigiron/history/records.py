@@ -83,6 +83,12 @@ class Identity(Record, frozen=True, kw_only=True):
     fs: str
     """With its options, its disk and the version of its mkfs."""
 
+    @property
+    def clock_slower(self) -> int:
+        """How many times slower the clock was than what it followed."""
+        slower = self.clock.partition(", ")[2]
+        return int(slower.split()[0]) if slower else 1
+
 
 class Point(Record, frozen=True, kw_only=True):
     """A workload on a kernel with so many CPUs, measured."""
@@ -248,7 +254,7 @@ class Growth(Record, frozen=True, kw_only=True):
     """`constant`, `log N`, `N`, `N log N`, `N^2`; "": none can be told."""
     sure: float
     text: str
-    """`2 + N`, or why there is no law; and from how many CPUs on the clock was slower."""
+    """`2 + N`, or why there is no law."""
     points: dict[str, float]
     """The count at each number of CPUs."""
     predicted: dict[str, tuple[float, float, float]]

@@ -7,9 +7,11 @@ from bigiron.analysis.match_lines import TOLERANCE
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.history.database import History
+from bigiron.history.derive import clock_steps
 from bigiron.history.records import (
     Change,
     Growth,
+    Identity,
     Kernel,
     Line,
     Point,
@@ -235,6 +237,7 @@ def of_workload(history: History, name: str) -> View:
         [
             *reader.notes(),
             *_refused_in_words(reader, reader.refusals(workload=known.id)),
+            *clock_steps(points, {identity.id: identity for identity in history.select(Identity)}),
             *(f"measured again by: {command}" for command in list(commands)[-1:]),
         ],
     )

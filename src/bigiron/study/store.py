@@ -113,7 +113,10 @@ def clocks(records: Iterable[CellRecord]) -> str:
     >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
     "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
     """
-    rates = {slower: some(variants, 3) for slower, variants in _by_clock(records, "variant").items()}
+    by_clock: dict[int, dict[str, None]] = {}
+    for record in records:
+        by_clock.setdefault(record.clock_slower, {})[record.variant] = None
+    rates = {slower: some(list(variants), 3) for slower, variants in sorted(by_clock.items())}
     if len(rates) < 2:
         return ""
     return f"the clock was {_rates(rates, 'on')}: what lives on time does not compare"
@@ -127,21 +130,21 @@ def clock_step(records: Iterable[CellRecord]) -> str:
     >>> clock_step([CellRecord(cpus=8, environment={}, **cell), slowed]).partition(":")[0]
     "the clock was the host's at 8 CPUs, 64 times slower at 32 CPUs"
     """
-    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in _by_clock(records, "cpus").items()}
+    return clock_step_of((record.cpus, record.clock_slower) for record in records)
+
+
+def clock_step_of(clocks: Iterable[tuple[int, int]]) -> str:
+    """The same of numbers of CPUs, and how many times slower than the host's the clock was there."""
+    rates: dict[int, dict[str, None]] = {}
+    for cpus, slower in clocks:
+        rates.setdefault(slower, {})[str(cpus)] = None
     if len(rates) < 2 or 1 not in rates:
         return ""
+    at = {slower: f"{some(list(cpus), 8)} CPUs" for slower, cpus in sorted(rates.items())}
     return (
-        f"the clock was {_rates(rates, 'at')}: what lives on time, as ticks and RCU do, may have a step "
+        f"the clock was {_rates(at, 'at')}: what lives on time, as ticks and RCU do, may have a step "
         "there and no law; with --clock instructions it has none"
     )
-
-
-def _by_clock(records: Iterable[CellRecord], what: str) -> dict[int, list[str]]:
-    """What there is of each rate of the clock."""
-    rates: dict[int, dict[str, None]] = {}
-    for record in records:
-        rates.setdefault(record.clock_slower, {})[str(getattr(record, what))] = None
-    return {slower: list(found) for slower, found in sorted(rates.items())}
 
 
 def _rates(rates: Mapping[int, str], where: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bigiron.counted import counted, some
-from bigiron.history.derive import by_maker
+from bigiron.history.derive import by_maker, clock_steps
 from bigiron.history.records import Kernel, Line, Point, Workload
 from bigiron.report import flame
 from bigiron.report.chart import Chart, DataPoint
@@ -80,6 +80,7 @@ def page(reading: Reading, workload: Workload) -> Page:
             "growths": [
                 (k, next(iter(reading.growths(workload, k, "lines")), None)) for k in reading.kernels
             ],
+            "clock_steps": clock_steps(points, reading.identities),
             "predicted": {
                 kernel.id: [reading.prediction(workload, kernel, *machine) for machine in reading.machines]
                 for kernel in reading.kernels
