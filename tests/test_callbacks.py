@@ -1,9 +1,11 @@
 """What operations leave to RCU is executed in a replay: many callbacks one after the other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 from conftest import measured
 
 from bigiron.analysis import callbacks, counted_operation
@@ -19,12 +21,11 @@ def counted(beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)) 
     """A callback an operation, which counts in a cred and takes a slab's lock, beside RCU's own work."""
 
     def rows(*of: tuple[str, str, dict[str, object]]) -> pl.DataFrame:
-        made = [
+        return pl.DataFrame(
             {"cpu": cpu, "context": "interrupt", "path": path, "function": function} | more
             for path, function, more in of
             for cpu in cpus
-        ]
-        return callbacks.of_operations(pl.DataFrame(made))
+        )
 
     def touch(address: int, object: str) -> dict[str, object]:
         of = {"line": address - address % 64, "address": address, "object": object, "types": "", "pc": 1}
@@ -42,7 +43,8 @@ def counted(beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)) 
         (SOFTIRQ, "note_gp_changes", {"instructions": 5000 * OPERATIONS}),
     )
     of = {"operations": 2 * OPERATIONS, "tasks": 2, "most_tasks": 2, "threads": False}
-    return counted_operation.count(touched, rows((freed, "_raw_spin_lock", lock)), work, beside=beside, **of)
+    tables = callbacks.of_operations(touched, rows((freed, "_raw_spin_lock", lock)), work)
+    return counted_operation.count(*tables, beside=beside, **of)
 
 
 def test_one_operation_executes_what_all_have_left() -> None:
@@ -66,6 +68,28 @@ def test_a_lock_that_operations_take_too_is_the_same() -> None:
     assert found.locks == [Lock("struct kmem_cache_node", "spinlock", 0)]
     assert [line.name for line in found.lines] == ["list_lock", "cred"]
     assert {event.object for event in found.operations[1] if event.kind == "lock"} == {0}
+
+
+def test_a_lock_within_another_is_not_taken() -> None:
+    """Operations may take both in the other order, and wait for ever."""
+    program = Program([], [], [[Event("work", 1)]])
+    both = replace(counted(), locks=[Lock("a", "spinlock", 0), Lock("b", "spinlock", 0)])
+    inner = [Event("lock", 0, 1, "write"), Event("unlock", 0, 1, "write")]
+    steps = [Event("lock", 0, 0, "write"), *inner, Event("unlock", 0, 0, "write"), *inner]
+    drawn = Program(both.lines, both.locks, [steps])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counted_operation.Counted, "program", lambda *_: drawn)
+        found = callbacks.with_callbacks(program, both, np.random.default_rng(1))
+    assert len(found.locks) == 2
+    kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "work"]
+    assert kinds == [("lock", 0), ("unlock", 0), ("lock", 1), ("unlock", 1)]
+
+
+def test_interrupts_and_rcu_itself_are_no_callbacks() -> None:
+    paths = ["rcu_core;rcu_do_batch;free", "rcu_core;rcu_do_batch;free;asm_sysvec_irq_work", "rcu_core"]
+    rows = {"context": "kthread", "path": paths, "function": ["kfree", "tick", "wake_nocb_gp"]}
+    (found,) = callbacks.of_operations(pl.DataFrame(rows))
+    assert found.rows() == [("operation", "free", "kfree")]
 
 
 def test_a_line_may_be_shared_with_operations_alone() -> None:

@@ -151,8 +151,10 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
     };
     let done = |events| enough(shared.progress.get(), LEAST_OPERATIONS, COUNTED, events);
     let (elapsed, events) = sim.run_in_steps(step, STEPS, warm, reset, done)?;
-    let whole = elapsed.as_ns() * tasks;
-    let shares = shared.spent.borrow().iter().map(|time| time.as_ns() / whole).collect();
+    // What was begun before anything counted is in it, what has not ended is not: so it is not quite the time of all.
+    let spent = shared.spent.borrow();
+    let whole: f64 = spent.iter().map(|time| time.as_ns()).sum();
+    let shares = spent.iter().map(|time| time.as_ns() / whole.max(1.0)).collect();
     Ok(Replayed { throughput: shared.progress.get() / elapsed.as_s(), shares, events })
 }
 
@@ -234,9 +236,10 @@ impl Task {
     async fn run(self, cpu: Cpu) {
         let program = Rc::clone(&self.shared.program);
         let operations = &program.operations;
-        // Tasks are not at the same place, from the beginning: of what has many events little may be simulated.
-        let mut from = self.somewhere(&cpu, &operations[0]);
+        // At first tasks are not at the same place: of a long operation only a part may be simulated.
         let mut operation = &operations[0];
+        let (mut from, rest) = self.start(&cpu, operation);
+        cpu.user(rest).await;
         loop {
             self.perform(&cpu, operation, from).await;
             cpu.operation();
@@ -245,22 +248,28 @@ impl Task {
         }
     }
 
-    /// Where a task is at a moment by chance, if nothing holds it up: before an event at which it holds no lock.
-    fn somewhere(&self, cpu: &Cpu, operation: &[Event]) -> usize {
-        let whole: f64 = operation.iter().map(|event| self.executing_ns(event, 1)).sum();
+    /// Where a task is at a moment by chance, if nothing holds it up: the event it comes to next, at which it holds no
+    /// lock, and how long that takes.
+    fn start(&self, cpu: &Cpu, operation: &[Event]) -> (usize, Time) {
+        let takes_ns = |event: &Event| match *event {
+            Event::Fill(bytes) => cpu.ns_of_bytes(bytes).0 * self.slower,
+            _ => self.executing_ns(event, 1),
+        };
+        let whole: f64 = operation.iter().map(takes_ns).sum();
         let mut left = whole * cpu.below(1 << 20) as f64 / f64::from(1 << 20);
         let mut held = 0;
-        let begins = operation.iter().position(|event| {
-            left -= self.executing_ns(event, 1);
-            let free = held == 0;
+        for (at, event) in operation.iter().enumerate() {
+            left -= takes_ns(event);
             match event {
                 Event::Lock { .. } => held += 1,
                 Event::Unlock { .. } => held -= 1,
                 _ => {}
             }
-            free && left < 0.0
-        });
-        begins.unwrap_or(0)
+            if left < 0.0 && held == 0 {
+                return ((at + 1) % operation.len(), ns(-left.max(-takes_ns(event))));
+            }
+        }
+        (0, Time::ZERO)
     }
 
     fn executing_ns(&self, event: &Event, threads: usize) -> f64 {

@@ -43,7 +43,10 @@ _LOCKS = {
     "seqcount": ("seqlock", "read"),
 }
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_NEW_PAGES = re.compile(r"^(clear|copy)_(page|highpage|huge_page|user_highpage|mc_page)(?!\w*_iter)")
+_NEW_PAGES = re.compile(
+    r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
+    r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
+)
 _MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
@@ -291,7 +294,8 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
-    change = pl.when(kind="lock").then(1).when(kind="unlock").then(-1).otherwise(0)
+    taken = pl.col("lock") != "seqcount"  # for whose readers nobody waits
+    change = pl.when(taken, kind="lock").then(1).when(taken, kind="unlock").then(-1).otherwise(0)
     holds = change.cum_sum().over(*operation, "line") > 0
     waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
     return _only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))

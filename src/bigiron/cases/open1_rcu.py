@@ -314,7 +314,7 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
 
 
 def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
-    """What becomes of the sampled operations alone: without the callbacks that RCU invokes."""
+    """What becomes of the sampled operations, and of the callbacks that RCU invokes for them."""
     changes = [
         Figure(
             f"throughput, limit {variant} against none, {number} tasks, from traces",
@@ -332,14 +332,14 @@ def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
 
 
 def _slower(replayed: Replayed, most: int, published: float) -> Claim:
-    """Operations do not tell where their interval holds no change: RCU's callbacks are no part of them."""
+    """Operations do not tell where their interval holds no change."""
     change = replayed.change("256", most)
     return Claim(
         f"A limit of 256 makes operations slower from about {published:g} tasks on, from traces",
         None if change.holds(0) else change.high < 0,
-        f"predicted {percent(change)} with {most} tasks. A trace has what tasks do in their operations; the "
-        "callbacks that RCU invokes are softirqs, which no trace has, and what they leave for operations "
-        "(get_partial_node) may be rarer than those that are sampled",
+        f"predicted {percent(change)} with {most} tasks. A trace has some of the operations, and what RCU's "
+        "callbacks do is of counts; what they leave for operations (get_partial_node) may be rarer than "
+        "those that are sampled",
     )
 
 

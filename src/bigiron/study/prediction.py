@@ -196,7 +196,7 @@ def record(
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
         recorded = [
-            _traced(study, one, grown or {}) if of_trace else _counted(study, one, most_tasks)
+            _traced(study, one, most_tasks, grown or {}) if of_trace else _counted(study, one, most_tasks)
             for one in repeated
         ]
         if refusals := [one for one in recorded if isinstance(one, Refused)]:
@@ -230,7 +230,9 @@ def _why_not(record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Recording | Refused:
+def _traced(
+    study: Study, record: CellRecord, most_tasks: int, grown: Mapping[str, float]
+) -> Recording | Refused:
     table = trace.with_grown(study.table(record, "trace"), grown)
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
@@ -249,7 +251,7 @@ def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Rec
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
-    later = _callbacks(study, record)
+    later = _callbacks(study, record, most_tasks)
 
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
@@ -286,7 +288,7 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
 
-    later = _callbacks(study, record)
+    later = _callbacks(study, record, most_tasks)
 
     def source(chance: np.random.Generator) -> Program:
         program = counted.program(chance)
@@ -295,22 +297,23 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
     return Recording(record.variant, record.cpus, counted.instructions, source)
 
 
-def _callbacks(study: Study, record: CellRecord) -> counted_operation.Counted | None:
+def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> counted_operation.Counted | None:
     """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
-    if any(probe not in record.tables for probe in PROBES):
+    operations = sum(record.facts.get("work", {}).get("operations", []))
+    if _why_not(record) or not operations:
         return None
-    counted = {probe: study.table(record, probe) for probe in PROBES}
-    done = {probe: callbacks.of_operations(table) for probe, table in counted.items()}
-    if done["conflicts"].is_empty():
+    counted = [study.table(record, probe) for probe in PROBES]
+    conflicts, locks, work = callbacks.of_operations(*counted)
+    if conflicts.is_empty():
         return None
     found = counted_operation.count(
-        done["conflicts"],
-        done["locks"],
-        done["work"],
-        operations=sum(record.facts["work"]["operations"]),
-        tasks=record.tasks,
-        most_tasks=record.tasks,
+        conflicts,
+        locks,
+        work,
+        operations,
+        record.tasks,
+        most_tasks,
         threads=False,
-        beside=counted["conflicts"].filter(context="operation"),
+        beside=counted_operation.without_waiting(counted[0].filter(context="operation")),
     )
     return found if found.lines else None
