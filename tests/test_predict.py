@@ -241,15 +241,15 @@ def test_a_lock_of_user_space_is_refused() -> None:
 
 
 def test_a_numa_aware_lock_is_better_across_sockets() -> None:
-    """It sorts its queue while the lock is held: of locks that are held for long enough."""
-    held = [Event("lock", 0, 0, "write"), Event("work", 1500), Event("unlock", 0, 0, "write")]
+    """However short the lock is held: who is next looks at the one behind, held or not."""
+    held = [Event("lock", 0, 0, "write"), Event("work", 100), Event("unlock", 0, 0, "write")]
     program = Program([Line("l", "shared")], [Lock("l", "spinlock", 0)], [[Event("work", 500), *held]])
     machine = machine_files.load("xeon-e7-8895v3-x4")
     stock, cna = (
         replay({"v": lambda _: program}, Asked(machine, [36], draws=8, lock=lock)).variants["v"].throughput
         for lock in ("qspinlock", "cna")
     )
-    assert np.median(cna[:, 1]) > 1.1 * np.median(stock[:, 1])
+    assert np.median(cna[:, 1]) > 1.5 * np.median(stock[:, 1])
 
 
 def test_measured_points_stand_beside(tmp_path: Path) -> None:

@@ -40,6 +40,16 @@ class Interval:
         return self.low <= value <= self.high
 
 
+def limit_name(kind: str, object: str) -> str:
+    """What a limit is called.
+
+    >>> limit_name("line", "struct aa_label.count"), limit_name("memory", "memory bandwidth")
+    ('line aa_label.count', 'memory bandwidth')
+    """
+    name = object.removeprefix("struct ")
+    return f"{kind} {name}" if kind in ("line", "lock") else name
+
+
 @dataclass(frozen=True)
 class Limit:
     """What an operation's time goes into: a line, a lock, memory bandwidth or interrupts."""

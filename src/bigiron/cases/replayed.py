@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.prediction import Interval, Limit
+from bigiron.analysis.prediction import Interval, Limit, limit_name
 from bigiron.errors import UserError
 from bigiron.study import prediction
 from bigiron.study.store import Study
@@ -44,7 +44,7 @@ class Replayed:
     def in_words(self, variant: str, tasks: int) -> str:
         """What limits a variant, with its share of the tasks' time."""
         limits = [
-            f"{limit.kind} {limit.object.removeprefix('struct ')} {limit.share:.0%}"
+            f"{limit_name(limit.kind, limit.object)} {limit.share:.0%}"
             for limit in self.limits(variant, tasks)
         ]
         return f"{variant}: {', '.join(limits) or 'nothing'}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.match_lines import TOLERANCE
+from bigiron.analysis.prediction import limit_name
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.history.database import History
@@ -324,7 +325,7 @@ def _limit(predicted: Prediction) -> str:
     if not predicted.limits:
         return "nothing"
     limit = predicted.limits[0]
-    return f"{limit.kind} {limit.object} {limit.share:.0%}"
+    return f"{limit_name(limit.kind, limit.object)} {limit.share:.0%}"
 
 
 def of_object(history: History, name: str) -> View:

@@ -3,7 +3,14 @@
 import textwrap
 from collections.abc import Callable, Iterable
 
-from bigiron.analysis.prediction import Interval, Limit, PredictedCurve, PredictedPoint, PredictedRatio
+from bigiron.analysis.prediction import (
+    Interval,
+    Limit,
+    PredictedCurve,
+    PredictedPoint,
+    PredictedRatio,
+    limit_name,
+)
 from bigiron.analysis.seed_range import number
 from bigiron.counted import counted
 from bigiron.readers.measured_points import Measured
@@ -188,14 +195,13 @@ def in_words(ratio: PredictedRatio) -> str:
 
 def limited_by(limits: list[Limit]) -> str:
     """The names with their shares; `nothing` where there are none."""
-    shown = [f"{limit.kind} {_short(limit.object)} {limit.share:.0%}" for limit in limits[:_MOST]]
+    shown = [f"{_short(limit_name(limit.kind, limit.object))} {limit.share:.0%}" for limit in limits[:_MOST]]
     if len(limits) > _MOST:
         shown.append(f"{len(limits) - _MOST} more")
     return ", ".join(shown) or "nothing"
 
 
 def _short(name: str) -> str:
-    name = name.removeprefix("struct ")
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
