@@ -7,6 +7,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -212,6 +213,15 @@ def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with locked(folder, lambda: None):  # whoever comes later finds every cell measured
         measured("open1", *kernels, *probes, "--cpus", "8", "--reps", "2", "-o", folder / "open1")
     return folder / "open1"
+
+
+@pytest.fixture
+def settings_are_ours() -> Iterator[None]:
+    """No other test sets anything of this machine meanwhile: it would put back what this one has set."""
+    folder = Path(tempfile.gettempdir(), f"bigiron-tests-settings-{os.getuid()}")
+    folder.mkdir(exist_ok=True)
+    with locked(folder, lambda: None):
+        yield
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from sshd import Server, served
 
 import bigiron as library
 
+pytestmark = pytest.mark.usefixtures("settings_are_ours")
 SETTING = Path("/proc/sys/vm/stat_interval")
 HERE = ("--machine", "host")
 

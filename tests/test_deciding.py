@@ -177,6 +177,7 @@ def test_variants_that_are_the_same_are_unchanged(tmp_path: Path) -> None:
     assert (found.verdict, found.ratio.value, found.p) == (Verdict.unchanged, 1.0, 1.0)
 
 
+@pytest.mark.usefixtures("settings_are_ours")
 @pytest.mark.skipif(os.geteuid() != 0, reason="settings are root's to change")
 def test_killed_on_the_host_it_goes_on_and_nothing_is_lost_or_double(tmp_path: Path) -> None:
     study = tmp_path / "s"

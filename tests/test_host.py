@@ -10,6 +10,7 @@ from conftest import BIGIRON, bigiron, measured, wait_until
 
 import bigiron as library
 
+pytestmark = pytest.mark.usefixtures("settings_are_ours")
 SETTING = Path(
     "/proc/sys/vm/stat_interval"
 )  # seconds between two updates of statistics: nothing depends on it
