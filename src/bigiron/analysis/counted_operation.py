@@ -290,12 +290,11 @@ def _lines(
     touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, tasks: int, most_tasks: int
 ) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
     """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
-    touched = touched.with_columns(accesses=pl.max_horizontal("reads", "writes"))
-    every = touched
+    accesses = pl.max_horizontal("reads", "writes").alias("accesses")
+    every = touched = touched.with_columns(accesses)
     if beside is not None:
-        more = beside.filter(pl.col("line").is_in(touched["line"].unique().implode()))
-        more = more.with_columns(accesses=pl.max_horizontal("reads", "writes"))
-        every = pl.concat([touched, more], how="diagonal")
+        there = beside.filter(pl.col("line").is_in(touched["line"].unique().implode()))
+        every = pl.concat([touched, there.with_columns(accesses)], how="diagonal")
     by_cpu = every.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
     shape = by_cpu.group_by("line").agg(
         total=pl.col("accesses").sum(),

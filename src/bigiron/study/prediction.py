@@ -196,13 +196,18 @@ def record(
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
         recorded = [
-            _traced(study, one, most_tasks, grown or {}) if of_trace else _counted(study, one, most_tasks)
+            _traced(study, one, grown or {}) if of_trace else _counted(study, one, most_tasks)
             for one in repeated
         ]
         if refusals := [one for one in recorded if isinstance(one, Refused)]:
             refused.append(refusals[0])
         else:
-            found.append(_any_of([one for one in recorded if isinstance(one, Recording)]))
+            whole = [
+                _with_callbacks(one, _callbacks(study, of, most_tasks))
+                for one, of in zip(recorded, repeated, strict=True)
+                if isinstance(one, Recording)
+            ]
+            found.append(_any_of(whole))
     return found, refused
 
 
@@ -230,9 +235,7 @@ def _why_not(record: CellRecord) -> str:
     return ""
 
 
-def _traced(
-    study: Study, record: CellRecord, most_tasks: int, grown: Mapping[str, float]
-) -> Recording | Refused:
+def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Recording | Refused:
     table = trace.with_grown(study.table(record, "trace"), grown)
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
@@ -251,12 +254,9 @@ def _traced(
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
-    later = _callbacks(study, record, most_tasks)
-
     def source(chance: np.random.Generator) -> Program:
         chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
-        program = replace(whole, operations=[whole.operations[number] for number in chosen])
-        return callbacks.with_callbacks(program, later, chance) if later else program
+        return replace(whole, operations=[whole.operations[number] for number in chosen])
 
     instructions = int(table["instructions"].sum()) / operations
     return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
@@ -288,13 +288,21 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
 
-    later = _callbacks(study, record, most_tasks)
-
     def source(chance: np.random.Generator) -> Program:
-        program = counted.program(chance)
-        return callbacks.with_callbacks(program, later, chance) if later else program
+        return counted.program(chance)
 
     return Recording(record.variant, record.cpus, counted.instructions, source)
+
+
+def _with_callbacks(recording: Recording, done: counted_operation.Counted | None) -> Recording:
+    """The same, whose programs execute what RCU's callbacks have done besides."""
+    if done is None:
+        return recording
+
+    def source(chance: np.random.Generator) -> Program:
+        return callbacks.with_callbacks(recording.source(chance), done, chance)
+
+    return replace(recording, source=source)
 
 
 def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> counted_operation.Counted | None:

@@ -113,10 +113,8 @@ def clocks(records: Iterable[CellRecord]) -> str:
     >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
     "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
     """
-    by_clock: dict[int, dict[str, None]] = {}
-    for record in records:
-        by_clock.setdefault(record.clock_slower, {})[record.variant] = None
-    rates = {slower: some(list(variants), 3) for slower, variants in sorted(by_clock.items())}
+    by_clock = _by_clock((record.variant, record.clock_slower) for record in records)
+    rates = {slower: some(variants, 3) for slower, variants in by_clock.items()}
     if len(rates) < 2:
         return ""
     return f"the clock was {_rates(rates, 'on')}: what lives on time does not compare"
@@ -135,16 +133,22 @@ def clock_step(records: Iterable[CellRecord]) -> str:
 
 def clock_step_of(clocks: Iterable[tuple[int, int]]) -> str:
     """The same of numbers of CPUs, and how many times slower than the host's the clock was there."""
-    rates: dict[int, dict[str, None]] = {}
-    for cpus, slower in clocks:
-        rates.setdefault(slower, {})[str(cpus)] = None
+    by_clock = _by_clock((str(cpus), slower) for cpus, slower in clocks)
+    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
     if len(rates) < 2 or 1 not in rates:
         return ""
-    at = {slower: f"{some(list(cpus), 8)} CPUs" for slower, cpus in sorted(rates.items())}
     return (
-        f"the clock was {_rates(at, 'at')}: what lives on time, as ticks and RCU do, may have a step "
+        f"the clock was {_rates(rates, 'at')}: what lives on time, as ticks and RCU do, may have a step "
         "there and no law; with --clock instructions it has none"
     )
+
+
+def _by_clock(clocks: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
+    """What there is of each rate of the clock, of names and how many times slower it was."""
+    rates: dict[int, dict[str, None]] = {}
+    for name, slower in clocks:
+        rates.setdefault(slower, {})[name] = None
+    return {slower: list(names) for slower, names in sorted(rates.items())}
 
 
 def _rates(rates: Mapping[int, str], where: str) -> str:
