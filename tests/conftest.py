@@ -134,7 +134,7 @@ def started(study: Path) -> subprocess.Popen[str]:
 # What boots a virtual machine, serves, measures on this machine, compiles kernels or reaches the network.
 NEEDS_MORE = {
     "measured", "started", "left_by", "served", "small_disk", "debian_source", "download_source", "fetch",
-    "examine", "kvm_works", "vm", "real", "kernels", "Members", "members", "--fleet",
+    "examine", "try_again", "vm", "real", "kernels", "Members", "members", "--fleet",
 }  # fmt: skip
 COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doctor"}
 

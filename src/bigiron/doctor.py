@@ -170,16 +170,16 @@ def _keyring() -> Check:
 
 
 def _kvm() -> Check:
-    from bigiron.machines.vm import kvm_works
+    from bigiron.machines import kvm
 
     try:
-        works, why = kvm_works()
+        trial = kvm.try_again()
     except UserError as error:
-        works, why = False, str(error)
-    if works:
-        return Check("KVM", "ok", why)
+        trial = kvm.Trial(False, str(error))
+    if trial.works:
+        return Check("KVM", "ok", trial.why)
     state: State = "limited" if _KVM.exists() else "missing"
-    return Check("KVM", state, _last_line(why), "not needed: counts are recorded in software emulation")
+    return Check("KVM", state, _last_line(trial.why), "not needed: counts are recorded in software emulation")
 
 
 def _kernel_builds(target: Architecture) -> Check:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from bigiron import _sim, compile, kernels, lazy, workloads
-from bigiron.architectures import Architecture, architecture
+from bigiron import _sim, compile, kernels, lazy
+from bigiron.architectures import Architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
 from bigiron.introspect.symbolize import types_in
@@ -490,29 +490,3 @@ def _memory(vm: VirtualMachine, ram: GuestRam) -> list[str]:
             word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
         ]
     return options
-
-
-@functools.cache
-def kvm_works() -> tuple[bool, str]:
-    """Whether a stock kernel boots under KVM here, tried with one that is installed, and why not."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return False, "no /dev/kvm" if not Path("/dev/kvm").exists() else "no right to open /dev/kvm"
-    here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
-    if not here:
-        return False, "untested: no kernel is installed to try it with (bigiron kernel fetch debian/6.12)"
-    target = architecture(here[-1].arch)
-    vm = VirtualMachine(
-        architecture=target,
-        kernel=here[-1].image,
-        agent=compile.agent(workloads.find("getppid1"), target.compiler),
-        job="cpus 1\n",
-        topology=Topology(),
-        memory_mib=memory_mib(1),
-        deadline_s=30,
-        kvm=True,
-    )
-    try:
-        run(vm, threading.Event(), lambda _stage: None)
-    except (MachineError, UserError) as error:
-        return False, str(error)
-    return True, f"booted {here[-1].name}"

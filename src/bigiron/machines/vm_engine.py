@@ -10,7 +10,7 @@ from pathlib import Path
 from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines import dilation
+from bigiron.machines import dilation, kvm
 from bigiron.machines import topology as topologies
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.file_system import FileSystem
@@ -23,7 +23,6 @@ from bigiron.machines.vm import (
     VirtualMachine,
     check_memory,
     counter_khz,
-    kvm_works,
     memory_mib,
     run,
     side_by_side,
@@ -145,7 +144,7 @@ class VmEngine(Engine):
         assert job.programs
         kernel = kernels.find(job.kernel, self.target)
         # The recorder needs QEMU's own emulation.
-        kvm = job.programs.recorder is None and kvm_works()[0]
+        under_kvm = job.programs.recorder is None and kvm.works_for(self.target)
         target = architecture(self.target)
         lines = self.file_system.job(kernel) if self.file_system else []
         machine = VirtualMachine(
@@ -160,14 +159,14 @@ class VmEngine(Engine):
             boot=job.boot,
             plugin=job.programs.recorder,
             files=(*job.programs.bpf, *(self.file_system.files(kernel) if self.file_system else ())),
-            kvm=kvm,
+            kvm=under_kvm,
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
             modules=self.file_system.at_boot(kernel) if self.file_system else (),
-            from_template=target.resumes and not (job.programs.fresh_boot or kvm),
+            from_template=target.resumes and not (job.programs.fresh_boot or under_kvm),
         )
-        if kvm:
+        if under_kvm:
             return machine
         return _with_slow_clock(machine, job) if self.slow_clock else self._with_host_clock(machine, job)
 

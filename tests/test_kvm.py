@@ -1,0 +1,72 @@
+"""Whether KVM boots a kernel here is tried once a boot of the host, by whoever asks first."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bigiron import kernels
+from bigiron.machines import kvm
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A QEMU that notes each of its starts and boots nothing, a /dev/kvm, a cache with a kernel."""
+    kernel = kernels.find("debian/6.1", "x86_64")
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+    kernels.add(kernel.image, "k")
+    qemu = tmp_path / "qemu-system-x86_64"
+    qemu.write_text(
+        '#!/bin/sh\ncase "$*" in *version*) echo QEMU emulator version 10.0.2;;\n'
+        f"*) echo started >> {tmp_path}/starts; exit 1;; esac\n"
+    )
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("device", "boot_id"):
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(kvm, "_DEVICE", tmp_path / "device")
+    monkeypatch.setattr(kvm, "_BOOT_ID", tmp_path / "boot_id")
+    kvm.trial.cache_clear()
+    yield tmp_path / "starts"
+    kvm.trial.cache_clear()
+
+
+def asked_anew() -> kvm.Trial:
+    kvm.trial.cache_clear()  # as by another process
+    return kvm.trial()
+
+
+def test_it_is_tried_once_a_boot_of_the_host(starts: Path, tmp_path: Path) -> None:
+    first = asked_anew()
+    assert not first.works and asked_anew() == first
+    assert not kvm.works_for("x86_64")
+    assert starts.read_text().count("started") == 1
+    (tmp_path / "boot_id").write_text("2")
+    assert asked_anew() == first
+    assert starts.read_text().count("started") == 2
+    # doctor tries whatever came of it before, and what comes of it is remembered.
+    kvm.try_again()
+    assert asked_anew() == first
+    assert starts.read_text().count("started") == 3
+
+
+def test_a_trial_that_cannot_be_read_is_made_again(starts: Path) -> None:
+    asked_anew()
+    (kept,) = (path for path in Path(os.environ["BIGIRON_CACHE"], "kvm").iterdir() if path.name[0] != ".")
+    kept.write_bytes(b"{")
+    asked_anew()
+    assert starts.read_text().count("started") == 2
+
+
+def test_what_is_no_trial_is_not_remembered(starts: Path, tmp_path: Path) -> None:
+    (tmp_path / "device").unlink()
+    assert asked_anew() == kvm.Trial(False, f"no {tmp_path}/device")
+    (tmp_path / "device").touch()
+    asked_anew()
+    assert starts.read_text().count("started") == 1
+
+
+def test_another_architecture_s_machines_are_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kvm, "trial", lambda: kvm.Trial(True, ""))
+    assert kvm.works_for(os.uname().machine) and not kvm.works_for("ppc64le")
