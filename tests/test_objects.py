@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from booted import KERNELS, Guest, left_by
 from conftest import compared, measured
@@ -20,8 +21,9 @@ from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.mm.structs import Memory
-from bigiron.introspect.symbolize import Objects
+from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes import conflicts
 
 EVERYWHERE = {
     r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": ("lockref_get_not_dead", "reference count"),
@@ -322,6 +324,22 @@ def test_memory_that_makes_no_sense(seed: int, share: float) -> None:
     assert set(names) == set(accesses)
     for found in names.values():
         assert found.name and len(found.name) < 600 and (found.name + found.types).isprintable()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_in_a_file_s_page_is_named_by_the_page_as_by_itself(kernel: str) -> None:
+    guest = left_by(kernel)
+    objects, chance = guest.objects, random.Random(1)
+    # Above the devices' addresses: the highest memory is given away first.
+    highest = X86_64.start_of("page or slab object") + (4 << 30)
+    addresses = [highest + chance.randrange(1 << 30) for _ in range(50_000)]
+    places = pl.DataFrame({"address": pl.Series(addresses, dtype=pl.UInt64)}).unique().with_columns(length=8)
+    in_files, others = conflicts._in_files(places, objects)
+    names = objects.names(places.iter_rows())
+    assert len(in_files) and len(in_files) + len(others) == len(places)
+    for address, length, name, types in in_files.iter_rows():
+        assert names[address, length] == Symbolized(name, types)
+    assert not [place for place in others.iter_rows() if names[place].name.startswith("page cache+")]
 
 
 def line(object: str, accesses: float, **weights: float) -> Line:

@@ -26,6 +26,10 @@ from bigiron.introspect.pointer_walk import PointerWalk, Struct
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import numpy as np
 
+CACHED = "page cache+{} ({})"
+"""What lies in the page cache: where in its page, in hexadecimal, and in which file's."""
+
+_MANAGED = "page or slab object"  # by the buddy allocator
 _DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
 _LARGEST_TYPES = 16 << 20  # of a module
@@ -99,7 +103,7 @@ class Objects:
         self._pages = Pages(
             self._structs,
             address_map.start_of("struct page"),
-            address_map.start_of("page or slab object"),
+            address_map.start_of(_MANAGED),
             address_map.page_bytes,
         )
         self._per_cpu = PerCpu(self._structs, offsets, address_map.page_bytes)
@@ -145,10 +149,25 @@ class Objects:
         self._pointed.walk(self._starts(filter(None, found.values())), untyped, per_cpu)
         return {access: self._name(*access) for access in wanted}
 
+    @property
+    def page_bytes(self) -> int:
+        """How large a page is."""
+        return self._map.page_bytes
+
+    def cached_in(self, page: int) -> str | None:
+        """The file in whose page cache the page at an address is; None for any other page."""
+        if self._class_of(page) != _MANAGED:
+            return None
+        try:
+            found = self._pages.at(page)
+            return self._cached(found.mapping) if found.use is Use.CACHE else None
+        except (UnreadableError, BtfError):
+            return None
+
     def use_of(self, physical: int) -> Use:
         """What the page at a physical address is used for."""
         try:
-            return self._pages.at(self._map.start_of("page or slab object") + physical).use
+            return self._pages.at(self._map.start_of(_MANAGED) + physical).use
         except (UnreadableError, BtfError):
             return Use.KERNEL
 
@@ -169,7 +188,7 @@ class Objects:
             return self._variable(symbol, offset, length).of_cpu(cpu)
         kind = self._class_of(address)
         namer = {
-            "page or slab object": self._in_page,
+            _MANAGED: self._in_page,
             "vmalloc": self._in_vmalloc,
             "struct page": self._page_struct,
             "kernel image": self._symbol,
@@ -209,8 +228,7 @@ class Objects:
         if page.use is Use.FREE and (freed := self._freed(address, length)):
             return freed
         if page.use is Use.CACHE:
-            file = self._cached(page.mapping)
-            return Symbolized(f"page cache+{address % self._map.page_bytes:#x} ({file})")
+            return Symbolized(CACHED.format(hex(address % self.page_bytes), self._cached(page.mapping)))
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
@@ -362,7 +380,7 @@ class Objects:
     def _read_slab(self, page: int) -> tuple[Cache, int] | None:
         """The cache whose slab a page belongs to, and where that slab starts."""
         address = page * self._map.page_bytes
-        if self._class_of(address) != "page or slab object":
+        if self._class_of(address) != _MANAGED:
             return None
         try:
             found = self._pages.at(address)
@@ -481,7 +499,7 @@ class Objects:
             type, table = self._structs.type("pglist_data"), self._structs.symbol("node_data")
             for node in range(_MOST_NODES):
                 start = self._structs.number(table + node * WORD)
-                if self._map.class_of(start) != "page or slab object":
+                if self._map.class_of(start) != _MANAGED:
                     break
                 found.append(Struct(start, type, self._btf.size(type), "struct pglist_data"))
         except UnreadableError:
@@ -495,7 +513,7 @@ class Objects:
         if start is None or end is None:
             return {}
         init = self._symbols.address("__init_begin") or end, self._symbols.address("__init_end") or end
-        low = self._map.start_of("page or slab object")
+        low = self._map.start_of(_MANAGED)
         high = self._map.start_of("struct page")
         low = end if low <= start < high else low
         end = min(end, start + _LARGEST_IMAGE)
