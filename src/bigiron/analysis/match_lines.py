@@ -102,12 +102,12 @@ class Row:
     @property
     def functions(self) -> list[str]:
         """Who touches it in any column, hottest first."""
-        return _hottest(line.weights for line in self.lines.values())
+        return list(summed(line.weights for line in self.lines.values()))
 
     @property
     def paths(self) -> list[str]:
         """By which call paths it is reached in any column, hottest first."""
-        return _hottest(line.paths for line in self.lines.values())
+        return list(summed(line.paths for line in self.lines.values()))
 
     def accesses(self, variant: str) -> float:
         """Accesses per operation in a column; 0 where the line is not shared."""
@@ -146,12 +146,13 @@ class Row:
         return max(self.lines.values(), key=lambda line: line.accesses_per_op)
 
 
-def _hottest(columns: Iterable[dict[str, float]]) -> list[str]:
+def summed(columns: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Of each name what all columns have together, hottest first."""
     total: dict[str, float] = {}
     for weights in columns:
         for name, weight in weights.items():
-            total[name] = total.get(name, 0) + weight
-    return sorted(total, key=lambda name: (-total[name], name))
+            total[name] = total.get(name, 0.0) + weight
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
 def lines_of(profile: pl.DataFrame) -> list[Line]:

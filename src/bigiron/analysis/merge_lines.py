@@ -7,7 +7,7 @@ against another CPU count, or against another day.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bigiron.analysis.match_lines import Line, Row, kind, overlap, plain
+from bigiron.analysis.match_lines import Line, kind, overlap, plain, summed
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
@@ -54,18 +54,17 @@ def _name(objects: list[str]) -> str:
 
 def sum_of(family: Sequence[Line]) -> Line:
     """One line for all of them."""
-    row = Row({str(number): line for number, line in enumerate(family)})
     repetitions = zip(*(line.repetitions for line in family), strict=True)
     return replace(
         family[0],
         object=_name([line.object for line in family]),
-        weights={f: sum(line.weights.get(f, 0.0) for line in family) for f in row.functions},
-        paths={path: sum(line.paths.get(path, 0.0) for line in family) for path in row.paths},
+        weights=summed(line.weights for line in family),
+        paths=summed(line.paths for line in family),
         writes_per_op=sum(line.writes_per_op for line in family),
         accesses_per_op=sum(line.accesses_per_op for line in family),
         all_per_op=sum(line.all_per_op for line in family),
         writers=max(line.writers for line in family),
         readers=max(line.readers for line in family),
-        false_sharing=row.false_sharing,
+        false_sharing=any(line.false_sharing for line in family),
         repetitions=tuple((sum(w for w, _ in each), sum(a for _, a in each)) for each in repetitions),
     )

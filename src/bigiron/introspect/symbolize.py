@@ -96,6 +96,7 @@ class Objects:
     ) -> None:
         self._symbols = symbols
         self._offsets = offsets
+        self._variables = symbols.per_cpu(offsets)
         self._map = address_map
         self._btf = types_in(memory, symbols)
         self._structs = Structs(memory, symbols, self._btf)
@@ -115,6 +116,8 @@ class Objects:
         # Pointers lead to the same few slabs again and again.
         self._slab_in = lru_cache(None)(self._read_slab)
         self._type_in = lru_cache(None)(self._find_type)
+        # And of one object several places are asked for.
+        self._detail = lru_cache(None)(self._read_detail)
         # Of a file's pages thousands of lines are asked for.
         self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
         self._details: dict[str, Callable[[int], str]] = {
@@ -183,7 +186,7 @@ class Objects:
         return self._btf.size(self._btf.find(type)) or 1
 
     def _name(self, address: int, length: int) -> Symbolized:
-        if variable := self._symbols.lookup_per_cpu(address, self._offsets):
+        if variable := self._variables.lookup(address):
             symbol, offset, cpu = variable
             return self._variable(symbol, offset, length).of_cpu(cpu)
         kind = self._class_of(address)
@@ -334,7 +337,7 @@ class Objects:
         detail = " (freed)" if freed else self._detail(name, start)
         return self._part(f"struct {name}", type, address - start, length, detail)
 
-    def _detail(self, type: str, address: int) -> str:
+    def _read_detail(self, type: str, address: int) -> str:
         """What tells one struct of a type from others, in parentheses."""
         if type not in self._details:
             return ""

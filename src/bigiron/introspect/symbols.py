@@ -63,16 +63,33 @@ class SymbolTable:
         """Whether a symbol's address is no place, but counted from where each CPU's variables start."""
         return address in self._per_cpu
 
-    def lookup_per_cpu(self, address: int, offsets: Sequence[int]) -> tuple[str, int, int] | None:
-        """The per-CPU variable at an address, the offset in it and the CPU whose it is; None if it is none.
+    def per_cpu(self, offsets: Sequence[int]) -> "PerCpuVariables":
+        """The variables of which each CPU has its own, in a machine with that `__per_cpu_offset`."""
+        return PerCpuVariables(self._variables, self._per_cpu, offsets)
 
-        `offsets` is the kernel's `__per_cpu_offset`: what is added to a variable's place, for each CPU.
+
+class PerCpuVariables:
+    """Each CPU's variables: `offsets` is what is added to a variable's place, for each CPU."""
+
+    def __init__(self, variables: "_Sorted", places: range, offsets: Sequence[int]) -> None:
+        self._variables = variables
+        self._places = places
+        self._offsets = offsets
+        self._starts = sorted(
+            ((offset + places.start) % (1 << 64), -cpu) for cpu, offset in enumerate(offsets)
+        )
+
+    def lookup(self, address: int) -> tuple[str, int, int] | None:
+        """The variable at an address, the offset in it and the CPU whose it is; None if it is none.
+
+        CPUs that are not there may all have one place, which is then the first one's.
         """
-        for cpu, offset in enumerate(offsets):
-            at = (address - offset) % (1 << 64)
-            if at in self._per_cpu:
-                return (*self._variables.lookup(at), cpu)
-        return None
+        place = bisect_right(self._starts, (address, 0)) - 1
+        if place < 0:
+            return None
+        cpu = -self._starts[place][1]
+        at = (address - self._offsets[cpu]) % (1 << 64)
+        return (*self._variables.lookup(at), cpu) if at in self._places else None
 
 
 @lru_cache(4)
