@@ -28,6 +28,12 @@ def examine() -> dict[str, Check]:
     return checks
 
 
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For what is tried with tools that do not do their work."""
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+
+
 def fake(folder: Path, name: str, script: str) -> None:
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
@@ -46,6 +52,7 @@ def test_this_machine() -> None:
     assert checks["CPUs"].found.startswith(f"{len(os.sched_getaffinity(0))};")
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     checks = examine()
@@ -58,6 +65,7 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert not can_run(list(checks.values()))
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("script", "states", "found"),
     [
@@ -81,6 +89,7 @@ def test_a_qemu_that_will_not_do(
     assert not can_run(list(checks.values()))
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

@@ -202,6 +202,8 @@ def test_what_named_functions_call_is_traced_unless_it_is_not_asked_for(tmp_path
             "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions",
             "--functions", "__do_sys_getppid", "--depth", depth, "-o", tmp_path / depth,
         )  # fmt: skip
+        (record,) = package.open_study(tmp_path / depth).records()
+        assert record.environment["accelerator"] == "tcg,thread=single"  # whose code is patched while it runs
     traced = {depth: rows(tmp_path / depth, "functions", "debian/6.12") for depth in ("1", "2")}
     called = {depth: set(calls["path"]) for depth, calls in traced.items()}
     assert called == {"1": {""}, "2": {"", "__do_sys_getppid"}}

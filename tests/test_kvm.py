@@ -25,11 +25,15 @@ def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for name in ("device", "boot_id"):
         (tmp_path / name).write_text("1")
-    monkeypatch.setattr(kvm, "_DEVICE", tmp_path / "device")
+    monkeypatch.setattr(kvm, "DEVICE", tmp_path / "device")
     monkeypatch.setattr(kvm, "_BOOT_ID", tmp_path / "boot_id")
     kvm.trial.cache_clear()
     yield tmp_path / "starts"
     kvm.trial.cache_clear()
+
+
+def cache() -> Path:
+    return Path(os.environ["BIGIRON_CACHE"])
 
 
 def asked_anew() -> kvm.Trial:
@@ -53,10 +57,25 @@ def test_it_is_tried_once_a_boot_of_the_host(starts: Path, tmp_path: Path) -> No
 
 def test_a_trial_that_cannot_be_read_is_made_again(starts: Path) -> None:
     asked_anew()
-    (kept,) = (path for path in Path(os.environ["BIGIRON_CACHE"], "kvm").iterdir() if path.name[0] != ".")
-    kept.write_bytes(b"{")
-    asked_anew()
+    for number, damaged in enumerate((b"{", b'{"of":"","trial":{"works":true,"why":"\xff"}}', b"[]")):
+        (cache() / "kvm/trial").write_bytes(damaged)
+        asked_anew()
+        assert starts.read_text().count("started") == number + 2
+
+
+def test_another_kernel_is_tried_too(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, here = asked_anew(), os.environ["BIGIRON_CACHE"]
+    monkeypatch.delenv("BIGIRON_CACHE")
+    other = kernels.find("debian/6.12", "x86_64").image
+    monkeypatch.setenv("BIGIRON_CACHE", here)
+    kernels.add(other, "l")
+    assert first.why.startswith("k: ") and asked_anew().why.startswith("l: ")
     assert starts.read_text().count("started") == 2
+
+
+def test_a_cache_that_cannot_be_used_is_no_failure(starts: Path) -> None:
+    (cache() / "kvm").write_text("no folder")
+    assert not asked_anew().works and not starts.exists()
 
 
 def test_what_is_no_trial_is_not_remembered(starts: Path, tmp_path: Path) -> None:

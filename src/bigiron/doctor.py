@@ -23,7 +23,6 @@ from bigiron.machines.qemu import find_qemu, how_to_get
 State = Literal["ok", "missing", "limited"]
 
 _DEMO_CPUS = 8
-_KVM = Path("/dev/kvm")
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _DEBIAN = Path("/etc/debian_version")  # Debian and what descends from it
@@ -172,13 +171,10 @@ def _keyring() -> Check:
 def _kvm() -> Check:
     from bigiron.machines import kvm
 
-    try:
-        trial = kvm.try_again()
-    except UserError as error:
-        trial = kvm.Trial(False, str(error))
+    trial = kvm.try_again()
     if trial.works:
         return Check("KVM", "ok", trial.why)
-    state: State = "limited" if _KVM.exists() else "missing"
+    state: State = "limited" if kvm.DEVICE.exists() else "missing"
     return Check("KVM", state, _last_line(trial.why), "not needed: counts are recorded in software emulation")
 
 

@@ -158,7 +158,10 @@ class Objects:
         return self._map.page_bytes
 
     def cached_in(self, page: int) -> str | None:
-        """The file in whose page cache the page at an address is; None for any other page."""
+        """The file in whose page cache the page at an address is; None for any other page.
+
+        No CPU's variables, nor what describes a node, lie in a page that has a mapping.
+        """
         if self._class_of(page) != _MANAGED:
             return None
         try:
@@ -235,12 +238,12 @@ class Objects:
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
-        return Symbolized(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"page or slab object: {use}")
+        return Symbolized(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"{_MANAGED}: {use}")
 
     def _slab_object(self, page: Page, address: int, length: int) -> Symbolized:
         cache = self._slabs.cache_of(page.head)
         if cache is None:
-            return Symbolized("page or slab object: slab of an unknown cache")
+            return Symbolized(f"{_MANAGED}: slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
         if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):

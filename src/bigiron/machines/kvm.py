@@ -1,10 +1,9 @@
-"""Whether KVM boots stock kernels here: tried once, and remembered until the host is booted again.
+"""Whether KVM boots kernels here: tried once, and remembered until the host is booted again.
 
 A /dev/kvm may be there and run none: the trial then lasts until its deadline, with a processor at work.
 """
 
 import functools
-import hashlib
 import os
 import threading
 from contextlib import suppress
@@ -15,13 +14,14 @@ import msgspec
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import architecture
 from bigiron.cache_dir import cache_folder, keep_whole, locked
-from bigiron.errors import MachineError
+from bigiron.errors import MachineError, UserError
 from bigiron.kernels import Kernel
 from bigiron.machines.qemu import find_qemu
 from bigiron.machines.topology import Topology
 from bigiron.machines.vm import VirtualMachine, memory_mib, run
 
-_DEVICE = Path("/dev/kvm")
+DEVICE = Path("/dev/kvm")
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _DEADLINE_S = 30
 
@@ -33,6 +33,11 @@ class Trial(msgspec.Struct, frozen=True):
     why: str
 
 
+class _Remembered(msgspec.Struct, frozen=True):
+    of: str  # the host's boot, QEMU and the kernel that was tried
+    trial: Trial
+
+
 def works_for(arch: str) -> bool:
     """Whether machines of that architecture can run under KVM here; tried now if it was not yet."""
     return arch == os.uname().machine and trial().works
@@ -40,47 +45,49 @@ def works_for(arch: str) -> bool:
 
 @functools.cache
 def trial() -> Trial:
-    """The trial of this boot of the host with this QEMU, made now if there was none."""
-    with locked(cache_folder("kvm"), lambda: None):
-        return _untried() or _remembered() or _try()
+    """The trial of this boot of the host, this QEMU and this kernel; made now if there was none."""
+    return _trial(again=False)
 
 
 def try_again() -> Trial:
-    """Boot an installed kernel under KVM, whatever came of it before."""
-    with locked(cache_folder("kvm"), lambda: None):
-        return _untried() or _try()
+    """Boot an installed kernel under KVM, whatever came of it before; what comes of it is remembered."""
+    return _trial(again=True)
 
 
-def _untried() -> Trial | None:
-    if not os.access(_DEVICE, os.R_OK | os.W_OK):
-        return Trial(False, f"no right to open {_DEVICE}" if _DEVICE.exists() else f"no {_DEVICE}")
-    if not _kernels():
-        no_kernel = "untested: no kernel is installed to try it with (bigiron kernel fetch debian/6.12)"
-        return Trial(False, no_kernel)
+def _trial(again: bool) -> Trial:
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return Trial(False, f"no right to open {DEVICE}" if DEVICE.exists() else f"no {DEVICE}")
+    try:
+        kernel = _kernel()
+        if kernel is None:
+            why = "untested: no kernel is installed to try it with (bigiron kernel fetch debian/6.12)"
+            return Trial(False, why)
+        with locked(cache_folder("kvm"), lambda: None):
+            return (not again and _remembered(kernel)) or _boot(kernel)
+    except (UserError, OSError) as error:
+        return Trial(False, str(error))
+
+
+def _kernel() -> Kernel | None:
+    """The one that is tried: Debian's newest, or what there is."""
+    here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
+    return max(here, key=lambda kernel: (kernel.name.startswith("debian/"), kernel.name), default=None)
+
+
+def _remembered(kernel: Kernel) -> Trial | None:
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        known = msgspec.json.decode(_file().read_bytes(), type=_Remembered)
+        return known.trial if known.of == _key(kernel) else None
     return None
-
-
-def _kernels() -> list[Kernel]:
-    return [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
-
-
-def _remembered() -> Trial | None:
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(_file().read_bytes(), type=Trial)
-    return None
-
-
-def _try() -> Trial:
-    tried = _boot(_kernels()[-1])
-    with suppress(OSError):  # without room it is tried again
-        keep_whole(_file(), msgspec.json.encode(tried))
-    return tried
 
 
 def _file() -> Path:
-    """Where a trial on this boot of the host with this QEMU is kept."""
-    key = f"{_BOOT_ID.read_text()} {find_qemu(architecture(os.uname().machine).qemu)}"
-    return cache_folder("kvm") / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return cache_folder("kvm") / "trial"
+
+
+def _key(kernel: Kernel) -> str:
+    qemu = find_qemu(architecture(kernel.arch).qemu)
+    return f"{_BOOT_ID.read_text().strip()} {qemu} {kernel.sha256}"
 
 
 def _boot(kernel: Kernel) -> Trial:
@@ -97,6 +104,9 @@ def _boot(kernel: Kernel) -> Trial:
     )
     try:
         run(vm, threading.Event(), lambda _stage: None)
+        tried = Trial(True, f"booted {kernel.name}")
     except MachineError as error:
-        return Trial(False, str(error))
-    return Trial(True, f"booted {kernel.name}")
+        tried = Trial(False, f"{kernel.name}: {error}")
+    with suppress(OSError):  # without room it is tried again
+        keep_whole(_file(), msgspec.json.encode(_Remembered(_key(kernel), tried)))
+    return tried

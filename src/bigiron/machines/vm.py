@@ -63,6 +63,7 @@ class VirtualMachine:
     ram: GuestRam | None = None
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
+    changes_code: bool = False  # the kernel its own, while its CPUs run
     turns: bool = False  # whether the agent can end a task's turn with each of its operations
     change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
     release: str = ""  # of the kernel, for who reads it
@@ -106,13 +107,15 @@ class VirtualMachine:
 
         A recording always uses one thread: with several, a CPU that spins for a lock would be counted
         for as long as the host takes, and PAUSE would not let the lock's holder go on. So does a clock that
-        follows instructions: they are counted one after the other.
+        follows instructions: they are counted one after the other. And a kernel that changes its own code,
+        to trace it, relies on no CPU running the old one any more: of several threads one may, and it crashes
+        at an int3 that nobody knows.
         """
         if self.kvm:
             # QEMU can remap only what its own controllers send.
             return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
-        one = self.plugin or self.instructions_a_ns or not enough
+        one = self.plugin or self.instructions_a_ns or self.changes_code or not enough
         return _ONE_THREAD if one else "tcg,thread=multi"
 
 

@@ -47,6 +47,7 @@ class VmEngine(Engine):
     file_system: FileSystem | None = None  # that workloads work on; None: the machine's tmpfs
     slow_clock: bool = False  # whether it follows what CPUs execute, and not the host's
     measures_time: bool = False  # by the machine's clock
+    changes_code: bool = False  # the kernel its own, while its CPUs run
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows."""
@@ -160,6 +161,7 @@ class VmEngine(Engine):
             plugin=job.programs.recorder,
             files=(*job.programs.bpf, *(self.file_system.files(kernel) if self.file_system else ())),
             kvm=under_kvm,
+            changes_code=self.changes_code,
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,

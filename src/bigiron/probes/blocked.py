@@ -126,6 +126,7 @@ PROBE = Probe(
     collect=_collect,
     compare=lambda read, options: blocked.compare(read, options),
     measures_time=True,
+    changes_code=True,
     needs_bpf=True,
     stacks=StackSource(
         lambda table, done, contexts: blocked.stacks(table, done, contexts),

@@ -116,7 +116,7 @@ def _collect(raw: RawOutput) -> Table:
 def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The places in files' pages, which have no types, with their names; and all others.
 
-    Of one study of a file system's there were 1.7 million: they are named by the page.
+    One study of a file system had 1.7 million of them, so the file is looked up once a page.
     """
     places = places.with_columns(page=pl.col("address") // objects.page_bytes * objects.page_bytes)
     pages = places["page"].unique()

@@ -121,5 +121,6 @@ PROBE = Probe(
     compare=lambda read, options: efficiency.compare(read, options),
     measures=("unbounded",),
     measures_time=True,
+    changes_code=True,
     needs_bpf=True,
 )

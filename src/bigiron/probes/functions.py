@@ -131,4 +131,5 @@ PROBE = Probe(
     collect=_collect,
     compare=lambda read, options: functions.compare(read, options),
     measures_time=True,
+    changes_code=True,
 )

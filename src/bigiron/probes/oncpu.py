@@ -94,6 +94,7 @@ PROBE = Probe(
     collect=_collect,
     measures=("unbounded",),
     measures_time=True,
+    changes_code=True,
     lasts_seconds=True,
     needs_bpf=True,
     stacks=StackSource(

@@ -122,6 +122,8 @@ class Probe:
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")
     measures_time: bool = False
     """Whether cells run alone and variants take turns: machines side by side take each other's time."""
+    changes_code: bool = False
+    """Whether the kernel changes its own code for it, while its CPUs run."""
     lasts_seconds: bool = False
     """Whether it measures for so long by the machine's clock, and not for so many operations."""
     needs_recorder: bool = False

@@ -33,6 +33,7 @@ def _vm(spec: "Spec") -> Engine:
         spec.file_system,
         slow_clock=spec.clock == "instructions",
         measures_time=spec.measures_time,
+        changes_code=spec.changes_code,
     )
 
 

@@ -142,6 +142,11 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return any(probe.measures_time for probe in probes.among(self.probes))
 
     @property
+    def changes_code(self) -> bool:
+        """Whether a kernel changes its own code for what it measures."""
+        return any(probe.changes_code for probe in probes.among(self.probes))
+
+    @property
     def engine(self) -> Engine:
         """What runs its cells."""
         return engines.engine(self)
