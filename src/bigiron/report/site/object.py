@@ -9,7 +9,7 @@ from bigiron.counted import counted, some
 from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import LEAST, ObjectChange, Reading, Use
+from bigiron.report.site.reading import ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
 
 _MOST_CHAINS = 5
@@ -52,7 +52,7 @@ def page(reading: Reading, name: str) -> Page:
             *("workload", "kernel", "cpus", "identity", "lines", "accesses_per_op", "writes_per_op"),
             *("writers", "readers"),
         ),
-        rows=[_data(reading, use) for use in uses if use.accesses >= LEAST],
+        rows=[_data(reading, use) for use in uses if use.is_told],
         about={"object": name, "functions": {function: round(most, 4) for function, most, _ in functions}},
     )
 
@@ -80,7 +80,7 @@ def _rows(reading: Reading, uses: Sequence[Use]) -> list[Row]:
     rows = [
         _row(reading, reading.workload(number), by_kernel)
         for number, by_kernel in found.items()
-        if max(use.accesses for use in by_kernel.values()) >= LEAST
+        if any(use.is_told for use in by_kernel.values())
     ]
     return sorted(rows, key=lambda row: ([-(u.accesses if u else 0) for u in reversed(row.uses)], row.href))
 

@@ -32,7 +32,12 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 LEAST = 0.05
-"""Accesses an operation: what has fewer at every point is only in the database, and in no page of its own."""
+_LEAST_SHARE = 1 / 2000
+
+
+def least(point: Point) -> float:
+    """Accesses an operation there: what has fewer at every point is in the database only."""
+    return max(LEAST, _LEAST_SHARE * point.accesses_per_op)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,11 @@ class Use:
     def writes(self) -> float:
         """Per operation."""
         return sum(line.writes_per_op for line in self.lines)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is worth a row."""
+        return self.accesses >= least(self.point)
 
     @property
     def functions(self) -> dict[str, float]:
@@ -298,7 +308,7 @@ class Reading:
                 named[plain(line.object)].append(line)
             for name, lines in named.items():
                 found[name].append(Use(point, tuple(lines)))
-        hot = {name: uses for name, uses in found.items() if max(use.accesses for use in uses) >= LEAST}
+        hot = {name: uses for name, uses in found.items() if any(use.is_told for use in uses)}
         return dict(sorted(hot.items(), key=lambda item: (-self.weight(item[1]), item[0])))
 
     def object_of(self, name: str) -> str:

@@ -13,7 +13,7 @@ from bigiron.report.chart import Chart, DataPoint
 from bigiron.report.chart import Line as Curve
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import LEAST, ObjectChange, Reading
+from bigiron.report.site.reading import ObjectChange, Reading, least
 
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_TOLD = 3  # objects, as a reason of a change
@@ -109,7 +109,7 @@ def _all_lines(reading: Reading, point: Point) -> list[Line]:
         line
         for pairs in (False, True)
         for line in reading.lines(point, pairs)
-        if line.accesses_per_op >= LEAST
+        if line.accesses_per_op >= least(point)
     ]
 
 
@@ -300,13 +300,18 @@ def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
     for place, point in enumerate(points):
         for line in reading.lines(point):
             by_row[line.row][place] = line
-    rows = [_row(reading, lines) for lines in by_row.values() if _most(lines) >= LEAST]
+    told = [least(point) for point in points]
+    rows = [_row(reading, lines) for lines in by_row.values() if _is_told(lines, told)]
     rows.sort(key=lambda row: (-_most(row.lines), row.object))
     rows = rows[:_MOST_LINES]
     shown = [sum(row.accesses[place] for row in rows) for place in range(len(points))]
     smaller = [max(0.0, point.accesses_per_op - sum_) for point, sum_ in zip(points, shown, strict=True)]
     kernels = [reading.kernel(point.kernel) for point in points]
     return Table(cpus, by, kernels, points, rows, smaller)
+
+
+def _is_told(lines: Sequence[Line | None], least: Sequence[float]) -> bool:
+    return any(line and line.accesses_per_op >= accesses for line, accesses in zip(lines, least, strict=True))
 
 
 def _most(lines: Sequence[Line | None]) -> float:
