@@ -89,18 +89,7 @@ def _collect(raw: RawOutput) -> Table:
         line=pl.col("line") - pl.col("line") % raw.architecture.line_bytes,
     )
     objects = read_objects(raw, symbols, recording, chains)
-    places = counts.select("address", "length").unique()
-    in_files, others = _in_files(places, objects)
-    wanted = set(others.iter_rows())
-    in_user = {place for place in wanted if place[0] in user}
-    names = objects.names(wanted - in_user)
-    names |= {place: Symbolized(_user_name(place[0], raw.request, user, objects)) for place in in_user}
-    found = [names[place] for place in others.iter_rows()]
-    others = others.with_columns(
-        object=pl.Series([named.name for named in found], dtype=pl.String),
-        types=pl.Series([named.types for named in found], dtype=pl.String),
-    )
-    places = pl.concat([others, in_files])
+    places = _named(counts.select("address", "length").unique(), raw.request, user, objects)
     frame = counts.join(places, on=["address", "length"]).select(
         pl.col(name).cast(kind) for name, kind in SCHEMA.items()
     )
@@ -111,6 +100,21 @@ def _collect(raw: RawOutput) -> Table:
         "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
     }
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
+
+
+def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects: Objects) -> pl.DataFrame:
+    """The places, each with the object that lies there and its types."""
+    in_files, others = _in_files(places, objects)
+    wanted = set(others.iter_rows())
+    in_user = {place for place in wanted if place[0] in user}
+    names = objects.names(wanted - in_user)
+    names |= {place: Symbolized(_user_name(place[0], request, user, objects)) for place in in_user}
+    found = [names[place] for place in others.iter_rows()]
+    others = others.with_columns(
+        object=pl.Series([named.name for named in found], dtype=pl.String),
+        types=pl.Series([named.types for named in found], dtype=pl.String),
+    )
+    return pl.concat([others, in_files])
 
 
 def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.DataFrame]:

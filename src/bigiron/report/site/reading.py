@@ -32,6 +32,8 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 LEAST = 0.05
+"""Accesses an operation that are worth a word."""
+
 _LEAST_SHARE = 1 / 2000
 
 
