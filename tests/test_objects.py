@@ -342,6 +342,18 @@ def test_what_is_in_a_file_s_page_is_named_by_the_page_as_by_itself(kernel: str)
     assert not [place for place in others.iter_rows() if names[place].name.startswith("page cache+")]
 
 
+def test_of_cpus_with_one_place_it_is_the_first_one_s() -> None:
+    table = SymbolTable(
+        "0000000000000000 A __per_cpu_start\n0000000000000010 A counter\n0000000000000040 A __per_cpu_end"
+    )
+    variables = table.per_cpu([0x1000, 0x3000, 0x2000, 0x3000])
+    assert variables.lookup(0x1018) == ("counter", 8, 0)
+    assert variables.lookup(0x3010) == ("counter", 0, 1)
+    assert variables.lookup(0x2010) == ("counter", 0, 2)
+    assert [(variables.lookup(start) or ())[-1:] for start in (0x1000, 0x2000, 0x3000)] == [(0,), (2,), (1,)]
+    assert variables.lookup(0x2040) is None and variables.lookup(0xFFF) is None
+
+
 def line(object: str, accesses: float, **weights: float) -> Line:
     return Line(object, weights, accesses, accesses, 2, 2, false_sharing=False)
 
