@@ -430,6 +430,12 @@ def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, 
     # The same source makes the same kernel.
     built("debian/6.1", *smallest, "--name", "third")
     assert kernels.find("third").sha256 == first.sha256
+
+    # Before 5.0 there is no PVH, by which QEMU boots an ELF file.
+    (tmp_path / "as-before-5.0.config").write_text("# CONFIG_PVH is not set\n")
+    built("debian/6.1", *smallest, "--config", tmp_path / "as-before-5.0.config", "--name", "older")
+    assert kernels.find("older").image.name == "vmlinuz"
+    measured("getppid1", "--kernel", "older", "--cpus", "2", "--probe", "throughput", "-o", tmp_path / "o")
     shutil.rmtree(empty_cache / "builds")  # gigabytes
 
 

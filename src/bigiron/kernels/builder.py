@@ -80,16 +80,19 @@ def build(
         make = _Make(folder, target, lock)
         make.configure(options)
         on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
-        vmlinux = make.vmlinux()
+        built = make.image()
         with store.writing(on_step) as staging:
             if here := _already(name, arch, recipe, anew):
                 return here
-            stripped = staging / "image"
-            strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", vmlinux, stripped]
-            tool.run(strip, f"{vmlinux} cannot be stripped of what is for debuggers")
-            facts = image.read(stripped, str(vmlinux))
+            kept = staging / "image"
+            if built.name == "vmlinux":
+                strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", built, kept]
+                tool.run(strip, f"{built} cannot be stripped of what is for debuggers")
+            else:
+                shutil.copyfile(built, kept)
+            facts = image.read(kept, str(built))
             return store.keep(
-                stripped,
+                kept,
                 name,
                 facts,
                 original.package_version,
@@ -97,6 +100,11 @@ def build(
                 anew=anew,
                 compiled_from=make.compiled_from(),
             )
+
+
+def source_version(spelled: str, on_step: Callable[[str], None]) -> str:
+    """What a source says it is: 6.1.192; UserError where it is none."""
+    return source.kernel_version(source.find(spelled, on_step))
 
 
 def check_tools(arch: str) -> str:
@@ -139,7 +147,7 @@ class _Make:
     """The kernel's own make, in a build folder: `source` is what is compiled, `objects` what it makes."""
 
     def __init__(self, folder: Path, target: Architecture, lock: int) -> None:
-        self.log, self._lock = folder / "log", lock
+        self.log, self._lock, self._target = folder / "log", lock, target
         self._source, self._objects = folder / "source", folder / "objects"
         self._objects.mkdir(exist_ok=True)
         cached = "ccache " if shutil.which("ccache") else ""
@@ -165,8 +173,12 @@ class _Make:
         self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
         configuration.check(options, self._objects / ".config", self._source)
 
-    def vmlinux(self) -> Path:
-        """Compile what is not compiled yet."""
+    def image(self) -> Path:
+        """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only where it has PVH."""
+        config = (self._objects / ".config").read_text(encoding="utf-8")
+        if self._target.kernel_arch == "x86" and "CONFIG_PVH=y\n" not in config:  # before 5.0
+            self._run("a", "bzImage")
+            return self._objects / "arch" / "x86" / "boot" / "bzImage"
         self._run("a", "vmlinux")
         return self._objects / "vmlinux"
 
