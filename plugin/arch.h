@@ -30,6 +30,7 @@ enum entry_kind {
 	ENTRY_DEFERRED,	       /* a function that does what an interrupt could not, or left to be done later */
 	ENTRY_FTRACE,	       /* is called at the start of a function, and does not return to its call */
 	ENTRY_CONTEXT_SWITCH,  /* to another task's stack */
+	ENTRY_SWITCHED,	       /* the stack is that of the task that was switched to */
 	ENTRY_PREEMPTED,       /* a task must give up its CPU */
 	ENTRY_RESUMED,	       /* and has it again */
 	ENTRY_ALLOC,	       /* a function that returns a new object */
@@ -82,7 +83,8 @@ struct arch {
 	bool (*may_unlock)(const uint8_t *bytes, size_t size);
 	/* Whether an instruction reads and writes memory at once, for all CPUs; NULL: not known. */
 	bool (*is_atomic)(const uint8_t *bytes, size_t size);
-	enum entry_kind (*entry_kind)(const char *symbol);
+	/* Of a symbol, and its type as nm(1) has it. */
+	enum entry_kind (*entry_kind)(const char *symbol, char type);
 	/* How far behind a function's symbol every call of it comes by; its first ENTRY_BYTES tell. */
 	unsigned int (*entry_offset)(const uint8_t bytes[ENTRY_BYTES]);
 	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */

@@ -223,6 +223,19 @@ static void on_switch(unsigned int nr UNUSED, void *pc UNUSED)
 	find_interrupted()->switching = true;
 }
 
+static void on_switched(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+	struct stack *stack = cpu->stack;
+
+	if (cpu->switching || stack->task || stack->user)
+		return;
+	/* It was taken for an interrupt's, which goes on from where the CPU was. */
+	chain_reset(&stack->calls);
+	stack->task = true;
+	cpu->context = context_of(stack);
+}
+
 static void set_preempted(bool preempted)
 {
 	struct cpu *cpu = find_interrupted();
@@ -363,6 +376,7 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
 		[ENTRY_DEFERRED] = on_deferred,
 		[ENTRY_CONTEXT_SWITCH] = on_switch,
+		[ENTRY_SWITCHED] = on_switched,
 		[ENTRY_PREEMPTED] = on_preempted,
 		[ENTRY_RESUMED] = on_resumed,
 		[NR_ENTRY_KINDS] = NULL,

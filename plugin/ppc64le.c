@@ -159,7 +159,7 @@ static const char *vector_name(const char *symbol, size_t *length)
 	return NULL;
 }
 
-static enum entry_kind entry_kind(const char *symbol)
+static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const interrupts[] = { "decrementer",    "hdecrementer", "hardware_interrupt",
 						  "doorbell_super", "h_doorbell",   "h_virt_irq",
@@ -172,6 +172,7 @@ static enum entry_kind entry_kind(const char *symbol)
 	size_t length = strlen(symbol);
 	const char *vector;
 
+	(void)type;
 	if (!strcmp(symbol, "_switch"))
 		return ENTRY_CONTEXT_SWITCH;
 	if (IS_ONE_OF(symbol, length, ftrace))

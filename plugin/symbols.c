@@ -132,7 +132,7 @@ static void add_symbol(uint64_t address, char type, const char *name)
 {
 	const struct lock_function *lock = lock_function(name);
 	enum trace_function trace = strchr("tT", type) ? trace_function(name) : TRACE_NOTHING;
-	enum entry_kind kind = guest.arch->entry_kind(name);
+	enum entry_kind kind = guest.arch->entry_kind(name, type);
 
 	if (strchr("tTwW", type))
 		add_function(address);

@@ -163,23 +163,54 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
+static bool is_one_of(const char *symbol, const char *const names[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (!strcmp(symbol, names[i]))
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(symbol, names) is_one_of(symbol, names, sizeof(names) / sizeof(*(names)))
+
+/* Linux before 5.8: arch/x86/kernel/entry_64.S, arch/x86/entry/entry_64.S */
+static enum entry_kind old_entry_kind(const char *symbol, char type)
+{
+	static const char *const interrupts[] = { "apic_timer_interrupt",     "reschedule_interrupt",
+						  "call_function_interrupt",  "call_function_single_interrupt",
+						  "irq_work_interrupt",	      "irq_move_cleanup_interrupt",
+						  "error_interrupt",	      "thermal_interrupt",
+						  "threshold_interrupt",      "x86_platform_ipi" };
+	static const char *const exceptions[] = { "page_fault",	  "async_page_fault",	  "general_protection",
+						  "divide_error", "device_not_available", "invalid_op" };
+
+	if (IS_ONE_OF(symbol, interrupts))
+		return ENTRY_INTERRUPT;
+	/* A label; from 5.8 on a function, which asm_common_interrupt calls. */
+	if (!strcmp(symbol, "common_interrupt") && type == 't')
+		return ENTRY_INTERRUPT;
+	return IS_ONE_OF(symbol, exceptions) ? ENTRY_EXCEPTION : ENTRY_NONE;
+}
+
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
-static enum entry_kind entry_kind(const char *symbol)
+static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const deferred[] = { TICK_WORK };
 
-	for (size_t i = 0; i < sizeof(deferred) / sizeof(*deferred); i++)
-		if (!strcmp(symbol, deferred[i]))
-			return ENTRY_DEFERRED;
+	if (IS_ONE_OF(symbol, deferred))
+		return ENTRY_DEFERRED;
 	if (!strcmp(symbol, "__switch_to_asm"))
 		return ENTRY_CONTEXT_SWITCH;
+	/* Before 4.9 whoever schedules changes stacks itself, and calls this on the next one. */
+	if (!strcmp(symbol, "__switch_to"))
+		return ENTRY_SWITCHED;
 	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||
 	    starts_with(symbol, "asm_spurious_"))
 		return ENTRY_INTERRUPT;
 	if (starts_with(symbol, "asm_exc_") && !strstr(symbol, "nmi") && !strstr(symbol, "debug") &&
 	    !strstr(symbol, "double_fault") && !strstr(symbol, "machine_check"))
 		return ENTRY_EXCEPTION;
-	return ENTRY_NONE;
+	return old_entry_kind(symbol, type);
 }
 
 static unsigned int entry_offset(const uint8_t bytes[ENTRY_BYTES])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Says of each line of standard input what the recorder takes it for on the architecture that ARCH is defined as: an
- * instruction's bytes in hex, a symbol's name, the bytes with which a function begins.
+ * instruction's bytes in hex, a symbol's type and its name, the bytes with which a function begins.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -26,6 +26,7 @@ static const char *const entry_kinds[] = {
 	[ENTRY_EXCEPTION] = "exception",
 	[ENTRY_INTERRUPT] = "interrupt",
 	[ENTRY_CONTEXT_SWITCH] = "switch",
+	[ENTRY_SWITCHED] = "switched",
 	[ENTRY_EMERGENCY_STACK] = "emergency stack",
 	[ENTRY_DEFERRED] = "deferred",
 	[ENTRY_FTRACE] = "ftrace",
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(what, "calls"))
 			puts(call_of(line));
 		else
-			puts(entry_kinds[ARCH.entry_kind(line)]);
+			puts(entry_kinds[ARCH.entry_kind(line + 2, line[0])]);
 	}
 	return 0;
 }

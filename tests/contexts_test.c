@@ -8,6 +8,7 @@
  *	call SP, return SP	a call pushes its return address there, a return pops it
  *	iret			the interrupt or exception returns
  *	switch			another task's stack is next
+ *	switched		the stack is the next task's already
  *
  * Standard output: the CPU's context after each.
  */
@@ -33,7 +34,7 @@ struct qemu_plugin_tb {
 };
 
 static struct qemu_plugin_tb user;
-static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change;
+static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed;
 static char state;
 
 /* QEMU */
@@ -126,6 +127,7 @@ static void start(void)
 	contexts_watch_entry(&interrupt, ENTRY_INTERRUPT);
 	contexts_watch_entry(&exception, ENTRY_EXCEPTION);
 	contexts_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
+	contexts_watch_entry(&changed, ENTRY_SWITCHED);
 	contexts_watch(&call, INSN_CALL, NULL);
 	contexts_watch(&ret, INSN_RETURN, NULL);
 	contexts_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
@@ -144,6 +146,8 @@ static void obey(const char *line)
 		exception.on_run(0, NULL);
 	else if (!strcmp(line, "switch\n"))
 		change.on_run(0, NULL);
+	else if (!strcmp(line, "switched\n"))
+		changed.on_run(0, NULL);
 	else if (!strcmp(line, "iret\n"))
 		iret.on_run(0, NULL);
 	else if (sscanf(line, "call %lx", &sp) == 1)

@@ -252,18 +252,33 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("symbol", "kind"),
     [
-        ("asm_exc_page_fault", "exception"),
-        ("asm_sysvec_apic_timer_interrupt", "interrupt"),
-        ("asm_common_interrupt", "interrupt"),
-        ("asm_spurious_interrupt", "interrupt"),
-        ("__switch_to_asm", "switch"),
-        ("__switch_to", "none"),
-        ("asm_exc_nmi", "none"),
-        ("asm_exc_double_fault", "none"),
-        ("exc_page_fault", "none"),
+        ("T asm_exc_page_fault", "exception"),
+        ("T asm_sysvec_apic_timer_interrupt", "interrupt"),
+        ("T asm_common_interrupt", "interrupt"),
+        ("T asm_spurious_interrupt", "interrupt"),
+        ("T __switch_to_asm", "switch"),
+        ("T asm_exc_nmi", "none"),
+        ("T asm_exc_double_fault", "none"),
+        ("T exc_page_fault", "none"),
+        ("T common_interrupt", "none"),
     ],
 )
 def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None:
+    assert answers(x86_64, "symbols", [symbol]) == [kind]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "kind"),
+    [
+        ("T page_fault", "exception"),
+        ("T apic_timer_interrupt", "interrupt"),
+        ("t common_interrupt", "interrupt"),
+        ("T __switch_to", "switched"),
+        ("T nmi", "none"),
+        ("T do_IRQ", "none"),
+    ],
+)
+def test_where_it_does_before_5_8(symbol: str, kind: str, x86_64: Path) -> None:
     assert answers(x86_64, "symbols", [symbol]) == [kind]
 
 
@@ -433,7 +448,7 @@ def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp
     ],
 )
 def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: Path) -> None:
-    assert answers(ppc64le, "symbols", [symbol]) == [kind]
+    assert answers(ppc64le, "symbols", [f"T {symbol}"]) == [kind]
 
 
 # The table of lines
@@ -983,6 +998,13 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
         "operation", *["interrupt"] * 3, "kthread",
         *["operation"] * 3,
         "interrupt", *["operation"] * 3,
+    ]  # fmt: skip
+
+
+def test_before_4_9_tasks_are_switched_between_calls(contexts: Path) -> None:
+    one = ["user", f"call {STACK:x}", f"call {ANOTHER_STACK:x}", "switched", f"return {ANOTHER_STACK:x}"]
+    assert contexts_after(contexts, *one, f"call {STACK:x}") == [
+        "operation", "operation", "interrupt", "kthread", "kthread", "operation",
     ]  # fmt: skip
 
 
