@@ -95,12 +95,10 @@ def left_by(
         symbols = SymbolTable.read(Path(results) / "kallsyms")
         recording = read_recording(Path(results))
         allocations = read_allocations(Path(results), Chains(Path(results), symbols))
-    root = symbols.address(X86_64.page_tables.root)
-    assert root
     return Guest(
         ram,
         symbols,
-        KernelMemory(ram, X86_64, root),
+        KernelMemory.of(ram, X86_64, symbols),
         recording.per_cpu_offsets,
         allocations,
         outcome.clock_slower,

@@ -122,7 +122,7 @@ def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: py
         )
         assert vm.run(booted, threading.Event(), lambda _stage: None).ended
         symbols = SymbolTable.read(tmp_path / "kallsyms")
-        memory = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        memory = KernelMemory.of(ram, X86_64, symbols)
         left = memory.read(symbols.address(X86_64.tick_period) or 0, 4) or b""
     found = int.from_bytes(left, "little")
     assert found == pytest.approx(4_000_000, rel=0.1)

@@ -155,7 +155,7 @@ def test_resumed_with_and_without_private_copies(
         assert vm.run(resumed, threading.Event(), lambda _stage: None).ended
         assert ram.is_private == readable
         symbols = SymbolTable.read(tmp_path / "kallsyms")
-        left = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        left = KernelMemory.of(ram, X86_64, symbols)
         banner = left.read(symbols.address("linux_banner") or 0, 13)
     assert banner == b"Linux version", "it is done, its memory is still there"
 
@@ -536,7 +536,7 @@ def test_the_kernel_is_told_how_fast_its_clock_runs(cache: Path, tmp_path: Path)
     symbols = SymbolTable.shared(found.symbols)
     with found, GuestRam(record.machine.memory_mib) as ram:
         found.fill(ram)
-        left = KernelMemory(ram, X86_64, symbols.address(X86_64.page_tables.root) or 0)
+        left = KernelMemory.of(ram, X86_64, symbols)
         assert X86_64.counter
         rate = left.read(symbols.address(X86_64.counter.symbol) or 0, 4) or b""
     assert int.from_bytes(rate, "little") == pytest.approx(vm.counter_khz(), rel=0.001)

@@ -9,7 +9,7 @@ from typing import Literal
 class PageTables:
     """How the kernel's virtual addresses are mapped: tables of 64-bit entries, down from the top one."""
 
-    root: str  # the symbol of the top table
+    roots: tuple[str, ...]  # the symbol of the top table, by what kernels call it
     image: int  # the kernel's own image is mapped to physical memory by this distance
     levels: tuple[tuple[int, int], ...]  # the lowest bit of each level's index in an address, and its bits
     largest_page: int  # the lowest bit of the highest level whose entries may map memory instead of a table
@@ -53,6 +53,7 @@ class Architecture:
     # Where memory is, as the recorder's findings are read in it:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
+    older_map: int  # where older kernels' map of all memory starts, before the first of these; 0: there
     page_bytes: int  # in most kernels
     page_tables: PageTables
     ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
@@ -68,6 +69,20 @@ class Architecture:
         shift = page_bytes.bit_length() - 1
         levels = (*upper, (shift, upper[-1][0] - shift))
         return replace(self, page_bytes=page_bytes, page_tables=replace(self.page_tables, levels=levels))
+
+    def with_map_below(self, end: int) -> "Architecture":
+        """The same, where a kernel's map of all memory ends there (`high_memory`), as older ones' may.
+
+        >>> from bigiron.architectures import X86_64
+        >>> hex(X86_64.with_map_below(0xffff880040000000).start_of("page or slab object"))
+        '0xffff880000000000'
+        >>> X86_64.with_map_below(0xffff888040000000) == X86_64
+        True
+        """
+        (start, stop, name), *others = self.address_classes
+        if not self.older_map < end <= start:
+            return self
+        return replace(self, address_classes=((self.older_map, stop, name), *others))
 
     @property
     def tools(self) -> str:

@@ -42,11 +42,12 @@ ARCHITECTURE = Architecture(
         (0xC00A000000000000, 0xC00C000000000000, "device"),
         (0xC00C000000000000, 0xC00E000000000000, "struct page"),
     ),
+    older_map=0,
     page_bytes=65536,
     # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h and radix-4k.h: the second and the
     # third level may map 1 GiB and 2 MiB.
     page_tables=PageTables(
-        root="swapper_pg_dir",
+        roots=("swapper_pg_dir",),
         image=0xC000000000000000,
         levels=((39, 13), (30, 9), (21, 9), (16, 5)),
         largest_page=30,

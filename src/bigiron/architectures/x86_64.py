@@ -52,10 +52,11 @@ ARCHITECTURE = Architecture(
         (0xFFFFFFFF80000000, 0xFFFFFFFFA0000000, "kernel image"),
         (0xFFFFFFFFA0000000, 0xFFFFFFFFFF000000, "module"),
     ),
+    older_map=0xFFFF880000000000,  # before 4.20
     page_bytes=4096,
     # Intel SDM volume 3, 4.5: four levels; the second and the third may map 1 GiB and 2 MiB.
     page_tables=PageTables(
-        root="init_top_pgt",
+        roots=("init_top_pgt", "init_level4_pgt"),  # before 4.13
         image=0xFFFFFFFF80000000,
         levels=((39, 9), (30, 9), (21, 9), (12, 9)),
         largest_page=30,

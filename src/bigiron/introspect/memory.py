@@ -15,6 +15,7 @@ from typing import Protocol
 
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
+from bigiron.introspect.symbols import SymbolTable
 
 _PAGE = 4096
 _PAGES_KEPT = 4096  # 16 MiB
@@ -192,8 +193,7 @@ def private_copies_work() -> bool:
 class KernelMemory:
     """The memory of a guest's kernel by virtual address, as its own page tables map it.
 
-    `root` is where the kernel's symbols say that its top page table is (`PageTables.root`). Where it is not,
-    there is no memory.
+    `root` is where its top page table is. Where it is not, there is no memory.
     """
 
     def __init__(self, ram: GuestRam, architecture: Architecture, root: int) -> None:
@@ -202,6 +202,12 @@ class KernelMemory:
         self._page = lru_cache(_PAGES_KEPT)(self._read_page)
         self._table = lru_cache(_PAGES_KEPT)(self._read_physical)
         self._top = self._find_top(root)
+
+    @classmethod
+    def of(cls, ram: GuestRam, architecture: Architecture, symbols: SymbolTable) -> "KernelMemory":
+        """That of a kernel with these symbols, which say where its top page table is."""
+        roots = (symbols.address(name) for name in architecture.page_tables.roots)
+        return cls(ram, architecture, next(filter(None, roots), 0))
 
     def read(self, address: int, length: int) -> bytes | None:
         """The bytes at a kernel address; None where not all of them are mapped to RAM."""

@@ -381,8 +381,7 @@ class _Cell:
             )
 
     def _memory(self, symbols: bytes) -> KernelMemory:
-        root = SymbolTable.shared(symbols).address(self.vm.architecture.page_tables.root) or 0
-        return KernelMemory(self.ram, self.vm.architecture, root)
+        return KernelMemory.of(self.ram, self.vm.architecture, SymbolTable.shared(symbols))
 
     def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
         return guest.started(self._command, self.ram, self.wishes, resumes=resumes)

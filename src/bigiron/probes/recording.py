@@ -14,6 +14,7 @@ from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
+from bigiron.introspect.mm.structs import WORD
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import DType
@@ -99,10 +100,11 @@ def objects_in(
     chains: Chains,
 ) -> Objects:
     """The same of a machine that no probe asked for."""
-    root = symbols.address(architecture.page_tables.root) or 0
     hello = next(message.content for message in messages if message.type == "hello")
     architecture = architecture.with_pages_of(hello["page_bytes"])
-    memory = KernelMemory(ram, architecture, root)
+    memory = KernelMemory.of(ram, architecture, symbols)
+    end_of_map = memory.read(symbols.address("high_memory") or 0, WORD) or b""
+    architecture = architecture.with_map_below(int.from_bytes(end_of_map, "little"))
     allocations = read_allocations(results, chains)
     return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
 

@@ -59,6 +59,10 @@ class Pages:
 
     def head_of(self, page: int) -> int:
         """The first `struct page` of the compound page that a `struct page` belongs to."""
+        if self._has("first_page"):  # before 4.4
+            is_tail = self._has_flag(self._structs.value("page", page, "flags"), "PG_tail")
+            head = self._structs.value("page", page, "first_page") if is_tail else page
+            return head if self._array <= head <= page else page
         info = self._structs.number(page + self._head_offset)
         if not info & 1:
             return page
@@ -86,16 +90,24 @@ class Pages:
         flags = value("page", head, "flags")
         if self._has_flag(flags, "PG_slab"):
             return Use.SLAB
-        if kind := self._typed(value("page", head, "page_type")):
+        if kind := self._typed(value("page", head, self._type_member)):
             return kind
         if self._has_flag(flags, "PG_reserved"):
             return Use.BOOT
-        if not value("page", head, "_refcount"):
+        if not value("page", head, "_refcount" if self._has("_refcount") else "_count"):  # before 4.7
             return Use.FREE
         mapping = value("page", head, "mapping")
         if mapping & _ANONYMOUS:
             return Use.ANONYMOUS
         return Use.CACHE if mapping and not mapping & _MOVABLE else Use.KERNEL
+
+    @cached_property
+    def _type_member(self) -> str:
+        """Before 4.18 what is free has a negative number of mappings, in which the same bit is clear."""
+        return "page_type" if self._has("page_type") else "_mapcount"
+
+    def _has(self, member: str) -> bool:
+        return self._structs.btf.member(self._structs.type("page"), member) is not None
 
     def _typed(self, page_type: int) -> Use | None:
         enumerator = self._structs.btf.enumerator
