@@ -52,7 +52,7 @@ class _Kernel:
     def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
         self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
         self._changes: list[tuple[int, bytes]] = []
-        self.memory = KernelMemory(ram, architecture, symbols.address(architecture.page_tables.root) or 0)
+        self.memory = KernelMemory.of(ram, architecture, symbols)
         self.types: Btf = types_in(self.memory, symbols)
 
     def member(self, start: int, type: str, path: str) -> _Number:
@@ -90,6 +90,14 @@ class _Kernel:
         for cpu in range(self._cpus):
             yield (start + self.get(_Number(offsets + 8 * cpu, 8))) & _ALL
 
+    def is_held(self, lock: int) -> bool:
+        """Whether somebody has a spinning lock: before 4.2 two tickets, who has it and who is next."""
+        tickets = self.types.member(self.types.find("arch_spinlock"), "head_tail")
+        if tickets is None:
+            return self.get(_Number(lock, 4)) != 0
+        half = tickets.size // 2
+        return self.get(_Number(lock, half)) != self.get(_Number(lock + half, half))
+
     def timekeepers(self) -> tuple[int, list[int]]:
         """The lock of the clock; the clock, and the copy of it in which it is carried on."""
         start = self._symbols.address("timekeeper_data")  # from 6.17 on, of which it is the first
@@ -101,10 +109,14 @@ class _Kernel:
                 for path in ("lock", "timekeeper", "shadow_timekeeper")
             )
             return lock, both
-        return self.address("timekeeper_lock"), [
-            self.address("tk_core") + 8,
-            self.address("shadow_timekeeper"),
-        ]
+        core = self._symbols.address("tk_core")
+        clock = core + 8 if core else self.address("timekeeper")  # before 3.17
+        return self.address("timekeeper_lock"), [clock, self.address("shadow_timekeeper")]
+
+    def reader(self) -> str:
+        """The member of a clock that reads the counter: before 3.17 the clock does."""
+        timekeeper = self.types.find("timekeeper")
+        return next((name for name in ("tkr_mono.", "tkr.") if self.types.member(timekeeper, name[:-1])), "")
 
 
 def is_settled(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> bool:
@@ -112,7 +124,7 @@ def is_settled(ram: GuestRam, architecture: Architecture, symbols: SymbolTable, 
     try:
         kernel = _Kernel(ram, architecture, symbols, cpus)
         lock, _ = kernel.timekeepers()
-        return not kernel.get(_Number(lock, 4))
+        return not kernel.is_held(lock)
     except MachineError:
         return True
 
@@ -134,11 +146,11 @@ def dilate(
     """
     kernel = _Kernel(ram, architecture, symbols, cpus)
     lock, timekeepers = kernel.timekeepers()
-    if kernel.get(_Number(lock, 4)):
+    if kernel.is_held(lock):
         return False
-    counter = kernel.address("clocksource_tsc")
+    counter, reader = kernel.address("clocksource_tsc"), kernel.reader()
     for start in timekeepers:
-        if kernel.get(kernel.member(start, "timekeeper", "tkr_mono.clock")) != counter:
+        if kernel.get(kernel.member(start, "timekeeper", f"{reader}clock")) != counter:
             raise MachineError(
                 "the kernel's clock is not its time stamp counter, or lies elsewhere than thought: it "
                 "cannot be slowed down: leave out --clock"
@@ -147,8 +159,7 @@ def dilate(
     counter_khz = counter_khz or kernel.get(rate)
     slower = Fraction(factor * counter_khz, kernel.get(rate))
     for start in timekeepers:
-        for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval", "raw_interval"):
-            _divide(kernel, kernel.member(start, "timekeeper", path), slower)
+        _slow_clock(kernel, start, reader, slower)
     # Whoever takes the counter for the clock anew:
     _divide(kernel, kernel.member(counter, "clocksource", "mult"), slower)
     kernel.set(rate, min(factor * counter_khz, _MOST_KHZ))
@@ -163,6 +174,22 @@ def dilate(
 
 def _divide(kernel: _Kernel, number: _Number, by: Fraction | int) -> None:
     kernel.set(number, round(kernel.get(number) / Fraction(by)))
+
+
+def _slow_clock(kernel: _Kernel, start: int, reader: str, slower: Fraction) -> None:
+    """A clock, and by what it is carried on: fewer nanoseconds for as much of the counter.
+
+    Before 3.17 as many for more: if there were fewer than NTP expects, it would make up for them.
+    """
+    by = {f"{reader}mult": slower}
+    if reader:
+        by |= {"xtime_interval": slower, "raw_interval": slower}
+    else:
+        by["cycle_interval"] = 1 / slower
+    if reader == "tkr_mono.":  # from 4.1 on
+        by["tkr_raw.mult"] = slower
+    for path, divisor in by.items():
+        _divide(kernel, kernel.member(start, "timekeeper", path), divisor)
 
 
 def _slow_timer(kernel: _Kernel, start: int, factor: int) -> None:
