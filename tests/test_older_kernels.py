@@ -1,0 +1,120 @@
+"""Kernels older than those that tests boot, by their types: 3.16's, of the structs that changed since."""
+
+from fractions import Fraction
+
+import pytest
+from test_btf import STRUCT, Builder
+
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.mm.pages import Pages, Use
+from bigiron.introspect.mm.structs import Structs
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines import dilation
+
+ARRAY, MEMORY, PAGE = 0xFFFFEA0000000000, 0xFFFF880000000000, 4096
+ENUM = 6
+FLAGS = ("PG_slab", "PG_reserved", "PG_tail")
+LOCK, CLOCK = 0xFFFFFFFF81A00000, 0xFFFFFFFF81B00000
+
+
+class Words:
+    """Memory of which these bytes are known."""
+
+    def __init__(self) -> None:
+        self.bytes: dict[int, int] = {}
+
+    def write(self, address: int, value: int, size: int = 8) -> None:
+        self.bytes |= {address + at: byte for at, byte in enumerate(value.to_bytes(size, "little"))}
+
+    def read(self, address: int, length: int) -> bytes | None:
+        return bytes(self.bytes.get(address + at, 0) for at in range(length))
+
+
+def types_of_3_16() -> Btf:
+    b = Builder()
+    u16, u32, u64 = b.integer("u16", 2), b.integer("unsigned int", 4), b.integer("u64", 8)
+    # linux/mm_types.h; arch/x86/include/asm/spinlock_types.h; linux/timekeeper_internal.h
+    members = [("flags", u64, 0), ("mapping", u64, 8), ("_mapcount", u32, 24), ("_count", u32, 28)]
+    b.compound(STRUCT, "page", 64, *members, ("first_page", u64, 48))
+    tickets = b.compound(STRUCT, "__raw_tickets", 4, ("head", u16, 0), ("tail", u16, 2))
+    b.compound(STRUCT, "arch_spinlock", 4, ("head_tail", u32, 0), ("tickets", tickets, 0))
+    clock = [("clock", u64, 0), ("mult", u32, 8), ("cycle_interval", u64, 16), ("xtime_interval", u64, 32)]
+    b.compound(STRUCT, "timekeeper", 64, *clock, ("raw_interval", u32, 48))
+    rest = b"".join(
+        b._name(name).to_bytes(4, "little") + bit.to_bytes(4, "little") for bit, name in enumerate(FLAGS)
+    )
+    b.add(ENUM, "pageflags", 4, rest, len(FLAGS))
+    return Btf(b.bytes)
+
+
+@pytest.fixture
+def memory() -> Words:
+    return Words()
+
+
+@pytest.fixture
+def pages(memory: Words) -> Pages:
+    structs = Structs(memory, SymbolTable(""), types_of_3_16())
+    return Pages(structs, ARRAY, MEMORY, PAGE)
+
+
+def describe(memory: Words, number: int, flags: str = "", mapcount: int = 0xFFFFFFFF, count: int = 1) -> int:
+    """One page; the address of its struct."""
+    page = ARRAY + 64 * number
+    memory.write(page, sum(1 << FLAGS.index(flag) for flag in flags.split()))
+    memory.write(page + 24, mapcount, 4)
+    memory.write(page + 28, count, 4)
+    return page
+
+
+def test_before_4_4_a_compound_page_s_others_point_to_its_first(memory: Words, pages: Pages) -> None:
+    head = describe(memory, 8, "PG_slab")
+    memory.write(describe(memory, 9, "PG_tail") + 48, head)
+    memory.write(describe(memory, 10) + 48, head)  # something else, where it is no tail
+    found = pages.at(MEMORY + 9 * PAGE + 100)
+    assert (found.head, found.use, found.start) == (head, Use.SLAB, MEMORY + 8 * PAGE)
+    assert pages.at(MEMORY + 10 * PAGE).start == MEMORY + 10 * PAGE
+    memory.write(describe(memory, 11, "PG_tail") + 48, 0x1234)
+    assert pages.at(MEMORY + 11 * PAGE).start == MEMORY + 11 * PAGE, "it points nowhere"
+
+
+def test_before_4_18_what_is_free_has_a_number_of_mappings(memory: Words, pages: Pages) -> None:
+    describe(memory, 1, mapcount=(-128) % (1 << 32), count=0)
+    describe(memory, 2, count=0)
+    describe(memory, 3)
+    assert [pages.at(MEMORY + number * PAGE).use for number in (1, 2, 3)] == [Use.FREE, Use.FREE, Use.KERNEL]
+
+
+@pytest.fixture
+def kernel(memory: Words, monkeypatch: pytest.MonkeyPatch) -> dilation._Kernel:
+    kernel = dilation._Kernel.__new__(dilation._Kernel)
+    kernel.types = types_of_3_16()
+    kernel.memory = memory  # type: ignore[assignment]
+    monkeypatch.setattr(
+        kernel, "set", lambda number, value: memory.write(number.address, value, number.bytes)
+    )
+    return kernel
+
+
+@pytest.mark.parametrize(("tickets", "held"), [(0, False), (0x0005_0005, False), (0x0006_0005, True)])
+def test_before_4_2_a_lock_is_two_tickets(
+    kernel: dilation._Kernel, memory: Words, tickets: int, held: bool
+) -> None:
+    memory.write(LOCK, tickets, 4)
+    assert kernel.is_held(LOCK) == held
+
+
+def test_before_3_17_a_clock_s_interval_has_more_of_the_counter(
+    kernel: dilation._Kernel, memory: Words
+) -> None:
+    """And as many nanoseconds."""
+    assert kernel.reader() == ""
+    memory.write(CLOCK + 8, 6_400_000, 4)
+    memory.write(CLOCK + 16, 10_000)
+    memory.write(CLOCK + 32, 64_000_000_000)
+    dilation._slow_clock(kernel, CLOCK, kernel.reader(), Fraction(16))
+    told = [
+        int.from_bytes(memory.read(CLOCK + at, size) or b"", "little")
+        for at, size in ((8, 4), (16, 8), (32, 8))
+    ]
+    assert told == [400_000, 160_000, 64_000_000_000]
