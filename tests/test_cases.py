@@ -150,7 +150,7 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_what_a_case_brings(case: object) -> None:
     found = find(getattr(case, "name", ""))
-    for study in found.studies:
+    for study in (*found.studies, *found.with_tree):
         full, quick = found.spec(study, False), found.spec(study, True)
         assert (max(quick.cpus), len(cells(quick))) < (max(full.cpus), len(cells(full))) and quick.variant
         builds = {build.name: build for build in found.builds}
@@ -163,6 +163,21 @@ def test_what_a_case_brings(case: object) -> None:
         assert all((found.folder / "patches" / patch).is_file() for patch in build.patches)
         assert all((found.folder / fragment).is_file() for fragment in build.fragments)
     assert (found.folder / "README.md").read_text().startswith(f"# {found.name}\n")
+
+
+def test_the_kernel_of_the_time_is_built_from_that_version(tmp_path: Path) -> None:
+    tree = tmp_path / "linux"
+    (tree / "kernel").mkdir(parents=True)
+    (tree / "Kconfig").touch()
+    (tree / "Makefile").write_text("VERSION = 3\nPATCHLEVEL = 1\nSUBLEVEL = 6\nEXTRAVERSION =\n")
+    answer = bigiron("case", "open1-rcu", "--linux", tree, "-o", tmp_path / "s")
+    said = f"open1-rcu: reading {tree}\nbigiron: {tree} is Linux 3.1.6: open1-rcu takes --linux of 3.16\n"
+    assert (answer.status, answer.err) == (2, said)
+    answer = bigiron("case", "rcu-512", "--linux", tree, "-o", tmp_path / "s")
+    assert (answer.status, answer.complaint) == (2, "rcu-512 takes no --linux: open1-rcu does")
+    answer = bigiron("case", "open1-rcu", "--linux", tmp_path / "none", "-o", tmp_path / "s")
+    assert answer.status == 2 and str(tmp_path / "none") in answer.complaint
+    assert not (tmp_path / "s").exists()
 
 
 def test_published_figures_are_read() -> None:

@@ -9,7 +9,7 @@ from bigiron.cases.case import Case, Report
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
-__all__ = ["Case", "Report", "cases", "check_tools", "find", "get_kernels", "names"]
+__all__ = ["Case", "Report", "cases", "check_tools", "check_tree", "find", "get_kernels", "names"]
 
 _MODULES = (hotplug_debugfs, hotplug_rcu, rcu_512, open1_rcu, dwal_percpu)
 _ALL: dict[str, Case] = {module.CASE.name: module.CASE for module in _MODULES}
@@ -32,8 +32,11 @@ def find(name: str) -> Case:
     return _ALL[name]
 
 
-def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None]) -> None:
-    """Fetch or build the kernels that a case's studies need, as far as they are not here."""
+def get_kernels(case: Case, specs: Iterable[Spec], tree: str, on_step: Callable[[str], None]) -> None:
+    """Fetch or build the kernels that a case's studies need, as far as they are not here.
+
+    `tree`: the source of the kernel of the time, if the user has it.
+    """
     specs = [spec for spec in specs if spec.engine.emulated]
     check_tools(case, specs)
     builds = {build.name: build for build in case.builds}
@@ -47,7 +50,18 @@ def get_kernels(case: Case, specs: Iterable[Spec], on_step: Callable[[str], None
         patches = [case.folder / "patches" / patch for patch in build.patches]
         fragments = [case.folder / fragment for fragment in build.fragments]
         # Its name is the case's own: one built by another bigiron from other patches gives way.
-        kernels.build(build.source, patches, fragments, build.arch, build.name, on_step, anew=True)
+        source = build.source or tree
+        kernels.build(source, patches, fragments, build.arch, build.name, on_step, anew=True)
+
+
+def check_tree(case: Case, tree: str, on_step: Callable[[str], None]) -> None:
+    """UserError unless it is the source of the kernel in which the case was found."""
+    if not case.of_the_time:
+        having = [one.name for one in _ALL.values() if one.of_the_time]
+        raise UserError(f"{case.name} takes no --linux: {', '.join(having)} does")
+    version = kernels.source_version(tree, on_step)
+    if not f"{version}.".startswith(f"{case.of_the_time}."):
+        raise UserError(f"{tree} is Linux {version}: {case.name} takes --linux of {case.of_the_time}")
 
 
 def check_tools(case: Case, specs: Sequence[Spec]) -> None:

@@ -85,7 +85,7 @@ class Build:
     """A kernel of a case's own: built from `source` with what lies in the case's folder."""
 
     name: str
-    source: str
+    source: str  # "": the tree that the user has of the kernel of the time (`Case.of_the_time`)
     arch: str
     patches: tuple[str, ...] = ()  # in its folder patches/
     fragments: tuple[str, ...] = ()  # of configuration
@@ -104,6 +104,8 @@ class Case:
     quick: Mapping[str, Quick]  # of each study
     report: Callable[[Mapping[str, Study], Published], Report]
     builds: tuple[Build, ...] = ()
+    of_the_time: str = ""  # the version of which a user may have the source: the kernel that was reported
+    with_tree: tuple[str, ...] = ()  # studies of that kernel, besides
 
     @property
     def folder(self) -> Path:

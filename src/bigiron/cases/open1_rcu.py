@@ -2,7 +2,7 @@
 
 Since 3.16-rc0 every RCU_COND_RESCHED_LIM-th cond_resched is a quiescent state. That makes grace periods
 shorter, so objects come back to SLUB in smaller batches. What an operation then takes of SLUB's lists is
-counted in a kernel that has this again; what it costs is simulated.
+counted in kernels that have this again, 6.1 and, where its source is given, 3.16; what it costs is simulated.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
 
+_OF_3_16 = "counts-3.16"
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
 """Curves part where the limit of 256 costs more than this, whatever the seed."""
@@ -28,16 +29,17 @@ _TELLS = 0.1
 """What chance may make of a count that is called the same."""
 _PROFILE = {
     "file_free_rcu": "file_free_rcu",
-    "rcu_process_callbacks": "rcu_core|rcu_do_batch",
-    "__call_rcu": "call_rcu|__call_rcu_common.*",
+    "rcu_process_callbacks": "rcu_core|rcu_do_batch|rcu_process_callbacks|__rcu_process_callbacks",
+    "__call_rcu": "call_rcu|__call_rcu|__call_rcu_common.*",
     "__d_lookup_rcu": "__d_lookup_rcu",
 }
-"""The functions of the published profile, and what they are called in 6.1."""
+"""The functions of the published profile, and what they are called in 6.1 and 3.16."""
 
 
 def report(studies: Mapping[str, Study], published: Published) -> Report:
     """What is counted by limit; then, simulated, throughput, where the curves part, and what differs."""
     counted, lines, waits = (_ByLimit(Counted(studies[name])) for name in ("counts", "lines", "waits"))
+    then = _ByLimit(Counted(studies[_OF_3_16]), "3.16") if _OF_3_16 in studies else None
     rows = studies["limits"].tables("simulation")
     tasks = sorted(rows["tasks"].unique())
     most = max(tasks)
@@ -64,8 +66,13 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         figures += _of_traces(replayed, tasks)
         claims = [*claims, _slower(replayed, most, theirs)]
     return Report(
-        [*counted.figures(published), *lines.accessed(), *waits.when()],
-        counted.claims(),
+        [
+            *counted.figures(published),
+            *lines.accessed(),
+            *waits.when(),
+            *(then.figures(published) if then else []),
+        ],
+        [*counted.claims(), *(then.claims() if then else [])],
         notes,
         Simulated(figures, claims),
     )
@@ -84,10 +91,13 @@ class _Between:
 
 
 class _ByLimit:
-    """What an operation counts where so many calls of cond_resched are a quiescent state, or none is."""
+    """What an operation counts where so many calls of cond_resched are a quiescent state, or none is.
 
-    def __init__(self, counted: Counted) -> None:
-        self._counted = counted
+    `kernel` is named where it is not the one that all but one study have.
+    """
+
+    def __init__(self, counted: Counted, kernel: str = "") -> None:
+        self._counted, self._kernel = counted, kernel
         self._cells: dict[tuple[str, int], list[CellRecord]] = {}
         for cell in counted.cells():
             self._cells.setdefault((cell.variant, cell.cpus), []).append(cell)
@@ -136,6 +146,7 @@ class _ByLimit:
 
     def claims(self) -> list[Claim]:
         """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
+        also = f", in {self._kernel} too," if self._kernel else ""
         more = [self._more(self._rate("256", cpus), self._rate("100000", cpus)) for cpus in self._cpus]
         oftener = [
             self._more(self._of("256", cpus, self._in_partial), self._back("100000", cpus))
@@ -144,19 +155,24 @@ class _ByLimit:
         same = [self._same(self._rate("100000", cpus), self._rate("off", cpus)) for cpus in self._cpus]
         return [
             Claim(
-                "With a limit of 256 there are more grace periods, so that fewer objects come back at once",
+                f"With a limit of 256{also} there are more grace periods, so that fewer objects come back "
+                "at once",
                 _all(more),
                 self._said(self._periods, _PERIODS),
             ),
             Claim(
-                "With a limit of 256 SLUB's get_partial_node is called more often",
+                f"With a limit of 256{also} SLUB's get_partial_node is called more often",
                 _all(oftener),
                 self._said(
                     lambda limit, cpus: self._of(limit, cpus, self._in_partial).said(".3f"),
                     "times list_lock in it for 1,000 operations",
                 ),
             ),
-            Claim("A limit of 100,000 is as none at all", _all(same), self._said(self._periods, _PERIODS)),
+            Claim(
+                f"A limit of 100,000{also} is as none at all",
+                _all(same),
+                self._said(self._periods, _PERIODS),
+            ),
         ]
 
     def _more(self, one: _Between, other: _Between) -> bool | None:
@@ -183,7 +199,11 @@ class _ByLimit:
 
     def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> Figure:
         each = ", ".join(f"{limit}: {value}" for limit, value in values.items())
-        return Figure(f"{what}, {cpus} CPUs, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
+        where = f"{cpus} CPUs{self._in_kernel()}"
+        return Figure(f"{what}, {where}, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
+
+    def _in_kernel(self) -> str:
+        return f", {self._kernel}" if self._kernel else ""
 
     def _share(self, function: str, published: Published) -> Figure:
         theirs = ", ".join(
@@ -197,7 +217,8 @@ class _ByLimit:
         ours = ", ".join(
             f"{limit}: {self._of(limit, self._most, share).mean:.2f} %" for limit in ("off", "256")
         )
-        return Figure(f"{function}, {self._most} CPUs", theirs, f"{ours} of the instructions; counted")
+        what = f"{function}, {self._most} CPUs{self._in_kernel()}"
+        return Figure(what, theirs, f"{ours} of the instructions; counted")
 
     def _of(self, limit: str, cpus: int, value: Callable[[CellRecord], float]) -> _Between:
         values = [value(cell) for cell in self._cells[limit, cpus]]
@@ -205,7 +226,7 @@ class _ByLimit:
 
     def _rate(self, limit: str, cpus: int) -> _Between:
         """Grace periods a second: where a repetition begins or ends, one more or less is chance."""
-        found = [(self._counted.grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
+        found = [(self._grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
         return _Between(
             min((periods - 1) / seconds for periods, seconds in found),
             fmean(periods / seconds for periods, seconds in found),
@@ -213,7 +234,7 @@ class _ByLimit:
         )
 
     def _periods(self, limit: str, cpus: int) -> str:
-        each = ", ".join(f"{self._counted.grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
+        each = ", ".join(f"{self._grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
         return f"{self._rate(limit, cpus).said('.0f')}, of {each}"
 
     def _back(self, limit: str, cpus: int) -> _Between:
@@ -222,12 +243,17 @@ class _ByLimit:
         at_most = self._of(limit, cpus, lambda cell: self._in_partial(cell) / max(self._freed(cell), 1e-9))
         return _Between(taken.low, taken.mean, at_most.high)
 
+    def _grace_periods(self, cell: CellRecord) -> float:
+        if self._kernel:  # 3.16 takes the root node's lock once more; this is called once
+            return self._calls(cell, "record_gp_stall_check_time", "rcu_gp_init")
+        return self._counted.grace_periods(cell)
+
     def _callbacks(self, cell: CellRecord) -> float:
-        periods = self._counted.grace_periods(cell)
+        periods = self._grace_periods(cell)
         return self._counted.operations(cell) / cell.cpus / periods if periods else float("nan")
 
-    def _calls(self, cell: CellRecord, function: str) -> int:
-        return self._counted.calls(cell, function, "rcu_do_batch")
+    def _calls(self, cell: CellRecord, function: str, caller: str = "rcu_do_batch") -> int:
+        return self._counted.calls(cell, function, caller)
 
     def _batch(self, cell: CellRecord) -> float:
         batches = self._calls(cell, "rcu_segcblist_add_len")  # once, for all that were invoked
@@ -358,6 +384,7 @@ CASE = Case(
     studies=("counts", "lines", "waits", "limits", "traces"),
     quick={
         "counts": Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
+        _OF_3_16: Quick(cpus=[8], repetitions=2, without=("1000", "10000"), operations=40_000),
         "lines": Quick(cpus=[2], without=("100000",)),
         "waits": Quick(
             cpus=[8],
@@ -374,5 +401,16 @@ CASE = Case(
         "limits": Quick(cpus=[160], repetitions=1, tasks=(1, 40, 160), shorter=4),
     },
     report=report,
-    builds=(Build("open1-rcu-limit", "debian/6.1", "x86_64", ("limit.patch",)),),
+    builds=(
+        Build("open1-rcu-limit", "debian/6.1", "x86_64", ("limit.patch",)),
+        Build(
+            "open1-rcu-3.16",
+            "",
+            "x86_64",
+            ("3.16-compile.patch", "3.16-machine.patch", "3.16-limit.patch"),
+            ("3.16.config",),
+        ),
+    ),
+    of_the_time="3.16",
+    with_tree=(_OF_3_16,),
 )

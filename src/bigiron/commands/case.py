@@ -17,6 +17,9 @@ from bigiron.study import store
 def case(
     name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
     quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
+    linux: Annotated[
+        str, typer.Option(metavar="TREE", help="open1-rcu: the source of 3.16, to count in that too")
+    ] = "",
     jobs: Jobs = 0,
     fleet: FleetAddress = "",
     certificates: Certificates = None,
@@ -30,12 +33,15 @@ def case(
     """
     chosen = cases.find(name)
     folder = output or Path(f"case-{name}{'-quick' if quick else ''}")
-    specs_of = {study: chosen.spec(study, quick) for study in chosen.studies}
-    cases.get_kernels(chosen, specs_of.values(), say(name))
+    if linux:
+        cases.check_tree(chosen, linux, say(name))
+    names = (*chosen.studies, *(chosen.with_tree if linux else ()))
+    specs_of = {study: chosen.spec(study, quick) for study in names}
+    cases.get_kernels(chosen, specs_of.values(), linux, say(name))
     with pools(fleet, certificates, jobs) as where:
         for study, spec in specs_of.items():
             measure_study(spec, folder / study, jobs, fleet=where)
-    studies = {study: store.open_study(folder / study) for study in chosen.studies}
+    studies = {study: store.open_study(folder / study) for study in names}
     report = chosen.measure_up(studies)
     (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")
     print(case_report.text(chosen, studies, report), end="")
