@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from statistics import fmean
 
 from bigiron.analysis.seed_range import SeedRange, seed_range
@@ -87,6 +88,8 @@ class _Between:
     high: float
 
     def said(self, digits: str) -> str:
+        if isnan(self.mean):
+            return "none in some repetition"
         return f"{self.mean:{digits}} ({self.low:{digits}} to {self.high:{digits}})"
 
 
@@ -228,7 +231,7 @@ class _ByLimit:
         """Grace periods a second: where a repetition begins or ends, one more or less is chance."""
         found = [(self._grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
         return _Between(
-            min((periods - 1) / seconds for periods, seconds in found),
+            min(max(periods - 1, 0) / seconds for periods, seconds in found),
             fmean(periods / seconds for periods, seconds in found),
             max((periods + 1) / seconds for periods, seconds in found),
         )
