@@ -26,6 +26,8 @@ enum entry_kind {
 	ENTRY_NONE,
 	ENTRY_EXCEPTION,
 	ENTRY_INTERRUPT,
+	ENTRY_OLD_EXCEPTION, /* the same where their code changes stacks without a call: the stack pointer tells */
+	ENTRY_OLD_INTERRUPT,
 	ENTRY_EMERGENCY_STACK, /* goes on with an interrupt or an exception, on a stack that is no task's */
 	ENTRY_DEFERRED,	       /* a function that does what an interrupt could not, or left to be done later */
 	ENTRY_FTRACE,	       /* is called at the start of a function, and does not return to its call */
@@ -65,6 +67,7 @@ struct arch {
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
 	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
+	const char *old_entry_register; /* where it is at an ENTRY_OLD_*, and at its end; NULL: there are none */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */

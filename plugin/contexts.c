@@ -16,6 +16,7 @@
 #define NR_CALL_SITES 1024
 
 static uint64_t agent_stack = NO_STACK;
+static bool old_entries; /* whether interrupts and exceptions begin and end by ENTRY_OLD_* */
 
 /* They live until code is thrown away. */
 static struct call_sites {
@@ -186,22 +187,53 @@ static struct cpu *find_interrupted(void)
 	return cpu;
 }
 
-static void on_exception(unsigned int nr UNUSED, void *pc)
+/* What the CPU pushed as it entered, and pops as it returns, is on the stack of the task. */
+static void find_old_entry(struct cpu *cpu)
 {
-	struct cpu *cpu = find_interrupted();
+	uint64_t sp = guest_read_register(guest.registers.old_entry);
 
+	if (is_kernel_address(sp))
+		on_stack_at(cpu, sp, false);
+}
+
+static void begin_exception(struct cpu *cpu, void *pc)
+{
 	enter(cpu, (uint64_t)pc, false);
 	cpu->context = context_of(cpu->stack);
 	if (cpu->stack->trace)
 		trace_events_exception(cpu);
 }
 
+static void begin_interrupt(struct cpu *cpu, void *pc)
+{
+	enter(cpu, (uint64_t)pc, true);
+	cpu->context = context_of(cpu->stack);
+}
+
+static void on_exception(unsigned int nr UNUSED, void *pc)
+{
+	begin_exception(find_interrupted(), pc);
+}
+
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
+{
+	begin_interrupt(find_interrupted(), pc);
+}
+
+static void on_old_exception(unsigned int nr UNUSED, void *pc)
 {
 	struct cpu *cpu = find_interrupted();
 
-	enter(cpu, (uint64_t)pc, true);
-	cpu->context = context_of(cpu->stack);
+	find_old_entry(cpu);
+	begin_exception(cpu, pc);
+}
+
+static void on_old_interrupt(unsigned int nr UNUSED, void *pc)
+{
+	struct cpu *cpu = find_interrupted();
+
+	find_old_entry(cpu);
+	begin_interrupt(cpu, pc);
 }
 
 static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
@@ -259,6 +291,8 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 	struct cpu *cpu = this_cpu();
 
 	cpu->emergency_stack = false;
+	if (old_entries)
+		find_old_entry(cpu);
 	if (guest.registers.saved_state) {
 		uint64_t state = guest_read_register(guest.registers.saved_state);
 
@@ -373,6 +407,8 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
 		[ENTRY_EXCEPTION] = on_exception,
 		[ENTRY_INTERRUPT] = on_interrupt,
+		[ENTRY_OLD_EXCEPTION] = on_old_exception,
+		[ENTRY_OLD_INTERRUPT] = on_old_interrupt,
 		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
 		[ENTRY_DEFERRED] = on_deferred,
 		[ENTRY_CONTEXT_SWITCH] = on_switch,
@@ -382,6 +418,7 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 		[NR_ENTRY_KINDS] = NULL,
 	};
 
+	old_entries |= kind == ENTRY_OLD_EXCEPTION || kind == ENTRY_OLD_INTERRUPT;
 	if (callbacks[kind])
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[kind], QEMU_PLUGIN_CB_R_REGS,
 						       (void *)qemu_plugin_insn_vaddr(insn));

@@ -236,7 +236,7 @@ unsigned int symbols_nr_interrupts(void)
 	unsigned int nr = 0;
 
 	for (unsigned int i = 0; i < symbols.nr_entries; i++)
-		nr += symbols.entries[i].kind == ENTRY_INTERRUPT;
+		nr += symbols.entries[i].kind == ENTRY_INTERRUPT || symbols.entries[i].kind == ENTRY_OLD_INTERRUPT;
 	return nr;
 }
 

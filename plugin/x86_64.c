@@ -176,20 +176,22 @@ static bool is_one_of(const char *symbol, const char *const names[], size_t nr)
 /* Linux before 5.8: arch/x86/kernel/entry_64.S, arch/x86/entry/entry_64.S */
 static enum entry_kind old_entry_kind(const char *symbol, char type)
 {
-	static const char *const interrupts[] = { "apic_timer_interrupt",     "reschedule_interrupt",
-						  "call_function_interrupt",  "call_function_single_interrupt",
-						  "irq_work_interrupt",	      "irq_move_cleanup_interrupt",
-						  "error_interrupt",	      "thermal_interrupt",
-						  "threshold_interrupt",      "x86_platform_ipi" };
+	static const char *const interrupts[] = { "apic_timer_interrupt",    "reschedule_interrupt",
+						  "call_function_interrupt", "call_function_single_interrupt",
+						  "irq_work_interrupt",	     "irq_move_cleanup_interrupt",
+						  "error_interrupt",	     "thermal_interrupt",
+						  "threshold_interrupt",     "x86_platform_ipi" };
 	static const char *const exceptions[] = { "page_fault",	  "async_page_fault",	  "general_protection",
 						  "divide_error", "device_not_available", "invalid_op" };
 
-	if (IS_ONE_OF(symbol, interrupts))
-		return ENTRY_INTERRUPT;
 	/* A label; from 5.8 on a function, which asm_common_interrupt calls. */
-	if (!strcmp(symbol, "common_interrupt") && type == 't')
-		return ENTRY_INTERRUPT;
-	return IS_ONE_OF(symbol, exceptions) ? ENTRY_EXCEPTION : ENTRY_NONE;
+	if (type == 't' && !strcmp(symbol, "common_interrupt"))
+		return ENTRY_OLD_INTERRUPT;
+	if (type != 'T')
+		return ENTRY_NONE;
+	if (IS_ONE_OF(symbol, interrupts))
+		return ENTRY_OLD_INTERRUPT;
+	return IS_ONE_OF(symbol, exceptions) ? ENTRY_OLD_EXCEPTION : ENTRY_NONE;
 }
 
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
@@ -245,6 +247,7 @@ const struct arch arch_x86_64 = {
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
 	.call_registers = { "rax", "rdi", "rcx" },
+	.old_entry_register = "rsp",
 	.repeats_register = "eflags",
 	.goes_on = 1 << 16, /* RF; Intel SDM volume 3, 18.3.1.1 */
 	.is_mark = is_mark,

@@ -5,6 +5,8 @@
  *
  *	user			code of user mode runs
  *	interrupt, exception	enters the kernel
+ *	old SP			an interrupt of a kernel before 5.8, with the stack pointer there
+ *	end SP			it returns, likewise
  *	call SP, return SP	a call pushes its return address there, a return pops it
  *	iret			the interrupt or exception returns
  *	switch			another task's stack is next
@@ -34,8 +36,9 @@ struct qemu_plugin_tb {
 };
 
 static struct qemu_plugin_tb user;
-static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed;
+static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old;
 static char state;
+static uint64_t stack_pointer;
 
 /* QEMU */
 
@@ -88,6 +91,19 @@ GByteArray *g_byte_array_new(void)
 	return &none;
 }
 
+GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length)
+{
+	(void)length;
+	return array;
+}
+
+int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+{
+	(void)handle;
+	buffer->data = (uint8_t *)&stack_pointer;
+	return sizeof(stack_pointer);
+}
+
 /* Here is neither a lock nor an allocation, and nothing is traced. */
 
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
@@ -112,8 +128,6 @@ NOT_CALLED(void, trace_events_exception, struct cpu *cpu)
 NOT_CALLED(void, trace_events_exception_return, struct cpu *cpu)
 NOT_CALLED(void, trace_events_returned, struct stack *stack, uint64_t sp)
 NOT_CALLED(void, allocators_returned, struct cpu *cpu, uint64_t sp)
-NOT_CALLED(GByteArray *, g_byte_array_set_size, GByteArray *array, unsigned int length)
-NOT_CALLED(int, qemu_plugin_read_register, struct qemu_plugin_register *handle, GByteArray *buffer)
 NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
 
 /* The test */
@@ -128,6 +142,7 @@ static void start(void)
 	contexts_watch_entry(&exception, ENTRY_EXCEPTION);
 	contexts_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
 	contexts_watch_entry(&changed, ENTRY_SWITCHED);
+	contexts_watch_entry(&old, ENTRY_OLD_INTERRUPT);
 	contexts_watch(&call, INSN_CALL, NULL);
 	contexts_watch(&ret, INSN_RETURN, NULL);
 	contexts_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
@@ -149,6 +164,10 @@ static void obey(const char *line)
 	else if (!strcmp(line, "switched\n"))
 		changed.on_run(0, NULL);
 	else if (!strcmp(line, "iret\n"))
+		iret.on_run(0, NULL);
+	else if (sscanf(line, "old %lx", &stack_pointer) == 1)
+		old.on_run(0, NULL);
+	else if (sscanf(line, "end %lx", &stack_pointer) == 1)
 		iret.on_run(0, NULL);
 	else if (sscanf(line, "call %lx", &sp) == 1)
 		call.on_memory(0, 0, sp, call.of_memory);

@@ -270,9 +270,10 @@ def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None
 @pytest.mark.parametrize(
     ("symbol", "kind"),
     [
-        ("T page_fault", "exception"),
-        ("T apic_timer_interrupt", "interrupt"),
-        ("t common_interrupt", "interrupt"),
+        ("T page_fault", "old exception"),
+        ("T apic_timer_interrupt", "old interrupt"),
+        ("t common_interrupt", "old interrupt"),
+        ("d page_fault", "none"),
         ("T __switch_to", "switched"),
         ("T nmi", "none"),
         ("T do_IRQ", "none"),
@@ -998,6 +999,16 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
         "operation", *["interrupt"] * 3, "kthread",
         *["operation"] * 3,
         "interrupt", *["operation"] * 3,
+    ]  # fmt: skip
+
+
+def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> None:
+    handler = [f"call {ANOTHER_STACK:x}", f"return {ANOTHER_STACK:x}"]
+    of_user = ["user", f"old {STACK:x}", *handler, f"end {STACK:x}", "user", f"call {STACK:x}"]
+    of_kernel = [f"old {STACK - 256:x}", *handler, f"end {STACK - 256:x}", f"call {STACK - 64:x}"]
+    assert contexts_after(contexts, *of_user, *of_kernel, f"return {STACK:x}") == [
+        "operation", *["interrupt"] * 3, *["operation"] * 3,
+        *["interrupt"] * 3, *["operation"] * 3,
     ]  # fmt: skip
 
 
