@@ -58,11 +58,10 @@ def pages(memory: Words) -> Pages:
     return Pages(structs, ARRAY, MEMORY, PAGE)
 
 
-def describe(memory: Words, number: int, flags: str = "", mapcount: int = 0xFFFFFFFF, count: int = 1) -> int:
+def describe(memory: Words, number: int, flags: str = "", count: int = 1) -> int:
     """One page; the address of its struct."""
     page = ARRAY + 64 * number
     memory.write(page, sum(1 << FLAGS.index(flag) for flag in flags.split()))
-    memory.write(page + 24, mapcount, 4)
     memory.write(page + 28, count, 4)
     return page
 
@@ -78,11 +77,10 @@ def test_before_4_4_a_compound_page_s_others_point_to_its_first(memory: Words, p
     assert pages.at(MEMORY + 11 * PAGE).start == MEMORY + 11 * PAGE, "it points nowhere"
 
 
-def test_before_4_18_what_is_free_has_a_number_of_mappings(memory: Words, pages: Pages) -> None:
-    describe(memory, 1, mapcount=(-128) % (1 << 32), count=0)
+def test_before_4_18_what_nobody_refers_to_is_free(memory: Words, pages: Pages) -> None:
     describe(memory, 2, count=0)
     describe(memory, 3)
-    assert [pages.at(MEMORY + number * PAGE).use for number in (1, 2, 3)] == [Use.FREE, Use.FREE, Use.KERNEL]
+    assert [pages.at(MEMORY + number * PAGE).use for number in (2, 3)] == [Use.FREE, Use.KERNEL]
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def test_before_4_2_a_lock_is_two_tickets(
     assert kernel.is_held(LOCK) == held
 
 
-def test_before_3_17_a_clock_s_interval_has_more_of_the_counter(
+def test_before_4_17_a_clock_s_interval_has_more_of_the_counter(
     kernel: dilation._Kernel, memory: Words
 ) -> None:
     """And as many nanoseconds."""

@@ -179,10 +179,10 @@ def _divide(kernel: _Kernel, number: _Number, by: Fraction | int) -> None:
 def _slow_clock(kernel: _Kernel, start: int, reader: str, slower: Fraction) -> None:
     """A clock, and by what it is carried on: fewer nanoseconds for as much of the counter.
 
-    Before 3.17 as many for more: if there were fewer than NTP expects, it would make up for them.
+    Where NTP would make up for that, which is before about 4.17, as many nanoseconds for more.
     """
     by = {f"{reader}mult": slower}
-    if reader:
+    if kernel.types.member(kernel.types.find("timekeeper"), "skip_second_overflow"):  # came with that change
         by |= {"xtime_interval": slower, "raw_interval": slower}
     else:
         by["cycle_interval"] = 1 / slower

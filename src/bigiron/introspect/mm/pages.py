@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from bigiron.introspect.mm.structs import Structs, UnreadableError
 
 _TYPE_BASE, _TYPE_MASK = 0xF0000000, 0xF0007F80
-"""Up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
+"""From 4.18 up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
 _BUDDY_BIT, _TABLE_BIT = 0x80, 0x200
 _ANONYMOUS, _MOVABLE = 1, 2  # the lowest bits of `mapping`
 
@@ -90,7 +90,7 @@ class Pages:
         flags = value("page", head, "flags")
         if self._has_flag(flags, "PG_slab"):
             return Use.SLAB
-        if kind := self._typed(value("page", head, self._type_member)):
+        if self._has("page_type") and (kind := self._typed(value("page", head, "page_type"))):
             return kind
         if self._has_flag(flags, "PG_reserved"):
             return Use.BOOT
@@ -100,11 +100,6 @@ class Pages:
         if mapping & _ANONYMOUS:
             return Use.ANONYMOUS
         return Use.CACHE if mapping and not mapping & _MOVABLE else Use.KERNEL
-
-    @cached_property
-    def _type_member(self) -> str:
-        """Before 4.18 what is free has a negative number of mappings, in which the same bit is clear."""
-        return "page_type" if self._has("page_type") else "_mapcount"
 
     def _has(self, member: str) -> bool:
         return self._structs.btf.member(self._structs.type("page"), member) is not None
