@@ -87,13 +87,20 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
         "traces": _on_debian(case, tmp_path, "traces", cpus=[2], operations=50),
         "limits": _on_debian(case, tmp_path, "limits", tasks=[1, 20], simulation=shorter),
     }
+    assert not any("3.16," in figure.what for figure in case.measure_up(studies).figures)
+    (of_the_time,) = case.with_tree
+    studies[of_the_time] = _on_debian(case, tmp_path, of_the_time, cpus=[2], operations=20)
     report = case.measure_up(studies)
     figures = {figure.what: figure for figure in report.figures}
+    none = figures["callbacks a CPU has in a grace period, 2 CPUs, 3.16, by RCU_COND_RESCHED_LIM"].ours
+    assert "off: none in some repetition, " in none
+    assert "__d_lookup_rcu, 2 CPUs, 3.16" in figures
     lookup = figures["__d_lookup_rcu, 2 CPUs"]
     assert lookup.published == "3.15: 2.45 % of the time, 3.16-rc0: 1.28 % of the time"
     assert lookup.ours.startswith("off: ") and lookup.ours.endswith(" % of the instructions; counted")
     assert "grace periods a second of VM time, 2 CPUs, by RCU_COND_RESCHED_LIM" in figures
     claims = {claim.says: claim.agrees for claim in report.claims}
+    assert "With a limit of 256, in 3.16, SLUB's get_partial_node is called more often" in claims
     assert not claims["With a limit of 256 SLUB's get_partial_node is called more often"]
     assert all(figure.ours.endswith("counted") for figure in report.figures)
     assert report.simulated

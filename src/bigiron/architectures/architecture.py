@@ -80,7 +80,7 @@ class Architecture:
         True
         """
         (start, stop, name), *others = self.address_classes
-        if not self.older_map < end <= start:
+        if not (self.older_map and self.older_map < end <= start):
             return self
         return replace(self, address_classes=((self.older_map, stop, name), *others))
 

@@ -1,11 +1,12 @@
 """Published regressions that bigiron reproduces: one module a case."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from bigiron import doctor, kernels
 from bigiron.architectures import architecture
 from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
-from bigiron.cases.case import Case, Report
+from bigiron.cases.case import Build, Case, Report
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
@@ -47,21 +48,28 @@ def get_kernels(case: Case, specs: Iterable[Spec], tree: str, on_step: Callable[
             kernels.fetch(kernel, arch, on_step)
             continue
         build = builds[kernel]
-        patches = [case.folder / "patches" / patch for patch in build.patches]
+        patches = _patches(case, build)
         fragments = [case.folder / fragment for fragment in build.fragments]
         # Its name is the case's own: one built by another bigiron from other patches gives way.
         source = build.source or tree
         kernels.build(source, patches, fragments, build.arch, build.name, on_step, anew=True)
 
 
+def _patches(case: Case, build: Build) -> list[Path]:
+    return [case.folder / "patches" / patch for patch in build.patches]
+
+
 def check_tree(case: Case, tree: str, on_step: Callable[[str], None]) -> None:
-    """UserError unless it is the source of the kernel in which the case was found."""
+    """UserError unless it is the source of the kernel in which the case was found, and its patches apply."""
     if not case.of_the_time:
         having = [one.name for one in _ALL.values() if one.of_the_time]
         raise UserError(f"{case.name} takes no --linux: {', '.join(having)} does")
     version = kernels.source_version(tree, on_step)
     if not f"{version}.".startswith(f"{case.of_the_time}."):
         raise UserError(f"{tree} is Linux {version}: {case.name} takes --linux of {case.of_the_time}")
+    for build in case.builds:
+        if not build.source:
+            kernels.check_patches(tree, _patches(case, build), on_step)
 
 
 def check_tools(case: Case, specs: Sequence[Spec]) -> None:

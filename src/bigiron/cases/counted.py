@@ -75,10 +75,15 @@ class Counted:
         )
 
     def grace_periods(self, cell: CellRecord) -> float:
-        """How many RCU began: rcu_gp_init() takes the lock of each node of its tree once, interrupts off."""
-        rows = self._of(cell, "locks").filter(
-            (pl.col("function") == "_raw_spin_lock_irqsave") & pl.col("path").str.ends_with("rcu_gp_init")
-        )
+        """How many RCU began: rcu_gp_init() takes the lock of each node of its tree once, interrupts off.
+
+        Older ones do so with one mutex for all CPUs that come and go.
+        """
+        rows = self._of(cell, "locks").filter(pl.col("path").str.ends_with("rcu_gp_init"))
+        mutex = rows.filter(pl.col("function") == "mutex_lock")
+        if mutex.height:
+            return float(mutex["acquisitions"].sum())
+        rows = rows.filter(pl.col("function") == "_raw_spin_lock_irqsave")
         nodes = rows["lock"].n_unique()
         return float(rows["acquisitions"].sum()) / nodes if nodes else 0.0
 

@@ -149,7 +149,7 @@ class _ByLimit:
 
     def claims(self) -> list[Claim]:
         """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
-        also = f", in {self._kernel} too," if self._kernel else ""
+        also = f", in {self._kernel}," if self._kernel else ""
         more = [self._more(self._rate("256", cpus), self._rate("100000", cpus)) for cpus in self._cpus]
         oftener = [
             self._more(self._of("256", cpus, self._in_partial), self._back("100000", cpus))
@@ -229,7 +229,7 @@ class _ByLimit:
 
     def _rate(self, limit: str, cpus: int) -> _Between:
         """Grace periods a second: where a repetition begins or ends, one more or less is chance."""
-        found = [(self._grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
+        found = [(self._counted.grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
         return _Between(
             min(max(periods - 1, 0) / seconds for periods, seconds in found),
             fmean(periods / seconds for periods, seconds in found),
@@ -237,7 +237,7 @@ class _ByLimit:
         )
 
     def _periods(self, limit: str, cpus: int) -> str:
-        each = ", ".join(f"{self._grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
+        each = ", ".join(f"{self._counted.grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
         return f"{self._rate(limit, cpus).said('.0f')}, of {each}"
 
     def _back(self, limit: str, cpus: int) -> _Between:
@@ -246,17 +246,12 @@ class _ByLimit:
         at_most = self._of(limit, cpus, lambda cell: self._in_partial(cell) / max(self._freed(cell), 1e-9))
         return _Between(taken.low, taken.mean, at_most.high)
 
-    def _grace_periods(self, cell: CellRecord) -> float:
-        if self._kernel:  # 3.16 takes the root node's lock once more; this is called once
-            return self._calls(cell, "record_gp_stall_check_time", "rcu_gp_init")
-        return self._counted.grace_periods(cell)
-
     def _callbacks(self, cell: CellRecord) -> float:
-        periods = self._grace_periods(cell)
+        periods = self._counted.grace_periods(cell)
         return self._counted.operations(cell) / cell.cpus / periods if periods else float("nan")
 
-    def _calls(self, cell: CellRecord, function: str, caller: str = "rcu_do_batch") -> int:
-        return self._counted.calls(cell, function, caller)
+    def _calls(self, cell: CellRecord, function: str) -> int:
+        return self._counted.calls(cell, function, "rcu_do_batch")
 
     def _batch(self, cell: CellRecord) -> float:
         batches = self._calls(cell, "rcu_segcblist_add_len")  # once, for all that were invoked

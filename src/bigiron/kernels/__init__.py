@@ -12,7 +12,7 @@ from pathlib import Path
 from bigiron.architectures import known_arch
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
-from bigiron.kernels.builder import build, source_version
+from bigiron.kernels.builder import build, check_patches, source_version
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
@@ -23,6 +23,7 @@ __all__ = [
     "Module",
     "add",
     "build",
+    "check_patches",
     "compiled_from",
     "fetch",
     "find",
