@@ -92,7 +92,16 @@ def _download(
     if refused:
         on_step(f"apt could not read all package lists, so there may be a newer one: {refused}")
     on_step(f"downloading {package.name} {package.version} ({package.size / 1e6:.0f} MB)")
-    (file,) = apt.download([f"{package.name}={package.version}"], to)
+    try:
+        (file,) = apt.download([f"{package.name}={package.version}"], to)
+    except UserError as error:
+        # An archive that is being updated may list what is not there any more.
+        older = choose(wanted, [one for one in available if one.version != package.version])
+        if older is None:
+            raise
+        on_step(f"{error}; the one before it: {older.name} {older.version}")
+        (file,) = apt.download([f"{older.name}={older.version}"], to)
+        return file, older, apt.suite_of(older)
     return file, package, apt.suite_of(package)
 
 
