@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* What an instruction's memory accesses mean for the recorder. */
 enum insn_kind {
@@ -94,6 +95,16 @@ struct arch {
 	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,
 			  uint64_t *next);
 };
+
+static inline bool is_one_of(const char *name, size_t length, const char *const *names, size_t nr_names)
+{
+	for (size_t i = 0; i < nr_names; i++)
+		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
 
 extern const struct arch arch_x86_64;
 extern const struct arch arch_ppc64le;

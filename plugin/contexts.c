@@ -172,6 +172,15 @@ static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
 	fill_ended(&stack->fills[++stack->nesting]);
 }
 
+/* What the CPU pushed at an ENTRY_OLD_*, and pops as it returns, is on the stack of the task. */
+static void find_old_entry(struct cpu *cpu)
+{
+	uint64_t sp = guest_read_register(guest.registers.old_entry);
+
+	if (is_kernel_address(sp))
+		on_stack_at(cpu, sp, false);
+}
+
 /* Before an entry: the stack that is interrupted may be new; early in a system call it is still the user's. */
 static struct cpu *find_interrupted(void)
 {
@@ -184,56 +193,27 @@ static struct cpu *find_interrupted(void)
 			on_stack_at(cpu, sp, false);
 	}
 	leave_user_mode(cpu);
+	if (old_entries)
+		find_old_entry(cpu);
 	return cpu;
 }
 
-/* What the CPU pushed as it entered, and pops as it returns, is on the stack of the task. */
-static void find_old_entry(struct cpu *cpu)
+static void on_exception(unsigned int nr UNUSED, void *pc)
 {
-	uint64_t sp = guest_read_register(guest.registers.old_entry);
+	struct cpu *cpu = find_interrupted();
 
-	if (is_kernel_address(sp))
-		on_stack_at(cpu, sp, false);
-}
-
-static void begin_exception(struct cpu *cpu, void *pc)
-{
 	enter(cpu, (uint64_t)pc, false);
 	cpu->context = context_of(cpu->stack);
 	if (cpu->stack->trace)
 		trace_events_exception(cpu);
 }
 
-static void begin_interrupt(struct cpu *cpu, void *pc)
-{
-	enter(cpu, (uint64_t)pc, true);
-	cpu->context = context_of(cpu->stack);
-}
-
-static void on_exception(unsigned int nr UNUSED, void *pc)
-{
-	begin_exception(find_interrupted(), pc);
-}
-
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
 {
-	begin_interrupt(find_interrupted(), pc);
-}
-
-static void on_old_exception(unsigned int nr UNUSED, void *pc)
-{
 	struct cpu *cpu = find_interrupted();
 
-	find_old_entry(cpu);
-	begin_exception(cpu, pc);
-}
-
-static void on_old_interrupt(unsigned int nr UNUSED, void *pc)
-{
-	struct cpu *cpu = find_interrupted();
-
-	find_old_entry(cpu);
-	begin_interrupt(cpu, pc);
+	enter(cpu, (uint64_t)pc, true);
+	cpu->context = context_of(cpu->stack);
 }
 
 static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
@@ -407,8 +387,8 @@ void contexts_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
 		[ENTRY_EXCEPTION] = on_exception,
 		[ENTRY_INTERRUPT] = on_interrupt,
-		[ENTRY_OLD_EXCEPTION] = on_old_exception,
-		[ENTRY_OLD_INTERRUPT] = on_old_interrupt,
+		[ENTRY_OLD_EXCEPTION] = on_exception,
+		[ENTRY_OLD_INTERRUPT] = on_interrupt,
 		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
 		[ENTRY_DEFERRED] = on_deferred,
 		[ENTRY_CONTEXT_SWITCH] = on_switch,

@@ -129,16 +129,6 @@ static bool returns(uint32_t insn, uint64_t condition)
 	return first_field(insn) & 0x10 || bit == (first_field(insn) >> 3 & 1);
 }
 
-static bool is_one_of(const char *name, size_t length, const char *const *names, size_t nr_names)
-{
-	for (size_t i = 0; i < nr_names; i++)
-		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
-			return true;
-	return false;
-}
-
-#define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
-
 /*
  * What an exception's vector is for, or NULL where it is none. In real mode the recorder sees only what follows it.
  * arch/powerpc/kernel/exceptions-64s.S, arch/powerpc/include/asm/head-64.h

@@ -163,16 +163,6 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-static bool is_one_of(const char *symbol, const char *const names[], size_t nr)
-{
-	for (size_t i = 0; i < nr; i++)
-		if (!strcmp(symbol, names[i]))
-			return true;
-	return false;
-}
-
-#define IS_ONE_OF(symbol, names) is_one_of(symbol, names, sizeof(names) / sizeof(*(names)))
-
 /* Linux before 5.8: arch/x86/kernel/entry_64.S, arch/x86/entry/entry_64.S */
 static enum entry_kind old_entry_kind(const char *symbol, char type)
 {
@@ -183,15 +173,16 @@ static enum entry_kind old_entry_kind(const char *symbol, char type)
 						  "threshold_interrupt",     "x86_platform_ipi" };
 	static const char *const exceptions[] = { "page_fault",	  "async_page_fault",	  "general_protection",
 						  "divide_error", "device_not_available", "invalid_op" };
+	size_t length = strlen(symbol);
 
 	/* A label; from 5.8 on a function, which asm_common_interrupt calls. */
 	if (type == 't' && !strcmp(symbol, "common_interrupt"))
 		return ENTRY_OLD_INTERRUPT;
 	if (type != 'T')
 		return ENTRY_NONE;
-	if (IS_ONE_OF(symbol, interrupts))
+	if (IS_ONE_OF(symbol, length, interrupts))
 		return ENTRY_OLD_INTERRUPT;
-	return IS_ONE_OF(symbol, exceptions) ? ENTRY_OLD_EXCEPTION : ENTRY_NONE;
+	return IS_ONE_OF(symbol, length, exceptions) ? ENTRY_OLD_EXCEPTION : ENTRY_NONE;
 }
 
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
@@ -199,7 +190,7 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const deferred[] = { TICK_WORK };
 
-	if (IS_ONE_OF(symbol, deferred))
+	if (IS_ONE_OF(symbol, strlen(symbol), deferred))
 		return ENTRY_DEFERRED;
 	if (!strcmp(symbol, "__switch_to_asm"))
 		return ENTRY_CONTEXT_SWITCH;

@@ -123,6 +123,27 @@ def test_a_name_that_is_no_kernel_to_fetch(empty_cache: Path, closed_mirror: Non
         kernels.fetch(name)
 
 
+def test_what_an_archive_lists_and_no_longer_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As while it is updated."""
+    gone, there = (debian.Package(f"linux-image-6.12.{n}-x", f"6.12.{n}-1", "", 1, "x") for n in (118, 117))
+
+    def download(_apt: debian.Apt, packages: list[str], to: Path) -> list[Path]:
+        if packages == [f"{gone.name}={gone.version}"]:
+            raise UserError("404 Not Found")
+        return [to / packages[0]]
+
+    monkeypatch.setattr(debian.Apt, "update", lambda _apt, _on_step: "")
+    monkeypatch.setattr(debian.Apt, "image_packages", lambda _apt, _flavour: [gone, there])
+    monkeypatch.setattr(debian.Apt, "download", download)
+    monkeypatch.setattr(debian.Apt, "suite_of", lambda _apt, package: package.version)
+    steps: list[str] = []
+    file, package, suite = debian.download("6.12", "x86_64", tmp_path, steps.append)
+    assert (file.name, package, suite) == (f"{there.name}={there.version}", there, there.version)
+    assert steps[-1] == f"404 Not Found; the one before it: {there.name} {there.version}"
+    with pytest.raises(UserError, match="404 Not Found"):
+        debian.download(gone.version, "x86_64", tmp_path, steps.append)
+
+
 def test_no_network(empty_cache: Path, closed_mirror: None) -> None:
     with pytest.raises(
         UserError, match=r"^debian/6\.1: apt could not read all .*: E: .*127\.0\.0\.1.* another mirror in"

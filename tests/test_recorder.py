@@ -261,15 +261,7 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
         ("T asm_exc_double_fault", "none"),
         ("T exc_page_fault", "none"),
         ("T common_interrupt", "none"),
-    ],
-)
-def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None:
-    assert answers(x86_64, "symbols", [symbol]) == [kind]
-
-
-@pytest.mark.parametrize(
-    ("symbol", "kind"),
-    [
+        # Before 5.8
         ("T page_fault", "old exception"),
         ("T apic_timer_interrupt", "old interrupt"),
         ("t common_interrupt", "old interrupt"),
@@ -279,7 +271,7 @@ def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None
         ("T do_IRQ", "none"),
     ],
 )
-def test_where_it_does_before_5_8(symbol: str, kind: str, x86_64: Path) -> None:
+def test_where_the_context_changes(symbol: str, kind: str, x86_64: Path) -> None:
     assert answers(x86_64, "symbols", [symbol]) == [kind]
 
 

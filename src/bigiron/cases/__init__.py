@@ -64,12 +64,13 @@ def check_tree(case: Case, tree: str, on_step: Callable[[str], None]) -> None:
     if not case.of_the_time:
         having = [one.name for one in _ALL.values() if one.of_the_time]
         raise UserError(f"{case.name} takes no --linux: {', '.join(having)} does")
-    version = kernels.source_version(tree, on_step)
+    source = kernels.find_source(tree, on_step)
+    version = kernels.kernel_version(source)
     if not f"{version}.".startswith(f"{case.of_the_time}."):
         raise UserError(f"{tree} is Linux {version}: {case.name} takes --linux of {case.of_the_time}")
     for build in case.builds:
         if not build.source:
-            kernels.check_patches(tree, _patches(case, build), on_step)
+            kernels.patched(source, _patches(case, build))
 
 
 def check_tools(case: Case, specs: Sequence[Spec]) -> None:

@@ -40,7 +40,7 @@ _PROFILE = {
 def report(studies: Mapping[str, Study], published: Published) -> Report:
     """What is counted by limit; then, simulated, throughput, where the curves part, and what differs."""
     counted, lines, waits = (_ByLimit(Counted(studies[name])) for name in ("counts", "lines", "waits"))
-    then = _ByLimit(Counted(studies[_OF_3_16]), "3.16") if _OF_3_16 in studies else None
+    in_3_16 = _ByLimit(Counted(studies[_OF_3_16]), "3.16") if _OF_3_16 in studies else None
     rows = studies["limits"].tables("simulation")
     tasks = sorted(rows["tasks"].unique())
     most = max(tasks)
@@ -71,9 +71,9 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
             *counted.figures(published),
             *lines.accessed(),
             *waits.when(),
-            *(then.figures(published) if then else []),
+            *(in_3_16.figures(published) if in_3_16 else []),
         ],
-        [*counted.claims(), *(then.claims() if then else [])],
+        [*counted.claims(), *(in_3_16.claims() if in_3_16 else [])],
         notes,
         Simulated(figures, claims),
     )
@@ -149,7 +149,7 @@ class _ByLimit:
 
     def claims(self) -> list[Claim]:
         """What the published text says of the mechanism: it holds where it does with any number of CPUs."""
-        also = f", in {self._kernel}," if self._kernel else ""
+        where = f", in {self._kernel}," if self._kernel else ""
         more = [self._more(self._rate("256", cpus), self._rate("100000", cpus)) for cpus in self._cpus]
         oftener = [
             self._more(self._of("256", cpus, self._in_partial), self._back("100000", cpus))
@@ -158,13 +158,13 @@ class _ByLimit:
         same = [self._same(self._rate("100000", cpus), self._rate("off", cpus)) for cpus in self._cpus]
         return [
             Claim(
-                f"With a limit of 256{also} there are more grace periods, so that fewer objects come back "
+                f"With a limit of 256{where} there are more grace periods, so that fewer objects come back "
                 "at once",
                 _all(more),
                 self._said(self._periods, _PERIODS),
             ),
             Claim(
-                f"With a limit of 256{also} SLUB's get_partial_node is called more often",
+                f"With a limit of 256{where} SLUB's get_partial_node is called more often",
                 _all(oftener),
                 self._said(
                     lambda limit, cpus: self._of(limit, cpus, self._in_partial).said(".3f"),
@@ -172,7 +172,7 @@ class _ByLimit:
                 ),
             ),
             Claim(
-                f"A limit of 100,000{also} is as none at all",
+                f"A limit of 100,000{where} is as none at all",
                 _all(same),
                 self._said(self._periods, _PERIODS),
             ),

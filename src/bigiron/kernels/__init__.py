@@ -12,10 +12,12 @@ from pathlib import Path
 from bigiron.architectures import known_arch
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, store
-from bigiron.kernels.builder import build, check_patches, source_version
+from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
+from bigiron.kernels.source import find as find_source
+from bigiron.kernels.source import kernel_version, patched
 from bigiron.kernels.store import compiled_from, sha256_of
 
 __all__ = [
@@ -23,15 +25,16 @@ __all__ = [
     "Module",
     "add",
     "build",
-    "check_patches",
     "compiled_from",
     "fetch",
     "find",
+    "find_source",
     "installed",
     "keep",
+    "kernel_version",
     "modules_for",
+    "patched",
     "sha256_of",
-    "source_version",
 ]
 
 _DEBIAN = "debian/"

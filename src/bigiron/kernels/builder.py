@@ -102,16 +102,6 @@ def build(
             )
 
 
-def source_version(spelled: str, on_step: Callable[[str], None]) -> str:
-    """What a source says it is: 6.1.192; UserError where it is none."""
-    return source.kernel_version(source.find(spelled, on_step))
-
-
-def check_patches(spelled: str, patches: Sequence[Path], on_step: Callable[[str], None]) -> None:
-    """UserError, with the file and the line, unless they apply to a source, one after the other."""
-    source.patched(source.find(spelled, on_step), patches)
-
-
 def check_tools(arch: str) -> str:
     """The compiler and its version, for instance "gcc 12.2.0"; UserError with all tools that are missing."""
     target = architecture(arch)

@@ -101,7 +101,7 @@ def _download(
             raise
         on_step(f"{error}; the one before it: {older.name} {older.version}")
         (file,) = apt.download([f"{older.name}={older.version}"], to)
-        return file, older, apt.suite_of(older)
+        package = older
     return file, package, apt.suite_of(package)
 
 
