@@ -13,13 +13,14 @@ from conftest import Answer, bigiron, measured
 
 from bigiron import kernels
 from bigiron.cache_dir import cache_folder
+from bigiron.cases import cases
 from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.source import Source
 
 BUILD_S = 1800  # a safety net
-CASES = Path(__file__).parent.parent / "cases"
+CASES = Path(__file__).resolve().parent.parent / "cases"
 
 
 @pytest.fixture(scope="session")
@@ -253,10 +254,32 @@ def test_patches_that_do_not_apply(tree: Path, tmp_path: Path) -> None:
     assert (answer.status, answer.complaint) == (2, f"there is no patch {tmp_path}/none")
 
 
-@pytest.mark.parametrize("patch", sorted(CASES.glob("*/patches/*.patch")), ids=lambda patch: patch.stem)
+OF_A_TREE = {  # of a kernel of which the user has the source
+    case.folder.resolve() / "patches" / patch
+    for case in cases()
+    for build in case.builds
+    if not build.source
+    for patch in build.patches
+}
+
+
+def named_in(patch: Path) -> list[str]:
+    """The files that a patch is of."""
+    return [line[6:] for line in patch.read_text().splitlines() if line.startswith("+++ b/")]
+
+
+@pytest.mark.parametrize("patch", sorted(OF_A_TREE), ids=lambda patch: patch.stem)
+def test_the_patches_of_other_kernels_are_whole(patch: Path, tmp_path: Path) -> None:
+    told = git(tmp_path, "apply", "--numstat", str(patch))
+    assert [line.split("\t")[2] for line in told.splitlines()] == named_in(patch)
+
+
+@pytest.mark.parametrize(
+    "patch", sorted(set(CASES.glob("*/patches/*.patch")) - OF_A_TREE), ids=lambda patch: patch.stem
+)
 def test_the_cases_patches_apply(debian_source: Source, patch: Path) -> None:
     changed = source.patched(debian_source, [patch])
-    named = [line[6:] for line in patch.read_text().splitlines() if line.startswith("+++ b/")]
+    named = named_in(patch)
     differing = source._git("diff-tree", "-r", "--name-only", debian_source.tree, changed).split()
     assert sorted(named) == differing
 
