@@ -12,68 +12,20 @@
 #include "trace_events.h"
 #include "xalloc.h"
 
-/* Not a power of two: what an instruction did on several CPUs does not lie in one place of the host's caches. */
-#define NR_SITES 5000
-#define FIRST_COUNTS 1024
-
-/*
- * Instructions that access memory, in the order of translation, which is nearly that in which they are used; and of each,
- * on each CPU, what it did to the line that it accessed last there. Most instructions access the line that they accessed
- * before, and finding a line in a CPU's table costs most of all: only a change of line goes to the table. An instruction
- * is known by what it did on the first CPU. They live until code is thrown away.
- */
-static struct sites {
-	struct line_count *last; /* NR_SITES of each CPU; line 0: nothing yet */
-	unsigned int used;
-	struct sites *next;
-} *sites;
-
 /*
  * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
  * Its registers tell all that it will do, and in the kernel's memory no fault keeps it from that, so there is no need
- * to see every element. It lives as long as its site.
+ * to see every element. It lives until code is
+ * thrown away.
  */
 struct fill {
-	struct line_count *site;
+	uint32_t insn;
 	struct fill_form form;
 	struct qemu_plugin_register *start[2], *count;
 	struct fill *next;
 };
 
 static struct fill *fills;
-
-static struct line_count *new_site(const struct qemu_plugin_insn *insn)
-{
-	struct line_count *site;
-
-	if (!sites || sites->used == NR_SITES) {
-		struct sites *more = xcalloc(1, sizeof(*more));
-
-		more->last = xcalloc((size_t)cpus.nr * NR_SITES, sizeof(*more->last));
-		more->next = sites;
-		sites = more;
-	}
-	site = &sites->last[sites->used++];
-	site->insn = insns_number(qemu_plugin_insn_vaddr(insn));
-	return site;
-}
-
-/* What the instruction did last on that CPU. */
-static inline struct line_count *last_on(const struct cpu *cpu, struct line_count *site)
-{
-	return site + (size_t)cpu->nr * NR_SITES;
-}
-
-static void flush(struct cpu *cpu)
-{
-	for (unsigned int i = 0; i < cpu->last.nr; i++) {
-		struct line_count *last = cpu->last.counts[i];
-
-		lines_add(&cpu->lines, last);
-		*last = (struct line_count){ .insn = last->insn };
-	}
-	cpu->last.nr = 0;
-}
 
 /* By which address the line of a recorded access to user memory is known: the physical one; 0 if it is not recorded. */
 static NOINLINE uint64_t user_place(qemu_plugin_meminfo_t info, uint64_t address)
@@ -118,109 +70,82 @@ bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address)
 	return hwaddr && qemu_plugin_hwaddr_is_io(hwaddr);
 }
 
-/* What QEMU says of an access: there are few kinds, and to ask takes longer than to count. */
-struct access_kind {
-	qemu_plugin_meminfo_t info;
-	bool store;
-	uint64_t bytes; /* of line_count, at the line's start; 0: not asked yet */
-};
-
-static struct access_kind kinds[256];
-
-static NOINLINE const struct access_kind *ask_kind(struct access_kind *kind, qemu_plugin_meminfo_t info)
+static void *site_of(const struct qemu_plugin_insn *insn)
 {
-	*kind = (struct access_kind){ info, qemu_plugin_mem_is_store(info),
-				      lines_bytes(0, qemu_plugin_mem_size_shift(info)) };
-	return kind;
+	uint32_t number = insns_number(qemu_plugin_insn_vaddr(insn));
+
+	sequences_note_insn(number);
+	return (void *)(uint64_t)access_insn(number);
 }
 
-static inline struct access_kind *kind_place(qemu_plugin_meminfo_t info)
+static inline struct access access_at(const struct cpu *cpu, uint64_t place, uint32_t insn, uint32_t kind)
 {
-	/* By Fibonacci hashing: kinds differ in few bits, and two in one place would be asked for in turn. */
-	return &kinds[info * 0x9e3779b1u >> 24];
+	return (struct access){ insn | (place & (LINE_BYTES - 1)), cpu->stack->calls.chain, kind };
 }
 
-static inline bool is_kind(const struct access_kind *kind, qemu_plugin_meminfo_t info)
+static struct effect effect_of(qemu_plugin_meminfo_t info, uint64_t place)
 {
-	return kind->info == info && kind->bytes;
+	bool store = qemu_plugin_mem_is_store(info);
+
+	return (struct effect){ lines_bytes(place, qemu_plugin_mem_size_shift(info)), !store, store };
 }
 
-static const struct access_kind *find_kind(qemu_plugin_meminfo_t info)
+/* All that is known by sequences is known by instructions. */
+static void forget_sequences(void)
 {
-	struct access_kind *kind = kind_place(info);
-
-	return is_kind(kind, info) ? kind : ask_kind(kind, info);
+	accesses_flush();
+	for_each_cpu(cpu)
+		lines_expand(&cpu->lines);
+	sequences_forget();
 }
 
-/* Whether the instruction's last access on this CPU was to the same line, by the same chain. */
-static inline bool is_same_line(const struct line_count *last, const struct cpu *cpu, uint64_t address)
+static NOINLINE void count(struct cpu *cpu, uint64_t place, const struct access *access, const struct effect *effect)
 {
-	return last->line == lines_key(address, cpu->context) && last->chain == cpu->stack->calls.chain;
+	uint64_t key = lines_key(place, cpu->context);
+
+	if (open_lines_add(&cpu->open, &cpu->lines, key, access, effect))
+		return;
+	forget_sequences();
+	if (!open_lines_add(&cpu->open, &cpu->lines, key, access, effect))
+		cpu->lines.counts.lost += effect->reads + effect->writes;
 }
 
-static void remember(struct cpu *cpu, struct line_count *last)
+/* Returns whether it is counted: a device register, such as a clock's, is the emulator's, and no line. */
+static bool count_access(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t info, uint64_t place)
 {
-	struct last_counts *all = &cpu->last;
+	const struct access access = access_at(cpu, place, insn, info);
+	const struct effect effect = effect_of(info, place);
 
-	if (all->nr == all->room) {
-		all->room = all->room ? all->room * 2 : FIRST_COUNTS;
-		all->counts = xrealloc(all->counts, all->room * sizeof(*all->counts));
-	}
-	all->counts[all->nr++] = last;
+	if (is_kernel_address(place) && !open_lines_has(&cpu->open, lines_key(place, cpu->context)) &&
+	    accesses_is_device(info, place))
+		return false;
+	count(cpu, place, &access, &effect);
+	return true;
 }
 
-static void change_line(struct cpu *cpu, const struct line_count *site, struct line_count *last, uint64_t address)
+/* Of a part of what an instruction does to a line. */
+static void count_part(struct cpu *cpu, uint64_t place, uint32_t insn, uint32_t kind, struct effect effect)
 {
-	if (last->line)
-		lines_add(&cpu->lines, last);
-	else
-		remember(cpu, last);
-	*last = (struct line_count){
-		.line = lines_key(address, cpu->context),
-		.insn = site->insn,
-		.chain = cpu->stack->calls.chain,
-	};
+	const struct access access = access_at(cpu, place, insn | ACCESS_PART, kind);
+
+	if (!open_lines_expect(&cpu->open, lines_key(place, cpu->context), &access))
+		count(cpu, place, &access, &effect);
 }
 
-static inline void add_access(struct line_count *last, const struct access_kind *kind, uint64_t place)
-{
-	last->bytes |= kind->bytes << (place & (LINE_BYTES - 1));
-	if (kind->store)
-		last->writes++;
-	else
-		last->reads++;
-}
-
-/*
- * `place` is the address by which the line is known. A device register, such as a clock's, is the emulator's, and no
- * line.
- */
-static void count_access(struct cpu *cpu, struct line_count *site, qemu_plugin_meminfo_t info, uint64_t place)
-{
-	struct line_count *last = last_on(cpu, site);
-
-	if (!is_same_line(last, cpu, place)) {
-		if (is_kernel_address(place) && accesses_is_device(info, place))
-			return;
-		change_line(cpu, site, last, place);
-	}
-	add_access(last, find_kind(info), place);
-}
-
-static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, struct line_count *site)
+static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
 
 	if (!place)
 		return;
-	cpu->string[0] = cpu->string[1] = NULL;
-	count_access(cpu, site, info, place);
+	end_strings(cpu);
+	count_access(cpu, insn, info, place);
 }
 
 /*
- * How fast recording is depends on this function most of all. What it does itself is the usual case, one more access to
- * the same line of the kernel's, for which nothing has to be called: so it keeps nothing on the stack.
+ * How fast recording is depends on this function most of all. What it does itself is the usual case, that the access is
+ * what came next the last time, too, for which nothing has to be called: so it keeps nothing on the stack.
  */
 static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
@@ -228,16 +153,14 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 
 	if (cpus.running == current_cpu && is_recording(cpu) && is_kernel_address(address) &&
 	    !is_own_stack(cpu, address)) {
-		const struct access_kind *kind = kind_place(info);
-		struct line_count *last = last_on(cpu, site);
+		const struct access access = access_at(cpu, address, (uint64_t)site, info);
 
-		if (is_same_line(last, cpu, address) && is_kind(kind, info)) {
-			cpu->string[0] = cpu->string[1] = NULL;
-			add_access(last, kind, address);
+		if (open_lines_expect(&cpu->open, lines_key(address, cpu->context), &access)) {
+			end_strings(cpu);
 			return;
 		}
 	}
-	count_any_access(info, address, site);
+	count_any_access(info, address, (uint64_t)site);
 }
 
 static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
@@ -248,37 +171,36 @@ static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t
 }
 
 /* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
-static void on_string_access(struct line_count *site, qemu_plugin_meminfo_t info, uint64_t address, bool store)
+static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
-	struct line_count *last = last_on(cpu, site);
-	uint64_t place = find_place(cpu, info, address);
+	struct string_access *last = &cpu->string[store];
+	uint64_t place = find_place(cpu, info, address), key;
 
 	if (!place)
 		return;
-	if (cpu->string[store] == site && is_same_line(last, cpu, place)) {
-		last->bytes |= find_kind(info)->bytes << (place & (LINE_BYTES - 1));
-		return;
-	}
-	count_access(cpu, site, info, place);
-	cpu->string[store] = site;
+	key = lines_key(place, cpu->context);
+	if (last->line == key && last->insn == insn && last->chain == cpu->stack->calls.chain)
+		count_part(cpu, place, insn, info, (struct effect){ .bytes = effect_of(info, place).bytes });
+	else if (count_access(cpu, insn, info, place))
+		*last = (struct string_access){ key, insn, cpu->stack->calls.chain };
 }
 
 static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	on_string_access(userdata, info, address, false);
+	on_string_access((uint64_t)userdata, info, address, false);
 }
 
 static void on_string_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	on_string_access(userdata, info, address, true);
+	on_string_access((uint64_t)userdata, info, address, true);
 }
 
 static struct fill *new_fill(const struct qemu_plugin_insn *insn, struct fill_form form)
 {
 	struct fill *fill = xcalloc(1, sizeof(*fill));
 
-	fill->site = new_site(insn);
+	fill->insn = (uint64_t)site_of(insn);
 	fill->form = form;
 	fill->start[0] = guest_register(form.start[0]);
 	fill->start[1] = guest_register(form.start[1]);
@@ -296,22 +218,22 @@ static uint64_t fill_start(const struct fill *fill)
 	return fill->form.aligned ? start & ~(uint64_t)(fill->form.element - 1) : start;
 }
 
-static void count_fill(struct cpu *cpu, struct line_count *site, uint64_t start, uint64_t end)
+static void count_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t end)
 {
-	struct line_count *last = last_on(cpu, site);
 	uint64_t next;
 
 	if (!is_recording(cpu))
 		return;
-	cpu->string[0] = cpu->string[1] = NULL;
+	end_strings(cpu);
 	for (uint64_t from = start; from < end; from = next) {
+		bool writes = from == start || !(from & (guest.arch->line_bytes - 1));
+		uint64_t to;
+
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
-		if (!is_kernel_address(from) || is_own_stack(cpu, from))
-			continue;
-		if (!is_same_line(last, cpu, from))
-			change_line(cpu, site, last, from);
-		last->bytes |= lines_range(from, next < end ? next : end);
-		last->writes += from == start || !(from & (guest.arch->line_bytes - 1));
+		to = next < end ? next : end;
+		if (is_kernel_address(from) && !is_own_stack(cpu, from))
+			count_part(cpu, from, insn, (to - from) << 1 | writes,
+				   (struct effect){ lines_range(from, to), 0, writes });
 	}
 }
 
@@ -330,11 +252,11 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	start = fill_start(fill);
 	left = (fill->count ? guest_read_register(fill->count) : 1) * fill->form.element;
-	if (fill_begins(fill_progress(cpu), insns_pc(fill->site->insn), start + left, left))
+	if (fill_begins(fill_progress(cpu), insns_pc(fill->insn >> ACCESS_INSN_SHIFT), start + left, left))
 		return;
-	count_fill(cpu, fill->site, start, start + left);
+	count_fill(cpu, fill->insn, start, start + left);
 	if (cpu->stack->trace)
-		trace_events_fill(cpu, fill->site->insn, start, left);
+		trace_events_fill(cpu, fill->insn >> ACCESS_INSN_SHIFT, start, left);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -345,9 +267,9 @@ static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
 static void watch_string(struct qemu_plugin_insn *insn)
 {
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-					 new_site(insn));
+					 site_of(insn));
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
-					 new_site(insn));
+					 site_of(insn));
 }
 
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size)
@@ -355,11 +277,11 @@ void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const ui
 	switch (kind) {
 	case INSN_OTHER:
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-						 new_site(insn));
+						 site_of(insn));
 		break;
 	case INSN_CALL_BY_MEMORY:
 		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-						 new_site(insn));
+						 site_of(insn));
 		break;
 	case INSN_FILL:
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,
@@ -387,27 +309,21 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 		watch_string(insn);
 	else
 		qemu_plugin_register_vcpu_mem_cb(insn, on_user_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-						 new_site(insn));
+						 site_of(insn));
 }
 
 void accesses_flush(void)
 {
 	for_each_cpu(cpu) {
-		flush(cpu);
-		cpu->string[0] = cpu->string[1] = NULL;
+		open_lines_close(&cpu->open, &cpu->lines);
+		lines_flush(&cpu->lines);
+		end_strings(cpu);
 	}
 }
 
 void accesses_free(void)
 {
 	accesses_flush();
-	while (sites) {
-		struct sites *next = sites->next;
-
-		free(sites->last);
-		free(sites);
-		sites = next;
-	}
 	while (fills) {
 		struct fill *next = fills->next;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counts accesses to memory by the instruction, the line, the chain of calls and the context (lines.h). */
+/* Counts accesses to memory by the instruction, the line, the chain of calls and the context (open_lines.h, lines.h). */
 #ifndef ACCESSES_H
 #define ACCESSES_H
 

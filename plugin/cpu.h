@@ -11,6 +11,7 @@
 #include "fills.h"
 #include "lines.h"
 #include "locks.h"
+#include "open_lines.h"
 #include "qemu_api.h"
 #include "traces.h"
 #include "work.h"
@@ -44,10 +45,10 @@ struct stack {
 	struct call_stack calls;
 };
 
-/* What instructions did last on a CPU, and is not in its table yet. */
-struct last_counts {
-	struct line_count **counts;
-	unsigned int nr, room;
+/* What a string instruction accessed last. */
+struct string_access {
+	uint64_t line; /* lines_key(); 0: nothing */
+	uint32_t insn, chain;
 };
 
 struct cpu {
@@ -67,9 +68,8 @@ struct cpu {
 	/* operations.c */
 	unsigned int recording; /* tasks on this CPU that are in their recorded operations */
 	/* accesses.c */
-	struct last_counts last;
-	/* What loads and stores for the string instruction that runs and is recorded, or NULL. */
-	const struct line_count *string[2];
+	struct open_lines open; /* operations.c says when an operation ends */
+	struct string_access string[2]; /* that runs and is recorded: loads, stores */
 	struct line_table lines;
 	/* blocks.c */
 	struct work_table work;
@@ -100,6 +100,12 @@ static inline struct cpu *this_cpu(void)
 static inline bool is_recording(const struct cpu *cpu)
 {
 	return cpu->recording && cpu->context != CONTEXT_HARNESS;
+}
+
+/* Another instruction runs. */
+static inline void end_strings(struct cpu *cpu)
+{
+	cpu->string[0].line = cpu->string[1].line = 0;
 }
 
 #define for_each_cpu(cpu) for (struct cpu *cpu = cpus.all; cpu < cpus.all + cpus.nr; cpu++)

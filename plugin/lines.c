@@ -29,6 +29,7 @@ struct asked_line {
 	struct line_total total; /* of operations */
 };
 
+static const struct hash_type sequence_type = { sizeof(struct line_sequence), 2 };
 static const struct hash_type count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
 static const struct hash_type asked_type = { sizeof(struct asked_line), 1 };
@@ -40,31 +41,31 @@ struct line_totals {
 	struct hash_table table; /* of struct pair_total */
 };
 
-static uint64_t count_line(const struct line_count *count)
+static uint64_t line_of(uint64_t key)
 {
-	return count->line & ~(uint64_t)(LINE_BYTES - 1);
+	return key & ~(uint64_t)(LINE_BYTES - 1);
 }
 
-static enum context count_context(const struct line_count *count)
+static enum context context_of(uint64_t key)
 {
-	return count->line >> 1 & 3;
+	return key >> 1 & 3;
 }
 
 void lines_init(struct line_table *table, uint64_t max_bytes)
 {
 	hash_free(&table->counts, &count_type);
+	hash_free(&table->sequences, &sequence_type);
 	free(table->added);
 	*table = (struct line_table){
 		.counts = { .max_bytes = max_bytes },
+		.sequences = { .max_bytes = max_bytes / 2 },
 	};
 }
 
-static void add(struct line_table *table, const struct line_count *count, uint64_t hash)
+static void add_count(struct line_table *table, const struct line_count *count)
 {
-	uint32_t accesses = count->reads + count->writes;
-	struct line_count *entry = hash_add_hashed(&table->counts, &count_type, count, hash, accesses);
+	struct line_count *entry = hash_add(&table->counts, &count_type, count, count->reads + count->writes);
 
-	table->accesses[count_context(count)] += accesses;
 	if (!entry)
 		return;
 	entry->bytes |= count->bytes;
@@ -72,11 +73,59 @@ static void add(struct line_table *table, const struct line_count *count, uint64
 	entry->writes += count->writes;
 }
 
+/* What the sequence's accesses did, each by its instruction. */
+static void expand(struct line_table *table, const struct line_sequence *seen)
+{
+	const struct sequence *sequence;
+
+	for (sequence_id id = seen->sequence; id; id = sequence->before) {
+		sequence = sequence_of(id);
+		add_count(table, &(struct line_count){
+			.line = seen->line,
+			.insn = sequence->insn,
+			.chain = sequence->chain,
+			.bytes = sequence->effect.bytes,
+			.reads = sequence->effect.reads * seen->times,
+			.writes = sequence->effect.writes * seen->times,
+		});
+	}
+}
+
+void lines_expand(struct line_table *table)
+{
+	const struct line_sequence *seen;
+
+	hash_for_each(seen, &table->sequences, &sequence_type)
+		expand(table, seen);
+	hash_clear(&table->sequences, &sequence_type);
+}
+
+static struct line_sequence *find_room(struct line_table *table, const struct line_sequence *seen, uint64_t hash)
+{
+	return hash_add_hashed(&table->sequences, &sequence_type, seen, hash, 0);
+}
+
+static void add(struct line_table *table, const struct line_sequence *seen, uint64_t hash)
+{
+	uint64_t accesses = sequence_of(seen->sequence)->accesses * seen->times;
+	struct line_sequence *entry = find_room(table, seen, hash);
+
+	table->accesses[context_of(seen->line)] += accesses;
+	if (!entry) {
+		lines_expand(table);
+		entry = find_room(table, seen, hash);
+	}
+	if (entry)
+		entry->times += seen->times;
+	else
+		table->counts.lost += accesses;
+}
+
 /* Numbers of what was added, in the order of where the table has them, roughly. `hashes`: of each of them. */
 static void order_by_place(const struct line_table *table, const uint64_t *hashes, uint16_t *order)
 {
 	/* A small table has fewer parts, one without memory yet one. */
-	uint64_t last = table->counts.capacity ? table->counts.capacity - 1 : 0;
+	uint64_t last = table->sequences.capacity ? table->sequences.capacity - 1 : 0;
 	unsigned int ends[NR_PARTS + 1] = { 0 }, shift = 0;
 
 	while (last >> shift >= NR_PARTS)
@@ -96,111 +145,122 @@ void lines_flush(struct line_table *table)
 	static uint16_t order[NR_LINES_ADDED];
 
 	for (unsigned int i = 0; i < table->nr_added; i++)
-		hashes[i] = hash((const hash_word *)&table->added[i], count_type.key_words);
+		hashes[i] = hash((const hash_word *)&table->added[i], sequence_type.key_words);
 	order_by_place(table, hashes, order);
 	for (unsigned int i = 0; i < table->nr_added; i++) {
 		if (i + NR_AHEAD < table->nr_added)
-			hash_prefetch(&table->counts, &count_type, hashes[order[i + NR_AHEAD]]);
+			hash_prefetch(&table->sequences, &sequence_type, hashes[order[i + NR_AHEAD]]);
 		add(table, &table->added[order[i]], hashes[order[i]]);
 	}
 	table->nr_added = 0;
 }
 
-void lines_add(struct line_table *table, const struct line_count *count)
+void lines_add(struct line_table *table, uint64_t key, sequence_id sequence, uint32_t times)
 {
 	if (!table->added)
 		table->added = xcalloc(NR_LINES_ADDED, sizeof(*table->added));
-	table->added[table->nr_added++] = *count;
+	table->added[table->nr_added++] = (struct line_sequence){ key, sequence, times };
 	if (table->nr_added == NR_LINES_ADDED)
 		lines_flush(table);
 }
 
-static uint64_t pair_of(const struct line_count *count)
+static uint64_t pair_of(uint64_t key)
 {
-	return count->line & ~(uint64_t)(PAIR_BYTES - 1);
+	return key & ~(uint64_t)(PAIR_BYTES - 1);
 }
 
-static struct line_total *line_in(const struct line_totals *totals, struct pair_total *pair,
-				  const struct line_count *count)
+static struct line_total *line_in(const struct line_totals *totals, struct pair_total *pair, uint64_t key)
 {
-	return &pair->lines[(count_line(count) - pair->pair) / totals->line_bytes];
+	return &pair->lines[(line_of(key) - pair->pair) / totals->line_bytes];
 }
 
-static bool is_in_part(const struct line_totals *totals, const struct line_count *count)
+static bool is_in_part(const struct line_totals *totals, uint64_t key)
 {
-	uint64_t pair = pair_of(count);
+	uint64_t pair = pair_of(key);
 
-	if (totals->of_operations && count_context(count) != CONTEXT_OPERATION)
+	if (totals->of_operations && context_of(key) != CONTEXT_OPERATION)
 		return false;
 	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
 }
 
-static void add_total(struct line_total *total, unsigned int table, const struct line_count *count)
+static void add_total(struct line_total *total, unsigned int table, bool written)
 {
 	if (!total->by)
 		total->by = table + 1;
 	total->shared |= total->by != table + 1;
-	total->written |= count->writes != 0;
+	total->written |= written;
 }
 
-/* The counts of a table, one after the other, with the places of their pairs on their way from memory. */
-struct count_walk {
-	const struct hash_table *counts, *totals;
-	const struct line_count *next, *ahead;
+/* The entries of a table, each of which begins with its line, with the places of their pairs on their way from memory. */
+struct line_walk {
+	const struct hash_table *table, *totals;
+	const struct hash_type *type;
+	const uint64_t *next, *ahead;
 };
 
-static void go_ahead(struct count_walk *walk)
+static void go_ahead(struct line_walk *walk)
 {
 	uint64_t pair;
 
-	walk->ahead = hash_next(walk->counts, &count_type, walk->ahead);
+	walk->ahead = hash_next(walk->table, walk->type, walk->ahead);
 	if (!walk->ahead)
 		return;
-	pair = pair_of(walk->ahead);
+	pair = pair_of(*walk->ahead);
 	hash_prefetch(walk->totals, &total_type, hash(&pair, total_type.key_words));
 }
 
-static struct count_walk walk_counts(const struct line_table *table, const struct line_totals *totals)
+static struct line_walk walk_lines(const struct hash_table *table, const struct hash_type *type,
+				   const struct line_totals *totals)
 {
-	struct count_walk walk = { .counts = &table->counts, .totals = &totals->table };
+	struct line_walk walk = { .table = table, .type = type, .totals = &totals->table };
 
 	go_ahead(&walk);
 	for (int i = 1; i < NR_AHEAD && walk.ahead; i++)
 		go_ahead(&walk);
-	walk.next = hash_next(walk.counts, &count_type, NULL);
+	walk.next = hash_next(walk.table, walk.type, NULL);
 	return walk;
 }
 
-static const struct line_count *next_count(struct count_walk *walk)
+static const void *next_line(struct line_walk *walk)
 {
-	const struct line_count *count = walk->next;
+	const void *line = walk->next;
 
-	if (count)
-		walk->next = hash_next(walk->counts, &count_type, count);
+	if (line)
+		walk->next = hash_next(walk->table, walk->type, line);
 	if (walk->ahead)
 		go_ahead(walk);
-	return count;
+	return line;
+}
+
+static bool add_line(struct line_totals *totals, unsigned int table, uint64_t key, bool written)
+{
+	uint64_t pair_key = pair_of(key);
+	struct pair_total *pair;
+
+	if (!is_in_part(totals, key))
+		return true;
+	pair = hash_add(&totals->table, &total_type, &pair_key, 1);
+	if (pair)
+		add_total(line_in(totals, pair, key), table, written);
+	return pair;
 }
 
 static bool add_totals(struct line_totals *totals, struct line_table *const *tables, unsigned int nr_tables)
 {
+	bool whole = true;
+
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		struct count_walk walk = walk_counts(tables[t], totals);
+		struct line_walk walk = walk_lines(&tables[t]->counts, &count_type, totals);
+		const struct line_sequence *seen;
 		const struct line_count *count;
 
-		while ((count = next_count(&walk))) {
-			uint64_t key = pair_of(count);
-			struct pair_total *pair;
-
-			if (!is_in_part(totals, count))
-				continue;
-			pair = hash_add(&totals->table, &total_type, &key, 1);
-			if (!pair)
-				return false;
-			add_total(line_in(totals, pair, count), t, count);
-		}
+		while (whole && (count = next_line(&walk)))
+			whole = add_line(totals, t, count->line, count->writes);
+		walk = walk_lines(&tables[t]->sequences, &sequence_type, totals);
+		while (whole && (seen = next_line(&walk)))
+			whole = add_line(totals, t, seen->line, sequence_of(seen->sequence)->writes);
 	}
-	return true;
+	return whole;
 }
 
 /* Whether several CPUs touched one line of the pair, or each one of them, and one wrote. */
@@ -217,36 +277,57 @@ static bool is_shared(const struct pair_total *pair, const struct line_total *li
 static void write_row(FILE *out, unsigned int cpu, const struct line_count *count)
 {
 	const struct line_row row = {
-		.line = count_line(count),
+		.line = line_of(count->line),
 		.pc = insns_pc(count->insn),
 		.bytes = count->bytes,
 		.chain = count->chain,
 		.reads = count->reads,
 		.writes = count->writes,
 		.cpu = cpu,
-		.context = count_context(count),
+		.context = context_of(count->line),
 	};
 
 	fwrite(&row, sizeof(row), 1, out);
+}
+
+static bool is_line_shared(const struct line_totals *totals, uint64_t key)
+{
+	uint64_t pair_key = pair_of(key);
+	struct pair_total *pair = hash_find(&totals->table, &total_type, &pair_key);
+
+	return is_shared(pair, line_in(totals, pair, key));
+}
+
+/* Only what is written has to be known by instructions. */
+static void expand_part(const struct line_totals *totals, struct line_table *table,
+			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	struct line_walk walk = walk_lines(&table->sequences, &sequence_type, totals);
+	const struct line_sequence *seen;
+
+	while ((seen = next_line(&walk))) {
+		if (!is_in_part(totals, seen->line))
+			continue;
+		if (is_stack(line_of(seen->line)))
+			stack_accesses[context_of(seen->line)] += seen->times * sequence_of(seen->sequence)->accesses;
+		else if (is_line_shared(totals, seen->line))
+			expand(table, seen);
+	}
 }
 
 static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,
 		       unsigned int nr_tables, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		struct count_walk walk = walk_counts(tables[t], totals);
+		struct line_walk walk = walk_lines(&tables[t]->counts, &count_type, totals);
 		const struct line_count *count;
 
-		while ((count = next_count(&walk))) {
-			uint64_t key = pair_of(count);
-			struct pair_total *pair;
-
-			if (!is_in_part(totals, count))
+		while ((count = next_line(&walk))) {
+			if (!is_in_part(totals, count->line))
 				continue;
-			pair = hash_find(&totals->table, &total_type, &key);
-			if (is_stack(count_line(count)))
-				stack_accesses[count_context(count)] += count->reads + count->writes;
-			else if (is_shared(pair, line_in(totals, pair, count)))
+			if (is_stack(line_of(count->line)))
+				stack_accesses[context_of(count->line)] += count->reads + count->writes;
+			else if (is_line_shared(totals, count->line))
 				write_row(out, t, count);
 		}
 	}
@@ -260,7 +341,7 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 	bool whole = true;
 
 	for (unsigned int t = 0; t < nr_tables; t++)
-		most += tables[t]->counts.used;
+		most += tables[t]->counts.used + tables[t]->sequences.used;
 	nr_parts = most / MAX_TOTALS + 1;
 	for (unsigned int part = 0; whole && part < nr_parts; part++) {
 		struct line_totals totals = {
@@ -271,6 +352,8 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 		};
 
 		whole = add_totals(&totals, tables, nr_tables);
+		for (unsigned int t = 0; whole && t < nr_tables; t++)
+			expand_part(&totals, tables[t], is_stack, stack_accesses);
 		if (whole)
 			write_part(out, &totals, tables, nr_tables, is_stack, stack_accesses);
 		hash_free(&totals.table, &total_type);
@@ -285,14 +368,11 @@ static void write_test(FILE *out, uint64_t test, const struct line_totals *total
 		const struct line_count *count;
 
 		hash_for_each(count, &tables[t]->counts, &count_type) {
-			uint64_t key = pair_of(count);
-			struct pair_total *pair = hash_find(&totals->table, &total_type, &key);
-
-			if (!is_in_part(totals, count) || is_stack(count_line(count)) ||
-			    !is_shared(pair, line_in(totals, pair, count)))
+			if (!is_in_part(totals, count->line) || is_stack(line_of(count->line)) ||
+			    !is_line_shared(totals, count->line))
 				continue;
 			fprintf(out, "%lu,%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", test, t,
-				context_name(count_context(count)), count_line(count), insns_pc(count->insn),
+				context_name(context_of(count->line)), line_of(count->line), insns_pc(count->insn),
 				count->chain, count->reads, count->writes, count->bytes);
 		}
 	}
@@ -307,8 +387,11 @@ int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables,
 		.of_operations = true,
 		.table = { .max_bytes = TOTALS_BYTES },
 	};
-	bool whole = add_totals(&totals, tables, nr_tables);
+	bool whole;
 
+	for (unsigned int t = 0; t < nr_tables; t++)
+		lines_expand(tables[t]);
+	whole = add_totals(&totals, tables, nr_tables);
 	if (whole)
 		write_test(out, test, &totals, tables, nr_tables, is_stack);
 	hash_free(&totals.table, &total_type);
@@ -318,6 +401,7 @@ int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables,
 void lines_clear(struct line_table *table)
 {
 	hash_clear(&table->counts, &count_type);
+	hash_clear(&table->sequences, &sequence_type);
 	memset(table->accesses, 0, sizeof(table->accesses));
 }
 
@@ -333,22 +417,29 @@ void lines_ask(struct shared_lines *lines, uint64_t address)
 	hash_add(&lines->table, &asked_type, &key, 1);
 }
 
+static void answer(struct shared_lines *lines, unsigned int table, uint64_t line, bool written)
+{
+	uint64_t key = asked_key(lines, line_of(line));
+	struct asked_line *asked = NULL;
+
+	if (context_of(line) == CONTEXT_OPERATION)
+		asked = hash_find(&lines->table, &asked_type, &key);
+	if (asked)
+		add_total(&asked->total, table, written);
+}
+
 void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
 {
 	if (!lines->table.used)
 		return;
 	for (unsigned int t = 0; t < nr_tables; t++) {
+		const struct line_sequence *seen;
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts, &count_type) {
-			uint64_t key = asked_key(lines, count_line(count));
-			struct asked_line *asked = NULL;
-
-			if (count_context(count) == CONTEXT_OPERATION)
-				asked = hash_find(&lines->table, &asked_type, &key);
-			if (asked)
-				add_total(&asked->total, t, count);
-		}
+		hash_for_each(count, &tables[t]->counts, &count_type)
+			answer(lines, t, count->line, count->writes);
+		hash_for_each(seen, &tables[t]->sequences, &sequence_type)
+			answer(lines, t, seen->line, sequence_of(seen->sequence)->writes);
 	}
 }
 

@@ -10,6 +10,7 @@
 
 #include "context.h"
 #include "hash.h"
+#include "sequences.h"
 
 #define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
 #define PAIR_BYTES 128 /* two lines that some x86 CPUs fetch together, or one of POWER */
@@ -27,19 +28,27 @@ struct line_count {
 
 #define NR_LINES_ADDED 2048
 
+/* A sequence of what one CPU did to a line. */
+struct line_sequence {
+	uint64_t line; /* lines_key() */
+	uint64_t sequence; /* this and the line are the key in the table */
+	uint64_t times;
+};
+
 /* One a CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
-	struct hash_table counts; /* of struct line_count */
+	struct hash_table sequences; /* of struct line_sequence */
+	struct hash_table counts; /* of struct line_count: what is not kept by sequences any more */
 	/*
 	 * Added, and put into the table together, in the order of their places there: that an address is found, and memory
 	 * fetched, for each alone costs most of all.
 	 */
-	struct line_count *added; /* NR_LINES_ADDED; NULL: none yet */
+	struct line_sequence *added; /* NR_LINES_ADDED; NULL: none yet */
 	unsigned int nr_added;
 	uint64_t accesses[NR_CONTEXTS];
 };
 
-/* Empty, and of at most so much memory. */
+/* Empty, and of at most so much memory for counts, and half as much for sequences. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
 /* Lines of which somebody wants to know whether operations of several CPUs touch them. */
@@ -47,6 +56,9 @@ struct shared_lines {
 	unsigned int line_bytes;
 	struct hash_table table; /* of struct asked_line; zero but for max_bytes, none */
 };
+
+/* By which a line is known in a context. Never 0; and the bits from LINES_KEY_FREE_SHIFT to the line's number are. */
+#define LINES_KEY_FREE_SHIFT 3
 
 static inline uint64_t lines_key(uint64_t address, enum context context)
 {
@@ -67,8 +79,11 @@ static inline uint64_t lines_range(uint64_t from, uint64_t end)
 	return ~0ull >> (LINE_BYTES - (end - from)) << (from & (LINE_BYTES - 1));
 }
 
-void lines_add(struct line_table *table, const struct line_count *count);
+void lines_add(struct line_table *table, uint64_t key, sequence_id sequence, uint32_t times);
 void lines_flush(struct line_table *table); /* after the last was added */
+
+/* Count by instructions what is known by sequences: their numbers are not kept. */
+void lines_expand(struct line_table *table);
 
 /* A count as it is written: there may be millions, and as text they would take longer to write than to count. */
 struct line_row {
@@ -78,8 +93,8 @@ struct line_row {
 };
 
 /*
- * Write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one wrote; also
- * those of both lines of a pair that did so only together.
+ * Expand and write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one
+ * wrote; also those of both lines of a pair that did so only together.
  * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
  * or -1.
  */

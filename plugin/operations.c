@@ -74,11 +74,13 @@ void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
 	} else if (slot->cpu->recording) {
 		slot->operations += value - slot->last;
 	}
+	if (value != slot->last)
+		open_lines_next_operation(&slot->cpu->open);
 	slot->last = value;
 	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
 		slot->state = SLOT_DONE;
 		change_recording(slot, -1);
-		slot->cpu->string[0] = slot->cpu->string[1] = NULL;
+		end_strings(slot->cpu);
 	}
 	if (arm.what & RECORD_TRACE)
 		trace(slot);

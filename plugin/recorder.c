@@ -8,7 +8,7 @@
  *	translation	instruments code, once it is armed, with callbacks of
  *	operations	    the tasks' operations, between which their CPUs are recorded
  *	contexts	    calls, returns, interrupts, switches: on whose behalf a CPU runs, and how it got there
- *	accesses	    accesses to memory		-> lines, pages
+ *	accesses	    accesses to memory		-> open_lines, by sequences -> lines; pages
  *	blocks		    blocks of instructions	-> work
  *	lock_calls	    calls of lock functions	-> locks
  *	allocators	    calls of allocators		-> allocations

@@ -107,10 +107,8 @@ static int write_lines(FILE *out)
 	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
 	int failed;
 
-	for (unsigned int nr = 0; nr < cpus.nr; nr++) {
+	for (unsigned int nr = 0; nr < cpus.nr; nr++)
 		tables[nr] = &cpus.all[nr].lines;
-		lines_flush(tables[nr]);
-	}
 	memset(stack_accesses, 0, sizeof(stack_accesses));
 	failed = lines_write_shared(out, tables, cpus.nr, guest.arch->line_bytes, contexts_is_stack, stack_accesses);
 	free(tables);

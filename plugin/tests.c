@@ -51,16 +51,9 @@ void tests_disarm(void)
 	close_file(&tests.log);
 }
 
-static void flush_lines(void)
-{
-	accesses_flush();
-	for_each_cpu(cpu)
-		lines_flush(&cpu->lines);
-}
-
 static void begin(uint64_t number)
 {
-	flush_lines();
+	accesses_flush();
 	for_each_cpu(cpu)
 		lines_clear(&cpu->lines);
 	if (tests.runs && tests.number == number)
@@ -84,7 +77,7 @@ static uint64_t accesses(void)
 static void end(void)
 {
 	operations_stop();
-	flush_lines();
+	accesses_flush();
 	tests.runs = false;
 	/* A file that cannot be written ends here: a test whose line in the log has no end was not recorded. */
 	if (lines_write_test(tests.lines, tests.number, tests.tables, cpus.nr, guest.arch->line_bytes,

@@ -145,7 +145,7 @@ int main(void)
 		obey(line);
 	accesses_free();
 	for_each_cpu(cpu) {
-		lines_flush(&cpu->lines);
+		lines_expand(&cpu->lines);
 		hash_for_each(count, &cpu->lines.counts, &type)
 			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->writes);
 		hash_free(&cpu->lines.counts, &type);

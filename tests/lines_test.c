@@ -29,18 +29,26 @@ static bool is_stack(uint64_t address)
 	return address == stack;
 }
 
+/* A sequence of its own, of one access, that stands for so many. */
+static sequence_id sequence(uint64_t address, uint64_t pc, unsigned int size_shift, unsigned int reads,
+			    unsigned int writes)
+{
+	const struct access access = {
+		.insn = access_insn(insns_number(pc)) | (address & (LINE_BYTES - 1)),
+		.kind = size_shift << 28 | reads << 14 | writes,
+	};
+	const struct effect effect = { lines_bytes(address, size_shift), reads, writes };
+	sequence_id found;
+
+	sequences_note_insn(insns_number(pc));
+	found = sequence_find(0, &access);
+	return found ? found : sequence_add(0, &access, &effect);
+}
+
 static void add(unsigned int table, unsigned int context, uint64_t address, uint64_t pc, unsigned int size_shift,
 		unsigned int reads, unsigned int writes)
 {
-	const struct line_count count = {
-		.line = lines_key(address, context),
-		.insn = insns_number(pc),
-		.bytes = lines_bytes(address, size_shift),
-		.reads = reads,
-		.writes = writes,
-	};
-
-	lines_add(&tables[table], &count);
+	lines_add(&tables[table], lines_key(address, context), sequence(address, pc, size_shift, reads, writes), 1);
 }
 
 static void fill(uint64_t first, uint64_t count)

@@ -5,9 +5,10 @@ import io
 import json
 import re
 import subprocess
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, islice
 from pathlib import Path
 
@@ -449,7 +450,7 @@ def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: P
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("lines", ["lines", "hash", "insns"], tmp_path_factory.mktemp("lines"))
+    return built("lines", ["lines", "sequences", "hash", "insns"], tmp_path_factory.mktemp("lines"))
 
 
 @dataclass(frozen=True)
@@ -605,9 +606,98 @@ def test_a_full_table_still_counts_what_it_has(lines: Path) -> None:
 @pytest.mark.slow
 def test_memory_is_bounded_whatever_is_touched(lines: Path) -> None:
     """64 CPUs, the recorder's 384 MiB for all of them, and more lines than fit."""
-    found = written(lines, f"tables 64 {(384 << 20) // 64}", f"fill {PLACE:x} 150000")
+    found = written(lines, f"tables 64 {(384 << 20) // 64}", f"fill {PLACE:x} 250000")
     assert found.lost > 0
     assert found.peak_kib < 700 << 10
+
+
+# Its sequences of accesses
+
+
+@pytest.fixture(scope="module")
+def open_lines(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], Path]:
+    """The test program by the most sequences that there may be, and how many of them are learnt whole."""
+
+    @cache
+    def made(most: int, whole: int) -> Path:
+        options = (f"-DMAX_SEQUENCES={most}u", f"-DMAX_LEARNT_WHOLE={whole}u")
+        parts = ["open_lines", "sequences", "lines", "hash", "insns"]
+        return built("open_lines", parts, tmp_path_factory.mktemp("open-lines"), *options)
+
+    return made
+
+
+Access = tuple[int, int, int, int, int]  # CPU, address, instruction, chain, whether it writes
+
+
+def counted(program: Path, operations: Sequence[Sequence[Access]]) -> tuple[Counter[tuple[int, ...]], int]:
+    """What is counted by CPU, line, instruction, chain, read or write; how often sequences were forgotten."""
+    commands = []
+    for operation in operations:
+        commands += [
+            f"{cpu} {address:x} {pc:x} {chain} {writes}" for cpu, address, pc, chain, writes in operation
+        ]
+        commands += [f"{cpu} next" for cpu in (0, 1)]
+    done = subprocess.run([program], input="\n".join(commands), capture_output=True, text=True, check=True)
+    *rows, forgotten = done.stdout.splitlines()
+    found: Counter[tuple[int, ...]] = Counter()
+    for row in rows:
+        cpu, line, pc, chain, _, reads, writes = row.split()
+        key = (int(cpu), int(line, 16), int(pc, 16), int(chain))
+        found[*key, 0] += int(reads)
+        found[*key, 1] += int(writes)
+    return +found, int(forgotten)
+
+
+def truth(operations: Sequence[Sequence[Access]]) -> Counter[tuple[int, ...]]:
+    return Counter(
+        (cpu, address & ~63, pc, chain, writes)
+        for operation in operations
+        for cpu, address, pc, chain, writes in operation
+    )
+
+
+def line_places() -> st.SearchStrategy[int]:
+    """In several lines, of which three share a place among those that are open."""
+    places = st.sampled_from([PLACE + 64 * n for n in (0, 1, 2, 2584, 6765)])
+    return st.tuples(places, st.sampled_from([0, 8, 56])).map(sum)
+
+
+def accesses() -> st.SearchStrategy[Access]:
+    pcs = st.sampled_from([PLACE + 4 * n for n in range(4)])
+    return st.tuples(st.integers(0, 1), line_places(), pcs, st.integers(1, 2), st.integers(0, 1))
+
+
+@given(
+    kinds=st.lists(st.lists(accesses(), max_size=30), min_size=1, max_size=3),
+    order=st.lists(st.integers(0, 2), max_size=40),
+    limits=st.sampled_from([(1 << 20, 1 << 16), (1 << 20, 4), (12, 4)]),
+)
+def test_every_access_of_a_sequence_is_counted(
+    open_lines: Callable[[int, int], Path],
+    kinds: list[list[Access]],
+    order: list[int],
+    limits: tuple[int, int],
+) -> None:
+    """Operations of a few kinds, which repeat in any order, as a kernel's do."""
+    operations = [kinds[kind % len(kinds)] for kind in order]
+    found, _ = counted(open_lines(*limits), operations)
+    assert found == truth(operations)
+
+
+def test_sequences_that_do_not_fit_are_forgotten_and_counted(open_lines: Callable[[int, int], Path]) -> None:
+    operations = [[(0, PLACE, PLACE + 4 * n, 1, 0), (1, PLACE, PLACE, n, 1)] for n in range(1, 40)]
+    found, forgotten = counted(open_lines(12, 4), operations)
+    assert found == truth(operations)
+    assert forgotten > 1
+
+
+def test_the_bytes_of_a_sequence_are_those_of_its_accesses(open_lines: Callable[[int, int], Path]) -> None:
+    commands = [f"0 {PLACE + byte:x} {PLACE:x} 1 0" for byte in (0, 8, 56)] * 3
+    done = subprocess.run(
+        [open_lines(1 << 20, 4)], input="\n".join(commands), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [f"0 {PLACE:x} {PLACE:x} 1 ff0000000000ffff 9 0", "0"]
 
 
 # Its hash table
@@ -707,7 +797,7 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains", "traces"]
-    parts += ["trace_events", "locks", "x86_64", "ppc64le"]
+    parts += ["open_lines", "sequences", "trace_events", "locks", "x86_64", "ppc64le"]
     return built("fills", parts, tmp_path_factory.mktemp("fills"))
 
 
@@ -789,7 +879,18 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["traces", "trace_events", "cpu", "guest", "lines", "hash", "insns", "chains", "locks"]
+    parts = [
+        "traces",
+        "trace_events",
+        "cpu",
+        "guest",
+        "lines",
+        "sequences",
+        "hash",
+        "insns",
+        "chains",
+        "locks",
+    ]
     return built("traces", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
 
 

@@ -161,11 +161,15 @@ static void run_block(bool is_user, size_t nr_insns)
 /* As accesses.c counts it. */
 static void count(struct cpu *cpu, uint64_t address, bool store)
 {
-	struct line_count count = { .line = lines_key(address, cpu->context), .insn = 1, .bytes = 1 };
+	const struct access access = { .insn = access_insn(1), .kind = store };
+	const struct effect effect = { 1, !store, store };
+	sequence_id sequence;
 
-	count.reads = !store;
-	count.writes = store;
-	lines_add(&cpu->lines, &count);
+	sequences_note_insn(1);
+	sequence = sequence_find(0, &access);
+	if (!sequence)
+		sequence = sequence_add(0, &access, &effect);
+	lines_add(&cpu->lines, lines_key(address, cpu->context), sequence, 1);
 }
 
 static void touch(struct cpu *cpu, struct qemu_plugin_insn *insn, uint64_t address, bool store)

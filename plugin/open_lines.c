@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "open_lines.h"
+
+static void give(struct line_table *table, struct open_line *open)
+{
+	if (open->times)
+		lines_add(table, open->line & ~OPERATION_MASK, open->last, open->times);
+	open->times = 0;
+}
+
+static void end_sequence(struct line_table *table, struct open_line *open)
+{
+	if (!open->sequence)
+		return;
+	if (open->sequence != open->last)
+		give(table, open);
+	open->last = open->sequence;
+	open->times++;
+	open->sequence = 0;
+}
+
+static void close_line(struct line_table *table, struct open_line *open)
+{
+	end_sequence(table, open);
+	give(table, open);
+	*open = (struct open_line){ 0 };
+}
+
+bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t key, const struct access *access,
+		    const struct effect *effect)
+{
+	struct open_line *open = open_lines_place(lines, key);
+	sequence_id next;
+
+	if (!open_line_is(open, key))
+		close_line(table, open);
+	else if (open->line != (key | lines->operation))
+		end_sequence(table, open);
+	open->line = key | lines->operation;
+	next = sequence_find(open->sequence, access);
+	if (next) {
+		open->sequence = next;
+		return true;
+	}
+	next = sequence_add(open->sequence, access, effect);
+	if (!next)
+		return false;
+	open->sequence = next;
+	if (sequence_ends(next))
+		end_sequence(table, open);
+	return true;
+}
+
+void open_lines_close(struct open_lines *lines, struct line_table *table)
+{
+	for (unsigned int i = 0; i < NR_OPEN_LINES; i++)
+		if (lines->places[i].line)
+			close_line(table, &lines->places[i]);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The lines that a CPU accesses, and for each the sequence of what was done to it since it was opened. A line is opened
+ * anew in each operation, as operations are much the same, and what one did to a line is then what the last one did.
+ */
+#ifndef OPEN_LINES_H
+#define OPEN_LINES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lines.h"
+#include "sequences.h"
+
+#define OPEN_LINES_SHIFT 12 /* of an operation's few hundred, hardly two share a place */
+#define NR_OPEN_LINES (1u << OPEN_LINES_SHIFT)
+
+struct open_line {
+	uint64_t line; /* its key, and which operation opened it; 0: none */
+	sequence_id sequence; /* 0: is not open */
+	sequence_id last; /* the sequence when it was open before, and how many times in a row it was that */
+	uint32_t times;
+};
+
+struct open_lines {
+	struct open_line places[NR_OPEN_LINES];
+	uint64_t operation; /* by some bits; above OPERATION_SHIFT, as in open_line.line */
+};
+
+/* These bits of a key are not used. Operations in which they are the same are not told apart, which does no harm. */
+#define OPERATION_SHIFT LINES_KEY_FREE_SHIFT
+#define OPERATION_MASK ((uint64_t)7 << OPERATION_SHIFT)
+
+/* What is done on this CPU from now on is another operation. */
+static inline void open_lines_next_operation(struct open_lines *lines)
+{
+	lines->operation = (lines->operation + (1u << OPERATION_SHIFT)) & OPERATION_MASK;
+}
+
+static inline struct open_line *open_lines_place(struct open_lines *lines, uint64_t key)
+{
+	/* By Fibonacci hashing: CPUs' and objects' lines lie at regular distances. */
+	return &lines->places[key / LINE_BYTES * 0x9e3779b97f4a7c15 >> (64 - OPEN_LINES_SHIFT)];
+}
+
+static inline bool open_line_is(const struct open_line *open, uint64_t key)
+{
+	return !((open->line ^ key) & ~OPERATION_MASK);
+}
+
+static inline bool open_lines_has(struct open_lines *lines, uint64_t key)
+{
+	return open_line_is(open_lines_place(lines, key), key);
+}
+
+/* Count the access, if it is to the line what came next the last time. Returns whether it is. `key`: lines_key() */
+static inline bool open_lines_expect(struct open_lines *lines, uint64_t key, const struct access *access)
+{
+	struct open_line *open = open_lines_place(lines, key);
+	bool goes_on = open->line == (key | lines->operation);
+	sequence_id next;
+
+	if (!goes_on && (!open_line_is(open, key) || (open->sequence && open->sequence != open->last)))
+		return false;
+	next = sequence_expected(goes_on ? open->sequence : 0, access);
+	if (!next)
+		return false;
+	if (!goes_on) {
+		open->times += open->sequence != 0;
+		open->line = key | lines->operation;
+	}
+	open->sequence = next;
+	return true;
+}
+
+/* Count any other. Returns false if there is no room for its sequence: nothing was counted. */
+bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t key, const struct access *access,
+		    const struct effect *effect);
+
+/* All that was counted goes to the table. */
+void open_lines_close(struct open_lines *lines, struct line_table *table);
+
+#endif
