@@ -15,8 +15,7 @@
 /*
  * An instruction that fills memory, which the emulator does element by element, or out of sight: one access a line.
  * Its registers tell all that it will do, and in the kernel's memory no fault keeps it from that, so there is no need
- * to see every element. It lives until code is
- * thrown away.
+ * to see every element. It lives until code is thrown away.
  */
 struct fill {
 	uint32_t insn;
@@ -90,12 +89,19 @@ static struct effect effect_of(qemu_plugin_meminfo_t info, uint64_t place)
 	return (struct effect){ lines_bytes(place, qemu_plugin_mem_size_shift(info)), !store, store };
 }
 
-/* All that is known by sequences is known by instructions. */
+static void close_lines(struct cpu *cpu)
+{
+	open_lines_close(&cpu->open, &cpu->lines);
+	lines_flush(&cpu->lines);
+}
+
+/* What was counted by sequences is counted by instructions from now on, and new sequences are learnt. */
 static void forget_sequences(void)
 {
-	accesses_flush();
-	for_each_cpu(cpu)
+	for_each_cpu(cpu) {
+		close_lines(cpu);
 		lines_expand(&cpu->lines);
+	}
 	sequences_forget();
 }
 
@@ -116,8 +122,7 @@ static bool count_access(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t i
 	const struct access access = access_at(cpu, place, insn, info);
 	const struct effect effect = effect_of(info, place);
 
-	if (is_kernel_address(place) && !open_lines_has(&cpu->open, lines_key(place, cpu->context)) &&
-	    accesses_is_device(info, place))
+	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return false;
 	count(cpu, place, &access, &effect);
 	return true;
@@ -315,15 +320,13 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 void accesses_flush(void)
 {
 	for_each_cpu(cpu) {
-		open_lines_close(&cpu->open, &cpu->lines);
-		lines_flush(&cpu->lines);
+		close_lines(cpu);
 		end_strings(cpu);
 	}
 }
 
 void accesses_free(void)
 {
-	accesses_flush();
 	while (fills) {
 		struct fill *next = fills->next;
 

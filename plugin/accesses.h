@@ -22,7 +22,7 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
 /* Whether a recorded access to the kernel's memory is to a device's registers. */
 bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address);
 
-/* All that was counted goes to the CPUs' tables. */
+/* All that was counted goes to the CPUs' tables, and what a string instruction does next is another access. */
 void accesses_flush(void);
 
 /* All translated code was thrown away. */

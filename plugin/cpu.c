@@ -9,8 +9,6 @@ void cpus_init(unsigned int nr)
 {
 	cpus.all = xcalloc(nr, sizeof(*cpus.all));
 	cpus.nr = nr;
-	for (unsigned int cpu = 0; cpu < nr; cpu++)
-		cpus.all[cpu].nr = cpu;
 }
 
 static bool has_state(struct cpu *cpu, const void *state)

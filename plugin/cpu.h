@@ -52,7 +52,6 @@ struct string_access {
 };
 
 struct cpu {
-	unsigned int nr; /* from 0, as in cpus.all */
 	void *state; /* QEMU's; NULL: not known yet */
 	/* contexts.c */
 	struct stack *stack; /* the one this CPU is on */

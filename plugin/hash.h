@@ -117,8 +117,8 @@ static inline void *hash_add(struct hash_table *table, const struct hash_type *t
 }
 
 /*
- * An entry of that hash, which lies in one line of the host's, is on its way from memory: who looks for it soon does not
- * wait so long. Always inline: gcc takes a function that does no more than this for one without effect, and leaves out
+ * An entry of that hash, most of which lies in one line of the host's, is on its way from memory: who looks for it soon
+ * does not wait so long. Always inline: gcc takes a function that does no more than this for one without effect, and leaves out
  * its calls.
  */
 static inline __attribute__((always_inline)) void hash_prefetch(const struct hash_table *table,

@@ -9,8 +9,6 @@
 #define NR_PARTS 512 /* of a table, each a few pages of it */
 #define NR_AHEAD 16 /* whose memory is on its way */
 
-_Static_assert(64 % sizeof(struct line_count) == 0, "an entry lies across two lines of the host's");
-
 /* What all CPUs together did to a line. */
 struct line_total {
 	uint32_t by; /* the first table that has it, counted from 1; 0: none */
@@ -57,8 +55,8 @@ void lines_init(struct line_table *table, uint64_t max_bytes)
 	hash_free(&table->sequences, &sequence_type);
 	free(table->added);
 	*table = (struct line_table){
-		.counts = { .max_bytes = max_bytes },
-		.sequences = { .max_bytes = max_bytes / 2 },
+		.counts = { .max_bytes = max_bytes / 3 * 2 },
+		.sequences = { .max_bytes = max_bytes / 3 },
 	};
 }
 

@@ -48,7 +48,7 @@ struct line_table {
 	uint64_t accesses[NR_CONTEXTS];
 };
 
-/* Empty, and of at most so much memory for counts, and half as much for sequences. */
+/* Empty, and of at most so much memory: a third of it for sequences, which are short, the rest for counts. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
 /* Lines of which somebody wants to know whether operations of several CPUs touch them. */
@@ -57,8 +57,10 @@ struct shared_lines {
 	struct hash_table table; /* of struct asked_line; zero but for max_bytes, none */
 };
 
-/* By which a line is known in a context. Never 0; and the bits from LINES_KEY_FREE_SHIFT to the line's number are. */
+/* By which a line is known in a context: never 0. The bits between LINES_KEY_FREE_SHIFT and the line's number are 0. */
 #define LINES_KEY_FREE_SHIFT 3
+
+_Static_assert(NR_CONTEXTS <= 1 << (LINES_KEY_FREE_SHIFT - 1), "a context takes more bits");
 
 static inline uint64_t lines_key(uint64_t address, enum context context)
 {
@@ -93,7 +95,7 @@ struct line_row {
 };
 
 /*
- * Expand and write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one
+ * Once: expand and write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one
  * wrote; also those of both lines of a pair that did so only together.
  * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
  * or -1.

@@ -30,23 +30,16 @@ bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t
 		    const struct effect *effect)
 {
 	struct open_line *open = open_lines_place(lines, key);
-	sequence_id next;
+	bool is_new;
 
 	if (!open_line_is(open, key))
 		close_line(table, open);
 	else if (open->line != (key | lines->operation))
 		end_sequence(table, open);
 	open->line = key | lines->operation;
-	next = sequence_find(open->sequence, access);
-	if (next) {
-		open->sequence = next;
-		return true;
-	}
-	next = sequence_add(open->sequence, access, effect);
-	if (!next)
+	if (!sequence_go_on(&open->sequence, access, effect, &is_new))
 		return false;
-	open->sequence = next;
-	if (sequence_ends(next))
+	if (is_new && sequence_ends(open->sequence))
 		end_sequence(table, open);
 	return true;
 }

@@ -24,12 +24,14 @@ struct open_line {
 
 struct open_lines {
 	struct open_line places[NR_OPEN_LINES];
-	uint64_t operation; /* by some bits; above OPERATION_SHIFT, as in open_line.line */
+	uint64_t operation; /* its number's last bits, where OPERATION_MASK has them */
 };
 
 /* These bits of a key are not used. Operations in which they are the same are not told apart, which does no harm. */
 #define OPERATION_SHIFT LINES_KEY_FREE_SHIFT
 #define OPERATION_MASK ((uint64_t)7 << OPERATION_SHIFT)
+
+_Static_assert(OPERATION_MASK < LINE_BYTES, "an operation's bits are the line's");
 
 /* What is done on this CPU from now on is another operation. */
 static inline void open_lines_next_operation(struct open_lines *lines)
@@ -46,11 +48,6 @@ static inline struct open_line *open_lines_place(struct open_lines *lines, uint6
 static inline bool open_line_is(const struct open_line *open, uint64_t key)
 {
 	return !((open->line ^ key) & ~OPERATION_MASK);
-}
-
-static inline bool open_lines_has(struct open_lines *lines, uint64_t key)
-{
-	return open_line_is(open_lines_place(lines, key), key);
 }
 
 /* Count the access, if it is to the line what came next the last time. Returns whether it is. `key`: lines_key() */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "sequences.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"
@@ -11,12 +13,12 @@
 #define MAX_SEQUENCES (1u << 20)
 #define MAX_LEARNT_WHOLE (1u << 16)
 #endif
-#define MAX_ACCESSES 64
+#define MAX_LENGTH 64
 #define NR_RECENT 4096 /* a power of two */
 
 struct sequences sequences;
 
-/* How a sequence is found. The key is two words, of which the first is not 0, as an instruction's number is not. */
+/* The sequence that another one and an access make: the key. It is two words, the first not 0, as no instruction is. */
 struct longer {
 	sequence_id before;
 	struct access access;
@@ -31,6 +33,10 @@ void sequences_note_insn(uint32_t number)
 {
 	uint32_t room = sequences.nr_insns ? sequences.nr_insns : FIRST_SEQUENCES;
 
+	if (number > UINT32_MAX >> ACCESS_INSN_SHIFT) {
+		fprintf(stderr, "recorder: %u instructions are more than it has numbers for\n", number);
+		abort();
+	}
 	while (number >= room)
 		room *= 2;
 	if (room == sequences.nr_insns)
@@ -50,24 +56,6 @@ static void expect(const struct longer *found)
 		sequences.first[found->access.insn >> ACCESS_INSN_SHIFT] = next;
 }
 
-sequence_id sequence_find(sequence_id before, const struct access *access)
-{
-	const struct longer key = { .before = before, .access = *access };
-	const hash_word *words = (const hash_word *)&key;
-	uint64_t key_hash = hash(words, longer_type.key_words);
-	struct longer *last = &recent[key_hash % NR_RECENT];
-
-	if (!hash_has_key(&longer_type, (const hash_word *)last, words)) {
-		const struct longer *found = hash_find(&longer, &longer_type, &key);
-
-		if (!found)
-			return 0;
-		*last = *found;
-	}
-	expect(last);
-	return last->sequence;
-}
-
 static void make_room(void)
 {
 	if (sequences.nr < sequences.room)
@@ -79,36 +67,59 @@ static void make_room(void)
 		sequences.all[sequences.nr++] = (struct sequence){ 0 };
 }
 
-sequence_id sequence_add(sequence_id before, const struct access *access, const struct effect *effect)
+static sequence_id add(const struct longer *key, const struct effect *effect)
 {
-	const struct longer key = { .before = before, .access = *access };
-	const struct sequence *first;
-	struct longer *added;
+	const struct sequence *before;
 
-	if (sequences.nr == MAX_SEQUENCES)
-		return 0;
-	added = hash_add(&longer, &longer_type, &key, 1);
-	if (!added)
-		return 0;
 	make_room();
-	first = sequence_of(before);
+	before = sequence_of(key->before);
 	sequences.next[sequences.nr] = (struct next_access){ 0 };
 	sequences.all[sequences.nr] = (struct sequence){
 		.effect = *effect,
-		.before = before,
-		.insn = access->insn >> ACCESS_INSN_SHIFT,
-		.chain = access->chain,
-		.accesses = first->accesses + effect->reads + effect->writes,
-		.writes = first->writes || effect->writes,
+		.before = key->before,
+		.insn = key->access.insn >> ACCESS_INSN_SHIFT,
+		.chain = key->access.chain,
+		.accesses = before->accesses + effect->reads + effect->writes,
+		.length = before->length + 1,
+		.writes = before->writes || effect->writes,
 	};
-	added->sequence = sequences.nr++;
-	expect(added);
-	return added->sequence;
+	return sequences.nr++;
+}
+
+/* The key's; NULL where there is no room. */
+static struct longer *find(const struct longer *key, uint64_t hash)
+{
+	if (sequences.nr == MAX_SEQUENCES)
+		return hash_find(&longer, &longer_type, key);
+	return hash_add_hashed(&longer, &longer_type, key, hash, 1);
+}
+
+bool sequence_go_on(sequence_id *sequence, const struct access *access, const struct effect *effect, bool *is_new)
+{
+	const struct longer key = { .before = *sequence, .access = *access };
+	const hash_word *words = (const hash_word *)&key;
+	uint64_t key_hash = hash(words, longer_type.key_words);
+	struct longer *last = &recent[key_hash % NR_RECENT];
+
+	*is_new = false;
+	if (!hash_has_key(&longer_type, (const hash_word *)last, words)) {
+		struct longer *found = find(&key, key_hash);
+
+		if (!found)
+			return false;
+		*is_new = !found->sequence;
+		if (*is_new)
+			found->sequence = add(&key, effect);
+		*last = *found;
+	}
+	expect(last);
+	*sequence = last->sequence;
+	return true;
 }
 
 bool sequence_ends(sequence_id added)
 {
-	return added > MAX_LEARNT_WHOLE || sequence_of(added)->accesses > MAX_ACCESSES;
+	return added > MAX_LEARNT_WHOLE || sequence_of(added)->length >= MAX_LENGTH;
 }
 
 void sequences_forget(void)
@@ -116,5 +127,5 @@ void sequences_forget(void)
 	hash_clear(&longer, &longer_type);
 	memset(recent, 0, sizeof(recent));
 	memset(sequences.first, 0, sequences.nr_insns * sizeof(*sequences.first));
-	sequences.nr = 1;
+	sequences.nr = sequences.nr ? 1 : 0; /* the empty one */
 }

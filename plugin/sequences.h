@@ -4,8 +4,8 @@
  *
  * What the kernel does to one object it does to the next one too, on whatever CPU. So to count an access it mostly
  * suffices to see that it is the one that came next the last time, and of what was done to a line one number has to be
- * kept. Sequences are learnt whole at first, later by one access more each time, as LZ78 does (J. Ziv, A. Lempel 1978):
- * where accesses follow each other by chance, there are never more sequences than times that one ended.
+ * kept. The first are learnt whole, later ones by one access more each time, as LZ78 does (J. Ziv, A. Lempel 1978): where
+ * accesses follow each other by chance, there is then one more at most for each time that one ended.
  */
 #ifndef SEQUENCES_H
 #define SEQUENCES_H
@@ -20,7 +20,7 @@ typedef uint32_t sequence_id;
 struct access {
 	uint32_t insn; /* access_insn() */
 	uint32_t chain;
-	uint32_t kind; /* as QEMU says; of a part of a fill or a string, what it did there */
+	uint32_t kind; /* as QEMU says; of a part of a fill, how much of the line it fills */
 };
 
 /* The instruction: its number, and beside it where in the line it accesses it, and whether a part is meant. */
@@ -43,7 +43,8 @@ struct sequence {
 	struct effect effect; /* of its last access */
 	sequence_id before;   /* what came before that */
 	uint32_t insn, chain; /* of that access; insns_number() */
-	uint32_t accesses;    /* in all of it */
+	uint32_t accesses;    /* in all of it, but for those that are parts of one */
+	uint16_t length;      /* with these */
 	bool writes;	      /* one of them does */
 };
 
@@ -75,13 +76,10 @@ static inline sequence_id sequence_expected(sequence_id before, const struct acc
 		       0;
 }
 
-/* The same, if it is any that came next once; or 0. */
-sequence_id sequence_find(sequence_id before, const struct access *access);
+/* The sequence goes on with any access, and may be a new one then. Returns false if there is no room for that. */
+bool sequence_go_on(sequence_id *sequence, const struct access *access, const struct effect *effect, bool *is_new);
 
-/* The same, if none did. 0: there is no room for it. */
-sequence_id sequence_add(sequence_id before, const struct access *access, const struct effect *effect);
-
-/* Whether one that was added just now ends there, though more may be done to its line. */
+/* Whether a new one ends there, though more may be done to its line. */
 bool sequence_ends(sequence_id added);
 
 static inline const struct sequence *sequence_of(sequence_id id)

@@ -143,6 +143,7 @@ int main(void)
 	start();
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
+	accesses_flush();
 	accesses_free();
 	for_each_cpu(cpu) {
 		lines_expand(&cpu->lines);

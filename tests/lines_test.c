@@ -38,11 +38,13 @@ static sequence_id sequence(uint64_t address, uint64_t pc, unsigned int size_shi
 		.kind = size_shift << 28 | reads << 14 | writes,
 	};
 	const struct effect effect = { lines_bytes(address, size_shift), reads, writes };
-	sequence_id found;
+	sequence_id sequence = 0;
+	bool is_new;
 
 	sequences_note_insn(insns_number(pc));
-	found = sequence_find(0, &access);
-	return found ? found : sequence_add(0, &access, &effect);
+	if (!sequence_go_on(&sequence, &access, &effect, &is_new))
+		exit(1);
+	return sequence;
 }
 
 static void add(unsigned int table, unsigned int context, uint64_t address, uint64_t pc, unsigned int size_shift,

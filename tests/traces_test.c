@@ -163,12 +163,12 @@ static void count(struct cpu *cpu, uint64_t address, bool store)
 {
 	const struct access access = { .insn = access_insn(1), .kind = store };
 	const struct effect effect = { 1, !store, store };
-	sequence_id sequence;
+	sequence_id sequence = 0;
+	bool is_new;
 
 	sequences_note_insn(1);
-	sequence = sequence_find(0, &access);
-	if (!sequence)
-		sequence = sequence_add(0, &access, &effect);
+	if (!sequence_go_on(&sequence, &access, &effect, &is_new))
+		exit(1);
 	lines_add(&cpu->lines, lines_key(address, cpu->context), sequence, 1);
 }
 
