@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Drives what the recorder does where instructions fill memory, with a stand-in for QEMU: the real one begins a fill
- * anew so seldom, and changes CPUs then by so much chance, that no workload makes it do so. Standard input:
+ * Drives what the recorder does where instructions fill or copy memory, with a stand-in for QEMU: the real one begins a
+ * fill anew so seldom, and changes CPUs then by so much chance, that no workload makes it do so. Standard input:
  *
  *	CPU STACK LEVEL begin SITE ADDRESS LEFT
  *	CPU STACK LEVEL end
+ *	CPU STACK LEVEL copy SITE ADDRESS BYTES
  *
  * On that CPU and stack, at that level of interrupts, rep stosb number SITE begins with so many bytes left, or the
- * instruction after it does. Standard output: each CPU, line, and how often it was written.
+ * instruction after it does. rep movsb copies so many bytes up by COPIED.
+ * Standard output: each CPU, line, and how often it was accessed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +27,15 @@ struct qemu_plugin_insn {
 	uint64_t pc;
 	qemu_plugin_vcpu_udata_cb_t callback;
 	void *userdata;
+	qemu_plugin_vcpu_mem_cb_t access[2]; /* loads, stores */
+	void *access_data[2];
 };
 
-static const char rep_stosb[] = { 0xf3, 0xaa };
-static struct qemu_plugin_insn fills[NR_SITES], next;
+#define COPIED 65536
+#define STORE (1u << 16) /* of what QEMU says of an access: all are of a byte */
+
+static const char rep_stosb[] = { 0xf3, 0xaa }, rep_movsb[] = { 0xf3, 0xa4 };
+static struct qemu_plugin_insn fills[NR_SITES], copies[NR_SITES], next;
 
 /* A register's handle is its number and one. */
 static qemu_plugin_reg_descriptor descriptors[] = {
@@ -73,6 +80,26 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_
 	insn->userdata = userdata;
 }
 
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t callback,
+				      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *userdata)
+{
+	bool store = rw == QEMU_PLUGIN_MEM_W;
+
+	(void)flags;
+	insn->access[store] = callback;
+	insn->access_data[store] = userdata;
+}
+
+unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info)
+{
+	return info & ~STORE;
+}
+
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info)
+{
+	return info & STORE;
+}
+
 #define NOT_CALLED(result, name, ...) \
 	result name(__VA_ARGS__)      \
 	{                             \
@@ -80,14 +107,10 @@ void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_
 	}
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-NOT_CALLED(void, qemu_plugin_register_vcpu_mem_cb, struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t cb,
-	   enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *userdata)
 NOT_CALLED(void, qemu_plugin_register_vcpu_tb_exec_cb, struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb_t cb,
 	   enum qemu_plugin_cb_flags flags, void *userdata)
 NOT_CALLED(size_t, qemu_plugin_tb_n_insns, const struct qemu_plugin_tb *tb)
 NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
-NOT_CALLED(unsigned int, qemu_plugin_mem_size_shift, qemu_plugin_meminfo_t info)
-NOT_CALLED(bool, qemu_plugin_mem_is_store, qemu_plugin_meminfo_t info)
 NOT_CALLED(qemu_plugin_mem_value, qemu_plugin_mem_get_value, qemu_plugin_meminfo_t info)
 NOT_CALLED(struct qemu_plugin_hwaddr *, qemu_plugin_get_hwaddr, qemu_plugin_meminfo_t info, uint64_t vaddr)
 NOT_CALLED(bool, qemu_plugin_hwaddr_is_io, const struct qemu_plugin_hwaddr *haddr)
@@ -107,6 +130,8 @@ static void start(void)
 	for (unsigned int nr = 0; nr < NR_SITES; nr++) {
 		fills[nr].pc = 0xffffffff81000000 + 16 * nr;
 		accesses_watch(&fills[nr], INSN_FILL, (const uint8_t *)rep_stosb, sizeof(rep_stosb));
+		copies[nr].pc = fills[nr].pc + 8;
+		accesses_watch(&copies[nr], INSN_STRING, (const uint8_t *)rep_movsb, sizeof(rep_movsb));
 	}
 	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
 }
@@ -117,6 +142,14 @@ static void run_on(unsigned int cpu, unsigned int stack, unsigned int level)
 	cpus.all[cpu].stack = &cpus.all[cpu].stacks[stack];
 	cpus.all[cpu].stack->base = (uint64_t)(stack + 1) << 20;
 	cpus.all[cpu].stack->nesting = level;
+}
+
+static void copy(const struct qemu_plugin_insn *insn, uint64_t from, uint64_t bytes)
+{
+	for (uint64_t at = from; at < from + bytes; at++) {
+		insn->access[0](0, 0, at, insn->access_data[0]);
+		insn->access[1](0, STORE, at + COPIED, insn->access_data[1]);
+	}
 }
 
 static void obey(const char *line)
@@ -130,6 +163,8 @@ static void obey(const char *line)
 	run_on(cpu, stack, level);
 	if (!strcmp(what, "begin"))
 		fills[site].callback(0, fills[site].userdata);
+	else if (!strcmp(what, "copy"))
+		copy(&copies[site], registers[0], registers[1]);
 	else
 		next.callback(0, next.userdata);
 }
@@ -148,7 +183,7 @@ int main(void)
 	for_each_cpu(cpu) {
 		lines_expand(&cpu->lines);
 		hash_for_each(count, &cpu->lines.counts, &type)
-			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->writes);
+			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->reads + count->writes);
 		hash_free(&cpu->lines.counts, &type);
 	}
 	return 0;

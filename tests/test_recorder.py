@@ -794,20 +794,24 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 # Instructions that fill memory
 
 
+FILLS_PARTS = (
+    *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "operations", "pages"),
+    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
+)
+
+
 @pytest.fixture(scope="module")
 def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["accesses", "cpu", "guest", "lines", "hash", "insns", "operations", "pages", "chains", "traces"]
-    parts += ["open_lines", "sequences", "trace_events", "locks", "x86_64", "ppc64le"]
-    return built("fills", parts, tmp_path_factory.mktemp("fills"))
+    return built("fills", FILLS_PARTS, tmp_path_factory.mktemp("fills"))
 
 
-def line_writes(fills: Path, *commands: str) -> dict[tuple[int, int], int]:
-    """How often each CPU wrote each line, by its number from PLACE on."""
+def line_accesses(fills: Path, *commands: str) -> dict[tuple[int, int], int]:
+    """How often each CPU accessed each line, by its number from FILLED on."""
     done = subprocess.run([fills], input="\n".join(commands), capture_output=True, text=True, check=True)
-    writes: dict[tuple[int, int], int] = defaultdict(int)
+    found: dict[tuple[int, int], int] = defaultdict(int)
     for cpu, line, times in map(str.split, done.stdout.splitlines()):
-        writes[int(cpu), (int(line, 16) - FILLED) // 64] += int(times)
-    return dict(writes)
+        found[int(cpu), (int(line, 16) - FILLED) // 64] += int(times)
+    return dict(found)
 
 
 FILLED = 0xFFFF888003C5B000
@@ -819,13 +823,13 @@ def begin(where: str, from_line: int, to_line: int, site: int = 0) -> str:
 
 def test_a_fill_that_goes_on_is_counted_once(fills: Path) -> None:
     one = "0 0 0"
-    writes = line_writes(fills, begin(one, 0, 4), begin(one, 1, 4), begin(one, 3, 4), f"{one} end")
+    writes = line_accesses(fills, begin(one, 0, 4), begin(one, 1, 4), begin(one, 3, 4), f"{one} end")
     assert writes == {(0, line): 1 for line in range(4)}
 
 
 def test_a_shorter_fill_up_to_the_same_end_is_another(fills: Path) -> None:
     one = "0 0 0"
-    writes = line_writes(fills, begin(one, 0, 4), f"{one} end", begin(one, 2, 4), f"{one} end")
+    writes = line_accesses(fills, begin(one, 0, 4), f"{one} end", begin(one, 2, 4), f"{one} end")
     assert writes == {(0, 0): 1, (0, 1): 1, (0, 2): 2, (0, 3): 2}
 
 
@@ -837,7 +841,7 @@ def test_a_shorter_fill_up_to_the_same_end_is_another(fills: Path) -> None:
 def test_a_fill_that_another_interrupts_is_counted_once(other: str, fills: Path) -> None:
     one = "0 0 0"
     commands = [begin(one, 0, 4), begin(other, 8, 12), begin(one, 2, 4), begin(other, 10, 12)]
-    writes = line_writes(fills, *commands, f"{other} end", f"{one} end")
+    writes = line_accesses(fills, *commands, f"{other} end", f"{one} end")
     on = int(other[0])
     assert writes == {(0, line): 1 for line in range(4)} | {(on, line): 1 for line in range(8, 12)}
 
@@ -871,7 +875,17 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
     order = [turn for turn in turns if programs[turn]]
     commands = [programs[turn].pop() for turn in order if programs[turn]]
     commands += [command for program in programs for command in reversed(program)]
-    assert line_writes(fills, *commands) == dict(expected)
+    assert line_accesses(fills, *commands) == dict(expected)
+
+
+@pytest.mark.parametrize("sequences", [1 << 20, 6], ids=["all kept", "forgotten now and then"])
+def test_a_copy_is_one_read_and_one_write_a_line(sequences: int, tmp_path: Path) -> None:
+    """Byte by byte in the emulator; also where all that is known of sequences is forgotten in the middle."""
+    few = (f"-DMAX_SEQUENCES={sequences}u", "-DMAX_LEARNT_WHOLE=4u")
+    program = built("fills", FILLS_PARTS, tmp_path, *few)
+    found = line_accesses(program, f"0 0 0 copy 0 {FILLED + 32:x} 128", f"1 0 0 copy 1 {FILLED:x} 64")
+    once = [(0, 0), (0, 1), (0, 2), (1, 0)]
+    assert found == {(cpu, line + to): 1 for cpu, line in once for to in (0, 65536 // 64)}
 
 
 # What sampled operations do, in order
@@ -879,19 +893,8 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = [
-        "traces",
-        "trace_events",
-        "cpu",
-        "guest",
-        "lines",
-        "sequences",
-        "hash",
-        "insns",
-        "chains",
-        "locks",
-    ]
-    return built("traces", [*parts, "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
+    parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
+    return built("traces", [*parts, "locks", "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
 
 
 HOT, COLD = 0xFFFF888003C5B000, 0xFFFF888003C5C000
