@@ -694,9 +694,8 @@ def test_sequences_that_do_not_fit_are_forgotten_and_counted(open_lines: Callabl
 
 def test_the_bytes_of_a_sequence_are_those_of_its_accesses(open_lines: Callable[[int, int], Path]) -> None:
     commands = [f"0 {PLACE + byte:x} {PLACE:x} 1 0" for byte in (0, 8, 56)] * 3
-    done = subprocess.run(
-        [open_lines(1 << 20, 16)], input="\n".join(commands), capture_output=True, text=True, check=True
-    )
+    program = open_lines(1 << 20, 16)
+    done = subprocess.run([program], input="\n".join(commands), capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"0 {PLACE:x} {PLACE:x} 1 ff0000000000ffff 9 0", "0"]
 
 
