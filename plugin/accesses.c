@@ -18,7 +18,7 @@
  * to see every element. It lives until code is thrown away.
  */
 struct fill {
-	uint32_t insn;
+	uint32_t insn; /* access_insn() */
 	struct fill_form form;
 	struct qemu_plugin_register *start[2], *count;
 	struct fill *next;
@@ -128,15 +128,6 @@ static bool count_access(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t i
 	return true;
 }
 
-/* Of a part of what an instruction does to a line. */
-static void count_part(struct cpu *cpu, uint64_t place, uint32_t insn, uint32_t kind, struct effect effect)
-{
-	const struct access access = access_at(cpu, place, insn | ACCESS_PART, kind);
-
-	if (!open_lines_expect(&cpu->open, lines_key(place, cpu->context), &access))
-		count(cpu, place, &access, &effect);
-}
-
 static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn)
 {
 	struct cpu *cpu = this_cpu();
@@ -175,6 +166,18 @@ static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t
 	on_access(nr, info, address, site);
 }
 
+/* Another one of a string, in the same line. To ask QEMU of each what it is would take longer than to count it. */
+static void count_element(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t info, uint64_t place)
+{
+	const struct access access = access_at(cpu, place, insn | ACCESS_PART, info);
+	struct effect effect = { 0 };
+
+	if (open_lines_expect(&cpu->open, lines_key(place, cpu->context), &access))
+		return;
+	effect.bytes = effect_of(info, place).bytes;
+	count(cpu, place, &access, &effect);
+}
+
 /* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
 static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
@@ -186,7 +189,7 @@ static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t
 		return;
 	key = lines_key(place, cpu->context);
 	if (last->line == key && last->insn == insn && last->chain == cpu->stack->calls.chain)
-		count_part(cpu, place, insn, info, (struct effect){ .bytes = effect_of(info, place).bytes });
+		count_element(cpu, insn, info, place);
 	else if (count_access(cpu, insn, info, place))
 		*last = (struct string_access){ key, insn, cpu->stack->calls.chain };
 }
@@ -232,13 +235,18 @@ static void count_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t 
 	end_strings(cpu);
 	for (uint64_t from = start; from < end; from = next) {
 		bool writes = from == start || !(from & (guest.arch->line_bytes - 1));
+		struct access access;
+		struct effect effect;
 		uint64_t to;
 
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
 		to = next < end ? next : end;
-		if (is_kernel_address(from) && !is_own_stack(cpu, from))
-			count_part(cpu, from, insn, (to - from) << 1 | writes,
-				   (struct effect){ lines_range(from, to), 0, writes });
+		if (!is_kernel_address(from) || is_own_stack(cpu, from))
+			continue;
+		access = access_at(cpu, from, insn | ACCESS_PART, (to - from) << 1 | writes);
+		effect = (struct effect){ lines_range(from, to), 0, writes };
+		if (!open_lines_expect(&cpu->open, lines_key(from, cpu->context), &access))
+			count(cpu, from, &access, &effect);
 	}
 }
 
