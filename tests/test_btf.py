@@ -117,6 +117,17 @@ def test_a_type_may_be_looked_into_or_not() -> None:
     assert btf.place(btf.find("dentry"), 8, 4).path == "d_lockref.lock.rlock"
 
 
+def test_a_struct_is_called_by_its_tag_where_it_has_one() -> None:
+    """Else jbd2's journal is a journal_s or a journal_t, by what pointed to it."""
+    b = Builder()
+    tagged = b.add(TYPEDEF, "journal_t", b.compound(STRUCT, "journal_s", 8))
+    nameless = b.add(TYPEDEF, "seqlock_t", b.compound(STRUCT, "", 8))
+    qualified = b.add(CONST, "", nameless)
+    btf = Btf(b.bytes)
+    assert (btf.tag(tagged), btf.name(tagged)) == ("journal_s", "journal_t")
+    assert btf.tag(qualified) == btf.tag(nameless) == "seqlock_t"
+
+
 def test_bit_fields_that_share_a_byte_are_named_together() -> None:
     btf = Btf(sample().bytes)
     assert btf.place(btf.find("bits"), 0, 1).path == "a|b|c"

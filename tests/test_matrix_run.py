@@ -527,6 +527,18 @@ def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() 
     assert (table.pair, table.runs) == (False, 4)
 
 
+@pytest.mark.parametrize(
+    ("fs", "adds"), [("ext4", "journal_s.j_state_lock"), ("btrfs", "btrfs_space_info.lock")]
+)
+def test_calls_on_a_file_system_of_a_disk(fs: str, adds: str) -> None:
+    """Of two writes to two files."""
+    place = Place(kernels.find("debian/6.12"), FileSystem(fs))
+    (found,) = matrix_machine.run(
+        place, listing.read(LATER_AND_ELSEWHERE, "")[:1], 1, Event(), lambda _stage: None
+    )
+    assert not found.wrong and f"struct {adds}" in {one.name for one in found.conflicts}
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A matrix of the tests above on one kernel."""

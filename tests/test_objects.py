@@ -141,7 +141,7 @@ def test_a_pointer_in_a_cpu_s_variable_names_each_cpu_s_memory(kernel: str) -> N
     guest = left_by(kernel)
     access = ((sent_to_each_cpu(guest) + guest.per_cpu_offsets[1]) % (1 << 64), 8)
     found = guest.objects.names([access])[access].name
-    assert re.fullmatch(r"struct (call_single_data_t|cfd_percpu)\.\S+ of CPU 1", found), found
+    assert re.fullmatch(r"struct (__call_single_data|cfd_percpu)\.\S+ of CPU 1", found), found
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

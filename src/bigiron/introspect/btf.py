@@ -88,6 +88,7 @@ class Btf:
                 self._add_module(module, types, strings)
         # The same few types are asked for again and again.
         self.name = cache(self._name)
+        self.tag = cache(self._tag)
         self.size = cache(self._size)
         self.place = cache(self._place)
         self.pointers = cache(self._pointers)
@@ -171,6 +172,10 @@ class Btf:
                 return name
             type = target
         return ""
+
+    def _tag(self, type: int) -> str:
+        """The name of a struct or union itself, `journal_s` for journal_t; a typedef's where it has none."""
+        return self._name(self._resolve(type)) or self._name(type)
 
     def _size(self, type: int) -> int:
         """How many bytes a value of the type has; 0 where that is not known."""

@@ -119,4 +119,4 @@ class PointerWalk:
         return size <= found.cache.object_size and (size > smaller or btf.is_open_ended(type))
 
     def _label(self, type: int) -> str:
-        return f"struct {self._structs.btf.name(type)}"
+        return f"struct {self._structs.btf.tag(type)}"

@@ -336,7 +336,7 @@ class Objects:
             if not inner.path or self._btf.name(inner.type) not in kernel_knowledge.EMBEDDED:
                 break
             start, type = start + inner.start, inner.type
-        name = self._btf.name(type)
+        name = self._btf.tag(type)
         detail = " (freed)" if freed else self._detail(name, start)
         return self._part(f"struct {name}", type, address - start, length, detail)
 
@@ -435,7 +435,7 @@ class Objects:
         for found in dict.fromkeys(objects):
             of_cache[found.cache.address] += 1
             if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
-                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.name(type)}")
+                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.tag(type)}")
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""

@@ -71,6 +71,7 @@ class Place:
             results=results,
             ram=ram,
             files=(tests, *self.file_system.files(self.kernel)),
+            modules=self.file_system.at_boot(self.kernel),
             from_template=target.resumes,
             instructions_a_ns=dilation.factor(self.cpus),
             seed=_SEED,
