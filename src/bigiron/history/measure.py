@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -133,8 +133,6 @@ def add(folder: Path, question: Question, jobs: int, fleet: Pools | None, watche
     images = [kernels.find(name, question.arch) for name in question.kernels]
     with _writing(folder) as history:
         _refuse_another_architecture(history, question.arch)
-        for known in points.studies(folder):
-            points.update(history, folder, known)
         with history.writing():
             for image in images:
                 points.kernel(history, image.name, image.release, image.version, image.arch, image.sha256)
@@ -178,6 +176,7 @@ class _Adding:
         self._history, self._folder, self._question = history, folder, question
         self._images, self._watcher = images, watcher
         self._done = Done()
+        self._whole = points.whole(history)
 
     def measure(self, jobs: int, fleet: Pools | None) -> Done:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
@@ -186,9 +185,12 @@ class _Adding:
         stop = threading.Event()
         pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
         works = filter(None, map(self._work, self._asked(fleet)))
+        # What an add that was ended had not counted; no machine waits for it.
+        left = (partial(self._count, study) for study in points.studies(self._folder))
+        asked = (partial(self._run, work, pools, here=not fleet) for work in works)
         with ThreadPoolExecutor(beside) as threads:
             try:
-                _each(threads, beside, (partial(self._run, work, pools, here=not fleet) for work in works))
+                _each(threads, beside, chain(left, asked))
                 unpredicted = predict.missing(self._history)
                 if unpredicted:
                     machines = " and ".join(predict.MACHINES)
@@ -266,16 +268,23 @@ class _Adding:
         programs = runner.prepare(work.study.spec, work.asked.workload, here=here)
         progress = self._watcher.within(work.asked.name, work.missing)
         tried = runner.run(work.study, programs, pools, progress, work.wanted)
-        # Here, and not where it is written: the main thread would have no other machine begin meanwhile.
-        counted = points.count(self._folder, work.study.folder, tried)
-        return partial(self._write, work.study.folder, tried, counted)
+        write = self._count(work.study.folder)
+        return partial(self._written, tried, write)
 
-    def _write(self, study: Path, tried: Sequence[CellRecord], counted: points.AllCounted) -> None:
+    def _count(self, study: Path) -> Callable[[], None]:
+        """Not where it is written: the main thread would have no other machine begin meanwhile."""
+        return partial(self._write, study, points.count(self._folder, study, self._whole))
+
+    def _write(self, study: Path, counted: points.AllCounted) -> None:
+        points.update(self._history, self._folder, study, counted)
+        self._whole |= counted.keys()
+
+    def _written(self, tried: Sequence[CellRecord], write: Callable[[], None]) -> None:
         failures = [record.failure for record in tried if record.failure]
         self._done.measured += len(tried) - len(failures)
         self._done.failed += sum(failure.kind == "machine" for failure in failures)
         self._done.refused += sum(failure.kind == "input" for failure in failures)
-        points.update(self._history, self._folder, study, counted)
+        write()
 
     def _predict(self, point: Point) -> Callable[[], None]:
         predicted = predict.predict(self._folder, point)

@@ -1,6 +1,7 @@
 """Bringing a history's database up to date with the studies beside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -99,21 +100,34 @@ AllCounted = Mapping[tuple[str, ...], Counted]
 """What was counted in points, by the names of their cells."""
 
 
-def count(folder: Path, study: Path, tried: Sequence[CellRecord]) -> AllCounted:
-    """The points that these cells belong to: what takes longest of `update`, in any thread."""
-    measured = {record.id for record in tried if record.measured}
-    of_points = _cells(store.open_study(study), str(study.relative_to(folder)))
-    return {
-        tuple(cells.names): collect.count(cells)
-        for cells in of_points
-        if measured.intersection(record.id for record in cells.records)
-    }
+def whole(history: History) -> set[tuple[str, ...]]:
+    """The points that the database has with all that is counted in them, by the names of their cells.
+
+    What a newer kernel is held against is not in a database of version 1.
+    """
+    with_held = {one.point for one in history.select(Held)}
+    return {tuple(point.cells) for point in history.select(Point) if point.id in with_held}
 
 
-def update(history: History, folder: Path, study: Path, counted: AllCounted | None = None) -> None:
+def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
+    """The points of a study that are not known: what takes longest of `update`, in any thread."""
+    with _complaining(study):
+        of_points = list(_cells(store.open_study(study), str(study.relative_to(folder))))
+        return {
+            tuple(cells.names): collect.count(cells) for cells in of_points if tuple(cells.names) not in known
+        }
+
+
+def update(history: History, folder: Path, study: Path, counted: AllCounted) -> None:
     """Write what a study has and the database has not, and what follows; what is not `counted` is now."""
+    with _complaining(study):
+        _update(history, store.open_study(study), str(study.relative_to(folder)), counted)
+
+
+@contextmanager
+def _complaining(study: Path) -> Iterator[None]:
     try:
-        _update(history, store.open_study(study), str(study.relative_to(folder)), counted or {})
+        yield
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{study} is no study of a history ({error}): move it elsewhere") from None
 
@@ -165,7 +179,8 @@ def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) ->
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
             if not history.find(Held, point=point.id):
-                collect.add_held(history, collect.count(cells).held, point.id)
+                again = counted.get(tuple(cells.names)) or collect.count(cells)
+                collect.add_held(history, again.held, point.id)
             return False
         if set(point.cells) < set(cells.names):
             _remove(history, point)
