@@ -93,7 +93,7 @@ def measure(job: Job) -> Cost:
         machine = vm.VirtualMachine(
             architecture=replace(TARGET, qemu=job.qemu),
             kernel=kernels.find(KERNEL, TARGET.name).image,
-            agent=compile.agent(workloads.find(job.workload), TARGET.compiler),
+            agent=compile.agent(workloads.find(job.workload), TARGET.compiler, turns=True),
             job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
@@ -103,6 +103,7 @@ def measure(job: Job) -> Cost:
             deadline_s=500,
             plugin=job.plugin or (compile.recorder() if job.probes else None),
             results=Path(results),
+            turns=True,  # or a CPU goes on for 100 ms, and which operations are recorded is left to chance
         )
         vm.run(machine, threading.Event(), on_stage)
     began = {stage: seconds for stage, seconds, _ in reversed(marks)}  # the first of each stage

@@ -105,10 +105,8 @@ static void forget_sequences(void)
 	sequences_forget();
 }
 
-static NOINLINE void count(struct cpu *cpu, uint64_t place, const struct access *access, const struct effect *effect)
+static NOINLINE void count(struct cpu *cpu, uint64_t key, const struct access *access, const struct effect *effect)
 {
-	uint64_t key = lines_key(place, cpu->context);
-
 	if (open_lines_add(&cpu->open, &cpu->lines, key, access, effect))
 		return;
 	forget_sequences();
@@ -116,27 +114,62 @@ static NOINLINE void count(struct cpu *cpu, uint64_t place, const struct access 
 		cpu->lines.counts.lost += effect->reads + effect->writes;
 }
 
-/* Returns whether it is counted: a device register, such as a clock's, is the emulator's, and no line. */
-static bool count_access(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t info, uint64_t place)
+/* What one instruction did to all that lies there, within a line: at most one access. */
+static void count_part(struct cpu *cpu, uint64_t key, struct access access, uint64_t from, uint64_t to,
+		       struct effect effect)
 {
-	const struct access access = access_at(cpu, place, insn, info);
-	const struct effect effect = effect_of(info, place);
-
-	if (is_kernel_address(place) && accesses_is_device(info, place))
-		return false;
-	count(cpu, place, &access, &effect);
-	return true;
+	access.insn |= ACCESS_PART;
+	access.kind = (to - from) << 2 | effect.reads << 1 | effect.writes;
+	effect.bytes = lines_range(from, to);
+	if (!open_lines_expect(&cpu->open, key, &access))
+		count(cpu, key, &access, &effect);
 }
 
+static void end_string(struct cpu *cpu, struct string_access *string)
+{
+	const struct access access = { string->insn | (string->from & (LINE_BYTES - 1)), string->chain, 0 };
+	uint64_t line_end = (string->from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
+	bool store = string == &cpu->string[1], is_new = !string->counted;
+
+	if (string->line)
+		count_part(cpu, string->line, access, string->from, string->next < line_end ? string->next : line_end,
+			   (struct effect){ 0, is_new && !store, is_new && store });
+	string->line = 0;
+}
+
+static NOINLINE void end_both_strings(struct cpu *cpu)
+{
+	end_string(cpu, &cpu->string[0]);
+	end_string(cpu, &cpu->string[1]);
+}
+
+static inline void end_strings(struct cpu *cpu)
+{
+	if (cpu->string[0].line | cpu->string[1].line)
+		end_both_strings(cpu);
+}
+
+void accesses_end_strings(struct cpu *cpu)
+{
+	end_strings(cpu);
+}
+
+/* A device register, such as a clock's, is the emulator's, and no line. */
 static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
+	struct access access;
+	struct effect effect;
 
 	if (!place)
 		return;
 	end_strings(cpu);
-	count_access(cpu, insn, info, place);
+	if (is_kernel_address(place) && accesses_is_device(info, place))
+		return;
+	access = access_at(cpu, place, insn, info);
+	effect = effect_of(info, place);
+	count(cpu, lines_key(place, cpu->context), &access, &effect);
 }
 
 /*
@@ -166,32 +199,45 @@ static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t
 	on_access(nr, info, address, site);
 }
 
-/* Another one of a string, in the same line. To ask QEMU of each what it is would take longer than to count it. */
-static void count_element(struct cpu *cpu, uint32_t insn, qemu_plugin_meminfo_t info, uint64_t place)
+static NOINLINE void begin_string(struct cpu *cpu, struct string_access *string, uint32_t insn,
+				  qemu_plugin_meminfo_t info, uint64_t place)
 {
-	const struct access access = access_at(cpu, place, insn | ACCESS_PART, info);
-	struct effect effect = { 0 };
+	uint64_t line = lines_key(place, cpu->context);
+	uint32_t chain = cpu->stack->calls.chain;
+	bool counted = string->line == line && string->insn == insn && string->chain == chain;
 
-	if (open_lines_expect(&cpu->open, lines_key(place, cpu->context), &access))
+	end_string(cpu, string);
+	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return;
-	effect.bytes = effect_of(info, place).bytes;
-	count(cpu, place, &access, &effect);
+	*string = (struct string_access){
+		.line = line,
+		.from = place,
+		.insn = insn,
+		.chain = chain,
+		.info = info,
+		.size = 1u << qemu_plugin_mem_size_shift(info),
+		.counted = counted,
+	};
+	string->next = place + string->size;
 }
 
-/* A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. */
+/*
+ * A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. It is counted
+ * when another one begins: of most elements there is only to see that they are the next ones, of the same size.
+ */
 static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
-	struct string_access *last = &cpu->string[store];
-	uint64_t place = find_place(cpu, info, address), key;
+	struct string_access *string = &cpu->string[store];
+	uint64_t place = find_place(cpu, info, address);
 
 	if (!place)
 		return;
-	key = lines_key(place, cpu->context);
-	if (last->line == key && last->insn == insn && last->chain == cpu->stack->calls.chain)
-		count_element(cpu, insn, info, place);
-	else if (count_access(cpu, insn, info, place))
-		*last = (struct string_access){ key, insn, cpu->stack->calls.chain };
+	if (string->next == place && string->line == lines_key(place, cpu->context) && string->insn == insn &&
+	    string->info == info && string->chain == cpu->stack->calls.chain)
+		string->next = place + string->size;
+	else
+		begin_string(cpu, string, insn, info, place);
 }
 
 static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -235,18 +281,14 @@ static void count_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t 
 	end_strings(cpu);
 	for (uint64_t from = start; from < end; from = next) {
 		bool writes = from == start || !(from & (guest.arch->line_bytes - 1));
-		struct access access;
-		struct effect effect;
 		uint64_t to;
 
 		next = (from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
 		to = next < end ? next : end;
 		if (!is_kernel_address(from) || is_own_stack(cpu, from))
 			continue;
-		access = access_at(cpu, from, insn | ACCESS_PART, (to - from) << 1 | writes);
-		effect = (struct effect){ lines_range(from, to), 0, writes };
-		if (!open_lines_expect(&cpu->open, lines_key(from, cpu->context), &access))
-			count(cpu, from, &access, &effect);
+		count_part(cpu, lines_key(from, cpu->context), access_at(cpu, from, insn, 0), from, to,
+			   (struct effect){ 0, 0, writes });
 	}
 }
 
@@ -328,8 +370,8 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind)
 void accesses_flush(void)
 {
 	for_each_cpu(cpu) {
-		close_lines(cpu);
 		end_strings(cpu);
+		close_lines(cpu);
 	}
 }
 

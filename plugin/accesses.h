@@ -10,6 +10,8 @@
 #include "arch.h"
 #include "qemu_api.h"
 
+struct cpu;
+
 /* Count what this instruction of the kernel's does to memory. */
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size);
 
@@ -22,7 +24,10 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
 /* Whether a recorded access to the kernel's memory is to a device's registers. */
 bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address);
 
-/* All that was counted goes to the CPUs' tables, and what a string instruction does next is another access. */
+/* What a string instruction does next on this CPU is another access. */
+void accesses_end_strings(struct cpu *cpu);
+
+/* All that was counted goes to the CPUs' tables, and strings that are not over are cut. */
 void accesses_flush(void);
 
 /* All translated code was thrown away. */

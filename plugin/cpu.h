@@ -45,10 +45,14 @@ struct stack {
 	struct call_stack calls;
 };
 
-/* What a string instruction accessed last. */
+/* What a string instruction has accessed of a line, and is not counted yet. */
 struct string_access {
-	uint64_t line; /* lines_key(); 0: nothing */
+	uint64_t line;	     /* lines_key(); 0: nothing */
+	uint64_t from, next; /* where it began; what comes next, in this line or after it */
 	uint32_t insn, chain;
+	uint32_t info; /* what QEMU says of each element */
+	uint16_t size; /* of one */
+	bool counted;  /* is some of the line already: the rest is no other access */
 };
 
 struct cpu {
@@ -99,12 +103,6 @@ static inline struct cpu *this_cpu(void)
 static inline bool is_recording(const struct cpu *cpu)
 {
 	return cpu->recording && cpu->context != CONTEXT_HARNESS;
-}
-
-/* Another instruction runs. */
-static inline void end_strings(struct cpu *cpu)
-{
-	cpu->string[0].line = cpu->string[1].line = 0;
 }
 
 #define for_each_cpu(cpu) for (struct cpu *cpu = cpus.all; cpu < cpus.all + cpus.nr; cpu++)

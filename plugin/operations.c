@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "accesses.h"
 #include "cpu.h"
 #include "guest.h"
 #include "trace_events.h"
@@ -74,13 +75,14 @@ void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
 	} else if (slot->cpu->recording) {
 		slot->operations += value - slot->last;
 	}
-	if (value != slot->last)
+	if (value != slot->last) {
+		accesses_end_strings(slot->cpu);
 		open_lines_next_operation(&slot->cpu->open);
+	}
 	slot->last = value;
 	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
 		slot->state = SLOT_DONE;
 		change_recording(slot, -1);
-		end_strings(slot->cpu);
 	}
 	if (arm.what & RECORD_TRACE)
 		trace(slot);
