@@ -2,6 +2,7 @@
 #include "accesses.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cpu.h"
@@ -73,7 +74,10 @@ static void *site_of(const struct qemu_plugin_insn *insn)
 {
 	uint32_t number = insns_number(qemu_plugin_insn_vaddr(insn));
 
-	sequences_note_insn(number);
+	if (number > UINT32_MAX >> ACCESS_INSN_SHIFT) {
+		fprintf(stderr, "recorder: %u instructions are more than it has numbers for\n", number);
+		abort();
+	}
 	return (void *)(uint64_t)access_insn(number);
 }
 

@@ -32,9 +32,12 @@ bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t
 	struct open_line *open = open_lines_place(lines, key);
 	bool is_new;
 
-	if (!open_line_is(open, key))
+	if (!open_line_is(open, key)) {
+		/* The first of the two makes room, unless this operation has touched it. */
+		if ((open[-1].line & OPERATION_MASK) != lines->operation)
+			open--;
 		close_line(table, open);
-	else if (open->line != (key | lines->operation))
+	} else if (open->line != (key | lines->operation))
 		end_sequence(table, open);
 	open->line = key | lines->operation;
 	if (!sequence_go_on(&open->sequence, access, effect, &is_new))

@@ -39,15 +39,18 @@ static inline void open_lines_next_operation(struct open_lines *lines)
 	lines->operation = (lines->operation + (1u << OPERATION_SHIFT)) & OPERATION_MASK;
 }
 
-static inline struct open_line *open_lines_place(struct open_lines *lines, uint64_t key)
-{
-	/* By Fibonacci hashing: CPUs' and objects' lines lie at regular distances. */
-	return &lines->places[key / LINE_BYTES * 0x9e3779b97f4a7c15 >> (64 - OPEN_LINES_SHIFT)];
-}
-
 static inline bool open_line_is(const struct open_line *open, uint64_t key)
 {
 	return !((open->line ^ key) & ~OPERATION_MASK);
+}
+
+/* Where the line is, or may be: the second of the two places that it can have, if it is not in the first. */
+static inline struct open_line *open_lines_place(struct open_lines *lines, uint64_t key)
+{
+	/* By Fibonacci hashing: CPUs' and objects' lines lie at regular distances. */
+	struct open_line *pair = &lines->places[(key / LINE_BYTES * 0x9e3779b97f4a7c15 >> (64 - OPEN_LINES_SHIFT)) & ~1];
+
+	return __builtin_expect(open_line_is(pair, key), true) ? pair : pair + 1;
 }
 
 /* Count the access, if it is to the line what came next the last time. Returns whether it is. `key`: lines_key() */

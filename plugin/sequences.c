@@ -29,23 +29,6 @@ static const struct hash_type longer_type = { sizeof(struct longer), 2 };
 static struct hash_table longer = { .max_bytes = UINT64_MAX }; /* there are at most MAX_SEQUENCES */
 static struct longer recent[NR_RECENT];			       /* one place for each hash */
 
-void sequences_note_insn(uint32_t number)
-{
-	uint32_t room = sequences.nr_insns ? sequences.nr_insns : FIRST_SEQUENCES;
-
-	if (number > UINT32_MAX >> ACCESS_INSN_SHIFT) {
-		fprintf(stderr, "recorder: %u instructions are more than it has numbers for\n", number);
-		abort();
-	}
-	while (number >= room)
-		room *= 2;
-	if (room == sequences.nr_insns)
-		return;
-	sequences.first = xrealloc(sequences.first, room * sizeof(*sequences.first));
-	memset(sequences.first + sequences.nr_insns, 0, (room - sequences.nr_insns) * sizeof(*sequences.first));
-	sequences.nr_insns = room;
-}
-
 static void expect(const struct longer *found)
 {
 	const struct next_access next = { found->access, found->sequence };
@@ -53,7 +36,7 @@ static void expect(const struct longer *found)
 	if (found->before)
 		sequences.next[found->before] = next;
 	else
-		sequences.first[found->access.insn >> ACCESS_INSN_SHIFT] = next;
+		*sequence_first(&found->access) = next;
 }
 
 static void make_room(void)
@@ -126,6 +109,6 @@ void sequences_forget(void)
 {
 	hash_clear(&longer, &longer_type);
 	memset(recent, 0, sizeof(recent));
-	memset(sequences.first, 0, sequences.nr_insns * sizeof(*sequences.first));
+	memset(sequences.first, 0, sizeof(sequences.first));
 	sequences.nr = sequences.nr ? 1 : 0; /* the empty one */
 }

@@ -54,21 +54,26 @@ struct next_access {
 	sequence_id sequence; /* 0: nothing did yet */
 };
 
+#define FIRST_ACCESSES_SHIFT 13
+
 extern struct sequences {
 	struct sequence *all;
-	struct next_access *next;  /* by number, as `all`; apart, as each access looks there */
-	struct next_access *first; /* the same after the empty one, by instruction */
-	uint32_t nr, room, nr_insns;
+	struct next_access *next; /* by number, as `all`; apart, as each access looks there */
+	uint32_t nr, room;
+	struct next_access first[1 << FIRST_ACCESSES_SHIFT]; /* what may come after the empty one: a place for each hash */
 } sequences;
 
-/* An instruction of that number is translated: its accesses may follow. */
-void sequences_note_insn(uint32_t number);
+static inline struct next_access *sequence_first(const struct access *access)
+{
+	uint64_t key = (uint64_t)access->insn << 32 | access->chain;
+
+	return &sequences.first[key * 0x9e3779b97f4a7c15 >> (64 - FIRST_ACCESSES_SHIFT)];
+}
 
 /* The sequence that goes on from `before` with that access, if it is the one that came next the last time; or 0. */
 static inline sequence_id sequence_expected(sequence_id before, const struct access *access)
 {
-	const struct next_access *next =
-		before ? &sequences.next[before] : &sequences.first[access->insn >> ACCESS_INSN_SHIFT];
+	const struct next_access *next = before ? &sequences.next[before] : sequence_first(access);
 
 	return next->access.insn == access->insn && next->access.chain == access->chain &&
 			       next->access.kind == access->kind ?

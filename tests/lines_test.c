@@ -41,7 +41,6 @@ static sequence_id sequence(uint64_t address, uint64_t pc, unsigned int size_shi
 	sequence_id sequence = 0;
 	bool is_new;
 
-	sequences_note_insn(insns_number(pc));
 	if (!sequence_go_on(&sequence, &access, &effect, &is_new))
 		exit(1);
 	return sequence;

@@ -41,7 +41,6 @@ static void count(struct cpu *cpu, uint64_t address, uint32_t insn, uint32_t cha
 	};
 	const struct effect effect = { lines_bytes(address, SIZE_SHIFT), !writes, writes };
 
-	sequences_note_insn(insn);
 	if (open_lines_expect(&cpu->open, key, &access) ||
 	    open_lines_add(&cpu->open, &cpu->lines, key, &access, &effect))
 		return;

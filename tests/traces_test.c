@@ -166,7 +166,6 @@ static void count(struct cpu *cpu, uint64_t address, bool store)
 	sequence_id sequence = 0;
 	bool is_new;
 
-	sequences_note_insn(1);
 	if (!sequence_go_on(&sequence, &access, &effect, &is_new))
 		exit(1);
 	lines_add(&cpu->lines, lines_key(address, cpu->context), sequence, 1);
