@@ -24,7 +24,7 @@ void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
 /* Whether a recorded access to the kernel's memory is to a device's registers. */
 bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address);
 
-/* What a string instruction does next on this CPU is another access. */
+/* What a string instruction has done on this CPU is counted; what it does next is another access. */
 void accesses_end_strings(struct cpu *cpu);
 
 /* All that was counted goes to the CPUs' tables, and strings that are not over are cut. */

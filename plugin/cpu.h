@@ -52,7 +52,7 @@ struct string_access {
 	uint32_t insn, chain;
 	uint32_t info; /* what QEMU says of each element */
 	uint16_t size; /* of one */
-	bool counted;  /* is some of the line already: the rest is no other access */
+	bool counted;  /* whether some of the line is: the rest is the same access */
 };
 
 struct cpu {

@@ -34,7 +34,7 @@ bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t
 
 	if (!open_line_is(open, key)) {
 		/* The first of the two makes room, unless this operation has touched it. */
-		if ((open[-1].line & OPERATION_MASK) != lines->operation)
+		if (!open[-1].line || (open[-1].line & OPERATION_MASK) != lines->operation)
 			open--;
 		close_line(table, open);
 	} else if (open->line != (key | lines->operation))

@@ -12,7 +12,7 @@
 #include "lines.h"
 #include "sequences.h"
 
-#define OPEN_LINES_SHIFT 12 /* of an operation's few hundred, hardly two share a place */
+#define OPEN_LINES_SHIFT 12 /* of an operation's few hundred, hardly three share a pair of places */
 #define NR_OPEN_LINES (1u << OPEN_LINES_SHIFT)
 
 struct open_line {

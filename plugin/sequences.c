@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "sequences.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "hash.h"

@@ -20,7 +20,7 @@ typedef uint32_t sequence_id;
 struct access {
 	uint32_t insn; /* access_insn() */
 	uint32_t chain;
-	uint32_t kind; /* as QEMU says; of a part of a fill, how much of the line it fills */
+	uint32_t kind; /* as QEMU says; of a part, its length, and whether it counts as a read or a write */
 };
 
 /* The instruction: its number, and beside it where in the line it accesses it, and whether a part is meant. */
