@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -177,27 +177,28 @@ class _Adding:
         self._images, self._watcher = images, watcher
         self._done = Done()
         self._whole = points.whole(history)
+        self._stop = threading.Event()
 
     def measure(self, jobs: int, fleet: Pools | None) -> Done:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
-        stop = threading.Event()
-        pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), stop)
+        pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), self._stop)
         works = filter(None, map(self._work, self._asked(fleet)))
-        # What an add that was ended had not counted; no machine waits for it.
+        # What an add that was ended had not counted, before its studies go on.
         left = (partial(self._count, study) for study in points.studies(self._folder))
         asked = (partial(self._run, work, pools, here=not fleet) for work in works)
         with ThreadPoolExecutor(beside) as threads:
             try:
-                _each(threads, beside, chain(left, asked))
+                _each(threads, beside, left)
+                _each(threads, beside, asked)
                 unpredicted = predict.missing(self._history)
                 if unpredicted:
                     machines = " and ".join(predict.MACHINES)
                     self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
                 _each(threads, beside, (partial(self._predict, point) for point in unpredicted))
             finally:
-                stop.set()
+                self._stop.set()
         return self._done
 
     def _asked(self, fleet: Pools | None) -> list[Asked]:
@@ -273,7 +274,7 @@ class _Adding:
 
     def _count(self, study: Path) -> Callable[[], None]:
         """Not where it is written: the main thread would have no other machine begin meanwhile."""
-        return partial(self._write, study, points.count(self._folder, study, self._whole))
+        return partial(self._write, study, points.count(self._folder, study, self._whole, self._stop))
 
     def _write(self, study: Path, counted: points.AllCounted) -> None:
         points.update(self._history, self._folder, study, counted)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from threading import Event
 
 import msgspec
 
@@ -26,6 +27,7 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.machines.outcome import StoppedError
 from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
@@ -109,13 +111,19 @@ def whole(history: History) -> set[tuple[str, ...]]:
     return {tuple(point.cells) for point in history.select(Point) if point.id in with_held}
 
 
-def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
-    """The points of a study that are not known: what takes longest of `update`, in any thread."""
+def count(folder: Path, study: Path, known: Collection[tuple[str, ...]], stop: Event) -> AllCounted:
+    """The points of a study that are not known: what takes longest of `update`, in any thread.
+
+    StoppedError where `stop` was set.
+    """
+    counted = {}
     with _complaining(study):
-        of_points = list(_cells(store.open_study(study), str(study.relative_to(folder))))
-        return {
-            tuple(cells.names): collect.count(cells) for cells in of_points if tuple(cells.names) not in known
-        }
+        for cells in _cells(store.open_study(study), str(study.relative_to(folder))):
+            if stop.is_set():
+                raise StoppedError
+            if tuple(cells.names) not in known:
+                counted[tuple(cells.names)] = collect.count(cells)
+    return counted
 
 
 def update(history: History, folder: Path, study: Path, counted: AllCounted) -> None:
