@@ -62,11 +62,11 @@ GUEST = (
 class Members:
     """A scheduler and its workers, which end with the test."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, **environment: str) -> None:
         self.certificates = folder / "certificates"
         authority.create(self.certificates, 1)
         self._stack = stack
-        self.scheduler = self._start("scheduler", "--listen", "tls://127.0.0.1:0")
+        self.scheduler = self._start("scheduler", "--listen", "tls://127.0.0.1:0", **environment)
         self.address = self.first_line(self.scheduler)
 
     def worker(self, host: str, *options: str, **environment: str) -> "subprocess.Popen[str]":
@@ -416,6 +416,38 @@ def another_bigiron(folder: Path) -> Path:
     return copy
 
 
+def test_a_worker_that_the_scheduler_cannot_reach(tmp_path: Path) -> None:
+    """As one behind a firewall, or that ends just now: the others measure, and a line says so."""
+    with ExitStack() as stack:
+        fleet = Members(tmp_path, stack, DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="500ms")
+        fleet.worker("good")
+        stack.enter_context(unreachable_worker(fleet))
+        answer = simulate(tmp_path / "s", *fleet.options)
+        assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), answer.err
+        with running(tmp_path / "long", "simulate", *LONG, *fleet.options) as controller:
+            assert controller.stderr
+            said = next(line for line in controller.stderr if "worker tls://" in line)
+    assert re.search("tls://127.0.0.1:1 cannot be reached from the scheduler: .+: it is not used", said), said
+
+
+@contextmanager
+def unreachable_worker(fleet: Members) -> Iterator[None]:
+    """Dask's own, that names another address than it listens at."""
+    keys = {"ca-file": "authority.pem", "cert": "certificate.pem", "key": "key.pem"}
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", fleet.address, "--no-nanny"]
+    for option, name in keys.items():
+        command += [f"--tls-{option}", str(fleet.certificates / name)]
+    command += ["--preload", "bigiron.fleet.worker", "--no-dashboard"]
+    command += ["--listen-address", "tls://127.0.0.1:0", "--contact-address", "tls://127.0.0.1:1"]
+    with subprocess.Popen(command, cwd=fleet.certificates, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stderr
+            assert any("Registered to" in line for line in worker.stderr)
+            yield
+        finally:
+            worker.kill()
+
+
 def test_a_fleet_without_the_memory_for_a_cell(tmp_path: Path) -> None:
     with ExitStack() as stack:
         fleet = Members(tmp_path, stack)
@@ -458,10 +490,8 @@ def test_hosts_by_ssh(tmp_path: Path) -> None:
         finally:
             script.terminate()
             said, _ = script.communicate()
-    complaints = (tmp_path / "stderr").read_text()
-    assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), (
-        answer, said, complaints,
-    )  # fmt: skip
+    everything = f"{answer.err}{said}{(tmp_path / 'stderr').read_text()}"
+    assert (answer.status, answer.out.split(":")[0]) == (0, "4 of 4 cells measured"), everything
     assert sorted(file.name for file in (tmp_path / "there").iterdir()) == sorted(
         file.name for file in (tmp_path / "certificates").iterdir()
     )

@@ -6,7 +6,7 @@ import random
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -145,6 +145,7 @@ class StudyPool:
         self._flights: dict[str, _Flight] = {}
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}  # why, by the worker's address
+        self._silent: Counter[str] = Counter()  # how often each could not be reached
         self._lonely_since = math.inf
         self._same: dict[tuple[int, str], dict[str, str | int]] = {}  # by CPUs and variant
         self._reference: dict[int, dict[str, object]] = {}
@@ -259,7 +260,7 @@ class StudyPool:
 
     def _admit(self) -> None:
         """See who has come, and who has gone."""
-        there = self._client.scheduler_info().get("workers")
+        there = self._registered()
         if there is None:
             return  # the scheduler does not answer
         for address in [one for one in self._members if one not in there]:
@@ -267,20 +268,19 @@ class StudyPool:
         new = [one for one in there if one not in self._members and one not in self._refused]
         if not new:
             return
-        answers = self._client.run(worker.identify, workers=new, on_error="return")
+        answers = self._ask(worker.identify, workers=new)
         members = []
         for address, answer in answers.items():
             member = self._known(address, answer, there[address].get("resources", {}))
             if member:
                 members.append(member)
-        self._supply([member.address for member in members])
-        alike = self._alike(members)
-        if not alike:
+        alike = self._alike(self._supply(members))
+        joined = self._ask(worker.join, self._topic, _ENOUGH, workers=[member.address for member in alike])
+        if not joined:
             return
-        joining = [member.address for member in alike]
-        self._client.run(worker.join, self._topic, _ENOUGH, workers=joining)
         with self._lock:
-            self._members |= {member.address: member for member in alike}
+            self._members |= {member.address: member for member in alike if member.address in joined}
+            self._silent -= Counter(dict.fromkeys(joined, TRIES))
             waiting = {key: flight for key, flight in self._flights.items() if not flight.at}
             for key in waiting:
                 del self._flights[key]
@@ -288,6 +288,35 @@ class StudyPool:
         self._client.cancel([flight.task for flight in waiting.values() if flight.task], force=True)
         for flight in waiting.values():
             self._send(flight)
+
+    def _registered(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """The scheduler's workers; None where it does not answer.
+
+        Not the client's scheduler_info(): every two seconds that is overwritten by one without workers.
+        """
+        if self._client.scheduler is None:
+            return None
+        try:
+            known: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+        except OSError:
+            return None
+        return known["workers"]  # type: ignore[no-any-return]
+
+    def _ask(self, function: Callable[..., object], *arguments: object, workers: list[str]) -> dict[str, Any]:
+        """What each answers; one that cannot be reached is left out, and refused at the third time."""
+        if not workers:
+            return {}
+        answers = self._client.run(function, *arguments, workers=workers, on_error="return")
+        silent = {address: answer for address, answer in answers.items() if isinstance(answer, OSError)}
+        for address, error in silent.items():
+            self._silent[address] += 1
+            if self._silent[address] == TRIES:
+                self._refuse(
+                    address,
+                    f"worker {address} cannot be reached from the scheduler: {serve.reason(error)}: "
+                    "it is not used",
+                )
+        return {address: answer for address, answer in answers.items() if address not in silent}
 
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
@@ -320,27 +349,30 @@ class StudyPool:
         self._refused[address] = sanitize(why)
         self._progress.note(self._refused[address])
 
-    def _supply(self, workers: list[str]) -> None:
-        """Send each file to those whose hosts lack it."""
+    def _supply(self, members: list[Member]) -> list[Member]:
+        """Send each file to those whose hosts lack it; those that have them all."""
         described = msgspec.msgpack.encode(self._supplies.files)
-        answers = self._client.run(worker.lacks, described, workers=workers) if workers else {}
+        answers = self._ask(worker.lacks, described, workers=[member.address for member in members])
+        able = set(answers)
         for file in self._supplies.files:
             lacking = [address for address, lacks in answers.items() if file.sha256 in lacks]
             for start in range(0, len(lacking), _BATCH):
-                self._send_file(file, lacking[start : start + _BATCH])
+                batch = lacking[start : start + _BATCH]
+                able -= set(batch) - self._send_file(file, batch)
+        return [member for member in members if member.address in able]
 
-    def _send_file(self, file: File, workers: list[str]) -> None:
+    def _send_file(self, file: File, workers: list[str]) -> set[str]:
+        """Those that have it now."""
         content = self._paths[file.sha256].read_bytes()
-        for address, why in self._client.run(
-            worker.keep, msgspec.msgpack.encode(file), content, workers=workers
-        ).items():
+        answers = self._ask(worker.keep, msgspec.msgpack.encode(file), content, workers=workers)
+        for address, why in answers.items():
             if why:
                 self._refuse(address, f"worker {address} cannot keep {file.name}: {why}: it is not used")
+        return {address for address, why in answers.items() if not why}
 
     def _alike(self, members: list[Member]) -> list[Member]:
         """Those whose machines are like those of the study's other cells: counts of others do not compare."""
-        members = [member for member in members if member.address not in self._refused]
-        if not self._spec.engine.emulated or not members:
+        if not self._spec.engine.emulated:
             return members
         for cpus, cell in {cell.cpus: cell for cell in self._samples.values()}.items():
             request = self._request(cell)
@@ -353,7 +385,9 @@ class StudyPool:
                     self._refuse(member.address, f"{member} has {lacks}: it is not used")
                 else:
                     self._progress.note(f"{member} has {lacks}: it runs no cells with {cpus} CPUs")
-            found = self._client.run(worker.environment_of, request, workers=able) if able else {}
+            found = self._ask(worker.environment_of, request, workers=able)
+            silent = set(able) - set(found)
+            members = [member for member in members if member.address not in silent]
             members = self._like_reference(cpus, members, found)
         return members
 
