@@ -6,10 +6,12 @@
  *	CPU STACK LEVEL begin SITE ADDRESS LEFT
  *	CPU STACK LEVEL end
  *	CPU STACK LEVEL copy SITE ADDRESS BYTES
+ *	CPU STACK LEVEL load|store|read|write SITE ADDRESS SHIFT
  *
  * On that CPU and stack, at that level of interrupts, rep stosb number SITE begins with so many bytes left, or the
- * instruction after it does. rep movsb copies so many bytes up by COPIED.
- * Standard output: each CPU, line, and how often it was accessed.
+ * instruction after it does. rep movsb copies so many bytes up by COPIED, or loads or stores one element of
+ * 1 << SHIFT bytes; an instruction that is no string's reads or writes so many.
+ * Standard output: each CPU, line, the bits of its bytes, how often it was read and written.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +34,10 @@ struct qemu_plugin_insn {
 };
 
 #define COPIED 65536
-#define STORE (1u << 16) /* of what QEMU says of an access: all are of a byte */
+#define STORE (1u << 16) /* of what QEMU says of an access, beside its size */
 
 static const char rep_stosb[] = { 0xf3, 0xaa }, rep_movsb[] = { 0xf3, 0xa4 };
-static struct qemu_plugin_insn fills[NR_SITES], copies[NR_SITES], next;
+static struct qemu_plugin_insn fills[NR_SITES], copies[NR_SITES], others[NR_SITES], next;
 
 /* A register's handle is its number and one. */
 static qemu_plugin_reg_descriptor descriptors[] = {
@@ -132,6 +134,8 @@ static void start(void)
 		accesses_watch(&fills[nr], INSN_FILL, (const uint8_t *)rep_stosb, sizeof(rep_stosb));
 		copies[nr].pc = fills[nr].pc + 8;
 		accesses_watch(&copies[nr], INSN_STRING, (const uint8_t *)rep_movsb, sizeof(rep_movsb));
+		others[nr].pc = fills[nr].pc + 12;
+		accesses_watch(&others[nr], INSN_OTHER, (const uint8_t[]){ 0x90 }, 1);
 	}
 	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
 }
@@ -152,6 +156,17 @@ static void copy(const struct qemu_plugin_insn *insn, uint64_t from, uint64_t by
 	}
 }
 
+/* Of an instruction that is no string's, loads and stores are told apart by what QEMU says of each. */
+static void access_once(const char *what, unsigned int site)
+{
+	bool store = !strcmp(what, "store") || !strcmp(what, "write");
+	bool is_string = !strcmp(what, "load") || !strcmp(what, "store");
+	const struct qemu_plugin_insn *insn = is_string ? &copies[site] : &others[site];
+
+	insn->access[is_string && store](0, registers[1] | (store ? STORE : 0), registers[0],
+					 insn->access_data[is_string && store]);
+}
+
 static void obey(const char *line)
 {
 	unsigned int cpu, stack, level, site;
@@ -165,8 +180,10 @@ static void obey(const char *line)
 		fills[site].callback(0, fills[site].userdata);
 	else if (!strcmp(what, "copy"))
 		copy(&copies[site], registers[0], registers[1]);
-	else
+	else if (!strcmp(what, "end"))
 		next.callback(0, next.userdata);
+	else
+		access_once(what, site);
 }
 
 int main(void)
@@ -183,7 +200,8 @@ int main(void)
 	for_each_cpu(cpu) {
 		lines_expand(&cpu->lines);
 		hash_for_each(count, &cpu->lines.counts, &type)
-			printf("%ld %lx %u\n", cpu - cpus.all, count->line & ~63ul, count->reads + count->writes);
+			printf("%ld %lx %lx %u %u\n", cpu - cpus.all, count->line & ~63ul, count->bytes, count->reads,
+			       count->writes);
 		hash_free(&cpu->lines.counts, &type);
 	}
 	return 0;

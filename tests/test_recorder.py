@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count, islice
@@ -804,13 +804,29 @@ def fills(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("fills", FILLS_PARTS, tmp_path_factory.mktemp("fills"))
 
 
+@dataclass
+class Accessed:
+    """What a CPU did to a line."""
+
+    reads: int = 0
+    writes: int = 0
+    bytes: int = 0  # a bit each
+
+
+def accessed(fills: Path, *commands: str) -> dict[tuple[int, int], Accessed]:
+    """By CPU and the line's number from FILLED on."""
+    done = subprocess.run([fills], input="\n".join(commands), capture_output=True, text=True, check=True)
+    found: dict[tuple[int, int], Accessed] = defaultdict(Accessed)
+    for cpu, line, touched, reads, writes in map(str.split, done.stdout.splitlines()):
+        one = found[int(cpu), (int(line, 16) - FILLED) // 64]
+        one.reads, one.writes = one.reads + int(reads), one.writes + int(writes)
+        one.bytes |= int(touched, 16)
+    return dict(found)
+
+
 def line_accesses(fills: Path, *commands: str) -> dict[tuple[int, int], int]:
     """How often each CPU accessed each line, by its number from FILLED on."""
-    done = subprocess.run([fills], input="\n".join(commands), capture_output=True, text=True, check=True)
-    found: dict[tuple[int, int], int] = defaultdict(int)
-    for cpu, line, times in map(str.split, done.stdout.splitlines()):
-        found[int(cpu), (int(line, 16) - FILLED) // 64] += int(times)
-    return dict(found)
+    return {where: one.reads + one.writes for where, one in accessed(fills, *commands).items()}
 
 
 FILLED = 0xFFFF888003C5B000
@@ -877,14 +893,80 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
     assert line_accesses(fills, *commands) == dict(expected)
 
 
-def test_a_copy_is_one_read_and_one_write_a_line(fills: Path, tmp_path: Path) -> None:
-    """Byte by byte in the emulator; also where all that is known of sequences is forgotten in the middle."""
-    forgetful = built("fills", FILLS_PARTS, tmp_path, "-DMAX_SEQUENCES=6u", "-DMAX_LEARNT_WHOLE=4u")
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all that is known of sequences is forgotten again and again."""
+    few = ("-DMAX_SEQUENCES=6u", "-DMAX_LEARNT_WHOLE=4u")
+    return built("fills", FILLS_PARTS, tmp_path_factory.mktemp("forgetful"), *few)
+
+
+def test_a_copy_is_one_read_and_one_write_a_line(fills: Path, forgetful: Path) -> None:
+    """Byte by byte in the emulator."""
     copies = [f"0 0 0 copy 0 {FILLED + 32:x} 128", f"1 0 0 copy 1 {FILLED:x} 64"]
     once = [(0, 0), (0, 1), (0, 2), (1, 0)]
     for program in (fills, forgetful):
         found = line_accesses(program, *copies)
         assert found == {(cpu, line + to): 1 for cpu, line in once for to in (0, 65536 // 64)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Accesses of one instruction, one after the other."""
+
+    cpu: int
+    what: str
+    site: int
+    start: int  # bytes from FILLED on
+    parts: list[tuple[int, int, int]]  # the size's shift; 1 upwards, -1 downwards; how many
+
+
+RUNS = st.builds(
+    Run,
+    cpu=st.integers(0, 1),
+    what=st.sampled_from(["load", "store", "load", "store", "read", "write"]),
+    site=st.integers(0, 1),
+    start=st.integers(6400, 6660),
+    parts=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from([1, 1, -1]), st.sampled_from([1, 2, 9, 70])),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+def elements(run: Run) -> Iterator[tuple[int, int]]:
+    """Where each access begins, and its size's shift."""
+    start = run.start
+    for shift, step, times in run.parts:
+        end = start + step * (times << shift)
+        yield from ((at, shift) for at in range(start, end, step << shift))
+        start = end
+
+
+@given(runs=st.lists(RUNS, max_size=12), again=st.integers(1, 3))
+def test_of_a_string_each_line_is_one_access(
+    fills: Path, forgetful: Path, runs: list[Run], again: int
+) -> None:
+    """Whatever its elements' size and direction, and what other instructions and CPUs do in between."""
+    expected: dict[tuple[int, int], Accessed] = defaultdict(Accessed)
+    pending: dict[tuple[int, str], tuple[int, int]] = {}  # site and line of a CPU's last load and store
+    commands = []
+    for run in runs * again:
+        for at, shift in elements(run):
+            commands.append(f"{run.cpu} 0 0 {run.what} {run.site} {FILLED + at:x} {shift}")
+            one, offset = expected[run.cpu, at // 64], at % 64
+            one.bytes |= ((1 << (1 << shift)) - 1) << offset & (1 << 64) - 1
+            if run.what in ("read", "write"):
+                pending.pop((run.cpu, "load"), None)
+                pending.pop((run.cpu, "store"), None)
+            elif pending.get((run.cpu, run.what)) == (run.site, at // 64):
+                continue
+            else:
+                pending[run.cpu, run.what] = run.site, at // 64
+            is_read = run.what in ("load", "read")
+            one.reads, one.writes = one.reads + is_read, one.writes + (not is_read)
+    for program in (fills, forgetful):
+        assert accessed(program, *commands) == dict(expected)
 
 
 # What sampled operations do, in order
