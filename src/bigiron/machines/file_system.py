@@ -12,16 +12,20 @@ import shlex
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bigiron import kernels, tool
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import limits
+
+if TYPE_CHECKING:
+    from bigiron.machines.vm import VirtualMachine
 
 DISK_MIB = 16 << 10
 """By default: what is not written takes no memory, and on a smaller one file systems have fewer groups."""
@@ -95,19 +99,25 @@ class FileSystem:
         for root in self._roots:
             kernels.modules_for(kernel, root)
 
-    def files(self, kernel: Kernel) -> tuple[Path, ...]:
-        """What the guest is given: modules, and what lies on its disk."""
+    def put_into(self, machine: "VirtualMachine", kernel: Kernel) -> "VirtualMachine":
+        """The machine with this file system: with what it is given, loads, makes and mounts.
+
+        Modules that measure are loaded before the machine is kept, and before its clock is slowed down.
+        """
+        modules = self._modules(kernel)
+        later = [module for module in modules if module.name not in _MEASURING]
         disk = (self.made(),) if self.size_mib else ()
-        return (*disk, *(module.file for module in self._later(kernel)))
+        return replace(
+            machine,
+            job=machine.job + "".join(f"{line}\n" for line in self._job(later)),
+            files=(*machine.files, *disk, *(module.file for module in later)),
+            modules=(*machine.modules, *(module.file for module in modules if module not in later)),
+        )
 
-    def at_boot(self, kernel: Kernel) -> tuple[Path, ...]:
-        """Modules that the machine loads before it is kept, and before its clock is slowed down."""
-        return tuple(module.file for module in self._modules(kernel) if module.name in _MEASURING)
-
-    def job(self, kernel: Kernel) -> list[str]:
+    def _job(self, modules: Sequence[kernels.Module]) -> list[str]:
         """What the agent is to do (docs/protocol.md)."""
         lines = []
-        for module in self._later(kernel):
+        for module in modules:
             how = "required" if module.required else "optional"
             parameters = f" rd_nr=1 rd_size={self.size_mib << 10}" if module.name == "brd" else ""
             lines.append(f"module {how} {module.file.name}{parameters}")
@@ -161,10 +171,6 @@ class FileSystem:
     @property
     def _roots(self) -> tuple[str, ...]:
         return ("brd", self.name) if self.size_mib else ()
-
-    def _later(self, kernel: Kernel) -> list[kernels.Module]:
-        """Modules that the agent loads."""
-        return [module for module in self._modules(kernel) if module.name not in _MEASURING]
 
     def _modules(self, kernel: Kernel) -> list[kernels.Module]:
         found: dict[str, kernels.Module] = {}

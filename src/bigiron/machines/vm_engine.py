@@ -147,27 +147,27 @@ class VmEngine(Engine):
         # The recorder needs QEMU's own emulation.
         under_kvm = job.programs.recorder is None and kvm.works_for(self.target)
         target = architecture(self.target)
-        lines = self.file_system.job(kernel) if self.file_system else []
         machine = VirtualMachine(
             architecture=target,
             kernel=kernel.image,
             release=kernel.release,
             agent=job.programs.agent,
-            job=job.agent_job + "".join(f"{line}\n" for line in lines),
+            job=job.agent_job,
             topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
             memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
             plugin=job.programs.recorder,
-            files=(*job.programs.bpf, *(self.file_system.files(kernel) if self.file_system else ())),
+            files=tuple(job.programs.bpf),
             kvm=under_kvm,
             changes_code=self.changes_code,
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
-            modules=self.file_system.at_boot(kernel) if self.file_system else (),
             from_template=target.resumes and not (job.programs.fresh_boot or under_kvm),
         )
+        if self.file_system:
+            machine = self.file_system.put_into(machine, kernel)
         if under_kvm:
             return machine
         return _with_slow_clock(machine, job) if self.slow_clock else self._with_host_clock(machine, job)

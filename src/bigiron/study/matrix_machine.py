@@ -57,8 +57,7 @@ class Place:
         target = architecture(self.kernel.arch)
         job = ["mode process", f"cpus {_all_cpus(self.cpus)}", "tasks 2", f"tests /{tests.name}"]
         job += [f"copies {self.cpus // 2}", f"warmup {WARM_UP}", f"patience_s {_PATIENCE_S}", "stay"]
-        job += self.file_system.job(self.kernel)
-        return VirtualMachine(
+        machine = VirtualMachine(
             architecture=target,
             kernel=self.kernel.image,
             release=self.kernel.release,
@@ -70,12 +69,12 @@ class Place:
             plugin=compile.recorder(),
             results=results,
             ram=ram,
-            files=(tests, *self.file_system.files(self.kernel)),
-            modules=self.file_system.at_boot(self.kernel),
+            files=(tests,),
             from_template=target.resumes,
             instructions_a_ns=dilation.factor(self.cpus),
             seed=_SEED,
         )
+        return self.file_system.put_into(machine, self.kernel)
 
 
 def _all_cpus(busy: int) -> int:
