@@ -105,6 +105,8 @@ def steps(call: Call, result: Result) -> list[tuple[int, str]]:
         case "receive":
             other = f"give({fd(given['fd'])})"
             return [(1 - call.process, other), (call.process, f"move(receive(), {fd(given['to'])})")]
+        case "mmap":
+            text = f"keep_page_table(slot(copy, {given['slot']})); {text}"
         case "write" | "pwrite":
             text = f"memset(page, {given['value']}, PAGE); {text}"
     return [(call.process, text)]
