@@ -162,6 +162,31 @@ def test_a_line_that_goes_or_changes_is_marked(
     assert marks(asked, changed) == (mark, [])
 
 
+def test_what_any_boot_changes_does_not_depend_on_memory() -> None:
+    """But on turns it may, which the same boot takes otherwise."""
+    asked = {"v": [line("a.x", 6.0), line("b.y", 6.0)]}
+    other = {"v": [*asked["v"], line("b.u", 3.0), line("c.z", 1.0), line("d.w", 1.0)]}
+    turned = {"v": [line("a.x", 6.0), line("c.z", 1.0)]}
+    again = {"v": [line("a.x", 6.0), line("c.z", 2.0)]}
+    found = shape.depends(
+        asked,
+        [
+            shape.Change("memory", "with 8 GiB", other),
+            shape.Change("turns", "with turns at random", turned),
+            shape.Change("the boot", "when booted again", again),
+        ],
+    )
+    assert [found.of([one]) for one in asked["v"]] == [
+        (),
+        ("depends on turns (gone with turns at random)", "depends on the boot (gone when booted again)"),
+    ]
+    assert found.more == [
+        "v: depends on memory (comes with 8 GiB): d.w 1.000 accesses per operation",
+        "v: depends on turns (comes with turns at random): c.z 1.000 accesses per operation",
+        "v: depends on the boot (comes when booted again): c.z 2.000 accesses per operation",
+    ]
+
+
 def test_a_line_that_comes_is_told() -> None:
     assert marks({"a.x": 6.0}, {"a.x": 6.0, "b.y": 1.5}) == (
         [],
@@ -235,6 +260,9 @@ def test_shapes_are_cells_of_the_study(small: Path) -> None:
     assert [known[name]["turn"] for name in ("", "turns-of-10", "turns-at-random")] == [
         "operation", "10 operations", "random"
     ]  # fmt: skip
+    times = {record.change: record.times for record in study.all_records()}
+    assert "booting" in times["booted-again"] and "resuming" not in times["booted-again"]
+    assert "resuming" in times["turns-of-10"]
     assert study.tables("conflicts")["cell"].unique().to_list() == ["debian-6.12-2cpus-2tasks-r1"]
     answer = bigiron("run", small)
     assert answer.status == 0 and "every cell of" in answer.out
@@ -243,7 +271,7 @@ def test_shapes_are_cells_of_the_study(small: Path) -> None:
 def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
     options = ("getppid1", *KERNEL, "--cpus", "2", "--operations", "50", "-o", tmp_path / "s")
     measured(*options)
-    assert "4 of 4 cells measured" in measured(*options, "--check-shape").out
+    assert "5 of 5 cells measured" in measured(*options, "--check-shape").out
     assert compared(tmp_path / "s")["rows"] == []
 
 

@@ -1,4 +1,4 @@
-"""What of a machine's shape a shared line depends on: its memory, its nodes, the turns of its CPUs."""
+"""What of a machine's shape a shared line depends on: its memory, its nodes, its CPUs' turns, its boot."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +12,10 @@ LEAST = 0.1
 _TOLERANCE = 0.1
 """Share of them up to which a change is none: waiting for a lock depends a little on whose turn it is."""
 
+_BOOT = "the boot"
+_BOOTED = ("memory", "nodes")
+"""What another machine boots for: of a line that its boot changes anyway it says nothing."""
+
 Columns = Mapping[str, list[Line]]
 """The lines of each variant."""
 
@@ -20,7 +24,7 @@ Columns = Mapping[str, list[Line]]
 class Change:
     """One change of the shape, what it is called, and the lines with it."""
 
-    of: str  # memory, nodes or turns
+    of: str  # memory, nodes, turns or the boot
     to: str  # as a phrase: `with 8 GiB`
     columns: Columns
 
@@ -41,24 +45,43 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
     """Which lines go, change and come, in words: `depends on memory (gone with 8 GiB)`."""
     found = Dependence()
     for variant, lines in asked.items():
-        told: dict[int, dict[str, list[str]]] = {}
-        for change in changes:
-            if variant not in change.columns:
-                continue
-            came = []
-            for row in match_lines.match({"asked": lines, "changed": change.columns[variant]}):
-                before, after = row.accesses("asked"), row.accesses("changed")
-                if not _differs(before, after):
-                    continue
-                if "asked" in row.lines:
-                    of = told.setdefault(id(row.lines["asked"]), {}).setdefault(change.of, [])
-                    of.append(_became(before, after, change.to))
-                else:
-                    came.append(row.lines["changed"])
-            found.more += _came(came, change, variant)
+        told: _Told = {}
+        here = [change for change in changes if variant in change.columns]
+        came = [(change, _compare(lines, change.columns[variant], change, told)) for change in here]
         for line, by_cause in told.items():
-            found.marks[line] = [f"depends on {of} ({'; '.join(how)})" for of, how in by_cause.items()]
+            causes = [of for of in by_cause if not (_BOOT in by_cause and of in _BOOTED)]
+            found.marks[line] = [f"depends on {of} ({'; '.join(by_cause[of])})" for of in causes]
+        moved = [line for change, new in came if change.of == _BOOT for line in new]
+        moved += [line for line in lines if _BOOT in told.get(id(line), {})]
+        by_chance = {_kind(line) for line in moved}
+        for change, new in came:
+            if change.of in _BOOTED:
+                new = [line for line in new if _kind(line) not in by_chance]
+            found.more += _came(new, change, variant)
     return found
+
+
+_Told = dict[int, dict[str, list[str]]]
+"""What became of lines, by their id() and what they depend on."""
+
+
+def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told) -> list[Line]:
+    """Tell what became of those that were asked for; the lines that came."""
+    came = []
+    for row in match_lines.match({"asked": asked, "changed": changed}):
+        before, after = row.accesses("asked"), row.accesses("changed")
+        if not _differs(before, after):
+            continue
+        if "asked" in row.lines:
+            of = told.setdefault(id(row.lines["asked"]), {}).setdefault(change.of, [])
+            of.append(_became(before, after, change.to))
+        else:
+            came.append(row.lines["changed"])
+    return came
+
+
+def _kind(line: Line) -> str:
+    return match_lines.kind(line.object)
 
 
 def _differs(before: float, after: float) -> bool:
@@ -80,7 +103,7 @@ def _came(came: Iterable[Line], change: Change, variant: str) -> list[str]:
     """Lines that are not in the table, those of one kind together, most accessed first."""
     kinds: dict[str, list[Line]] = {}
     for line in came:
-        kinds.setdefault(match_lines.kind(line.object), []).append(line)
+        kinds.setdefault(_kind(line), []).append(line)
     ranked = sorted(((_sum(lines), lines) for lines in kinds.values()), key=lambda one: -one[0])
     if not ranked:
         return []

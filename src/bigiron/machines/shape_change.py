@@ -15,6 +15,7 @@ class ShapeChange:
     times_nodes: int = 1
     turn: str = "operation"  # what ends a CPU's turn on the emulator's one thread
     turn_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/protocol.md)
+    boots: bool = False  # a boot of its own, of other random numbers: objects lie elsewhere in their slabs
 
 
 AS_ASKED = ShapeChange("", "")
@@ -23,6 +24,7 @@ CHANGES = (
     ShapeChange("2x-nodes", "nodes", times_nodes=2),
     ShapeChange("turns-of-10", "turns", turn="10 operations", turn_job=("turn_operations 10",)),
     ShapeChange("turns-at-random", "turns", turn="random", turn_job=(f"turn_seed {_SEED}",)),
+    ShapeChange("booted-again", "the boot", boots=True),
 )
 
 

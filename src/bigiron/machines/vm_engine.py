@@ -164,7 +164,7 @@ class VmEngine(Engine):
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
-            from_template=target.resumes and not (job.programs.fresh_boot or under_kvm),
+            from_template=target.resumes and not (job.programs.fresh_boot or job.change.boots or under_kvm),
         )
         if self.file_system:
             machine = self.file_system.put_into(machine, kernel)
@@ -182,7 +182,8 @@ class VmEngine(Engine):
 
 def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
     """Its clock follows instructions; what it draws by lot is the same for all of a repetition's cells."""
-    seed = hashlib.sha256(str(job.repetition).encode()).digest()
+    boot = job.change.name if job.change.boots else ""
+    seed = hashlib.sha256(f"{job.repetition}{boot}".encode()).digest()
     return replace(machine, instructions_a_ns=dilation.factor(_busy(job)), seed=seed)
 
 

@@ -57,6 +57,8 @@ def _phrase(of: str, environment: Mapping[str, Any]) -> str:
         return f"with {environment['memory_mib'] / 1024:g} GiB"
     if of == "nodes":
         return f"with {environment['nodes']} nodes"
+    if of == "the boot":
+        return "when booted again"
     turn = environment["turn"]
     return "with turns at random" if turn == "random" else f"with turns of {turn}"
 
