@@ -110,7 +110,9 @@ class Where:
     ] = ""
     check_shape: Annotated[
         bool,
-        typer.Option("--check-shape", help="measure again with other memory, nodes, turns and boot: what depends?"),
+        typer.Option(
+            "--check-shape", help="measure again with other memory, nodes, turns and boot: what depends?"
+        ),
     ] = False
     clock: Annotated[
         Clock, typer.Option(help="its clock: the host's, or the instructions that its CPUs execute")
