@@ -192,11 +192,12 @@ def hottest_objects(touched: pl.DataFrame, accesses: str, *of: str) -> pl.DataFr
 
     `accesses` is the column that tells which is. Many are equally hot: of all that are nearly so it is the
     last in the kernel's code, and of what that touched the first, so that a stray access to one of them gives
-    the line no other name.
+    the line no other name. In memory that was allocated anew that can be two: the first by name, in whatever
+    order the counts are.
     """
     return (
         touched.filter(pl.col(accesses) >= _NEARLY * pl.col(accesses).max().over(of))
-        .sort("pc", "address", descending=[True, False])
+        .sort("pc", "address", "object", descending=[True, False, False])
         .unique(of, keep="first", maintain_order=True)
         .select(*of, "object")
     )
