@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -10,7 +11,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
@@ -21,8 +24,8 @@ from test_setup import ROOT
 
 from bigiron.counted import counted
 from bigiron.errors import UserError
-from bigiron.history import allowed, collect, derive, measure, points
-from bigiron.history.collect import PROBES
+from bigiron.history import allowed, collect, counting, derive, measure, points
+from bigiron.history.collect import PROBES, Cells
 from bigiron.history.database import FILE, VERSION, History, create, open_history
 from bigiron.history.derive import Counted
 from bigiron.history.records import (
@@ -38,6 +41,7 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.machines.outcome import StoppedError
 from bigiron.report import history as history_report
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -86,6 +90,50 @@ def dumped(history: Path) -> dict[str, list[tuple[object, ...]]]:
         quoted = ", ".join(f'"{column}"' for column in columns)
         found[record.TABLE] = sorted(connection.execute(f"SELECT {quoted} FROM {record.TABLE}"), key=repr)
     return found
+
+
+# How it is counted
+
+
+def cells_of(history: Path) -> Cells:
+    """The point of open1 with most CPUs."""
+    (study,) = history.glob("studies/open1/*")
+    opened = store.open_study(study)
+    return Cells(opened, str(study.relative_to(history)), [opened.records()[-1]])
+
+
+def test_a_process_counts_as_a_thread_does(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_SMALL", 0)
+    cells = cells_of(history)
+    there, here = counting.count(cells, Event()), collect.count(cells)
+    assert (there.lines, there.locks, there.held) == (here.lines, here.locks, here.held)
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_counts_is_ended(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all is stopped; where the host has ended it, a line says so."""
+    monkeypatch.setattr(counting, "_SMALL", 0)
+    cells, stop = cells_of(history), Event()
+    stop.set()
+    with pytest.raises(StoppedError):
+        counting.count(cells, stop)
+    assert not multiprocessing.active_children()
+    with ThreadPoolExecutor(1) as thread:
+        counted = thread.submit(counting.count, cells, Event())
+        wait_until(lambda: bool(multiprocessing.active_children()))
+        for process in multiprocessing.active_children():
+            process.kill()
+        with pytest.raises(UserError, match=r"the process that counted .* was ended, as where memory is"):
+            counted.result()
+
+
+def test_what_a_process_cannot_count_is_said(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_SMALL", 0)
+    cells = cells_of(copied)
+    (table,) = copied.glob(f"studies/open1/*/cells/{cells.records[0].id}/conflicts.parquet")
+    table.write_bytes(b"")
+    with pytest.raises(UserError, match=r"conflicts\.parquet is not what was written"):
+        counting.count(cells, Event())
 
 
 # What it holds

@@ -10,7 +10,7 @@ import msgspec
 
 from bigiron import workloads
 from bigiron.errors import UserError
-from bigiron.history import collect, derive
+from bigiron.history import collect, counting, derive
 from bigiron.history.collect import PROBES, Cells, Counted
 from bigiron.history.database import History
 from bigiron.history.records import (
@@ -122,7 +122,7 @@ def count(folder: Path, study: Path, known: Collection[tuple[str, ...]], stop: E
             if stop.is_set():
                 raise StoppedError
             if tuple(cells.names) not in known:
-                counted[tuple(cells.names)] = collect.count(cells)
+                counted[tuple(cells.names)] = counting.count(cells, stop)
     return counted
 
 

@@ -283,6 +283,11 @@ class Study:
             raise _damaged(folder, f"{table.file} is not what was written")
         return sanitize.in_table(pl.read_parquet(content))
 
+    def table_bytes(self, record: CellRecord) -> int:
+        """How large the files of a cell's tables are; 0 for one that is missing."""
+        files = (self._cells / record.id / Path(table.file).name for table in record.tables.values())
+        return sum(file.lstat().st_size for file in files if file.exists())
+
     def tables(self, probe: str) -> pl.DataFrame:
         """A probe's tables of all measured cells, one below the other, each row with its cell's identity.
 
