@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import multiprocessing
 import os
 import re
 import shutil
@@ -107,24 +106,29 @@ def test_a_process_counts_as_a_thread_does(history: Path, monkeypatch: pytest.Mo
     cells = cells_of(history)
     there, here = counting.count(cells, Event()), collect.count(cells)
     assert (there.lines, there.locks, there.held) == (here.lines, here.locks, here.held)
-    assert not multiprocessing.active_children()
 
 
 def test_a_process_that_counts_is_ended(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all is stopped; where the host has ended it, a line says so."""
     monkeypatch.setattr(counting, "_SMALL", 0)
-    cells, stop = cells_of(history), Event()
+    cells, stop, before = cells_of(history), Event(), children()
     stop.set()
     with pytest.raises(StoppedError):
         counting.count(cells, stop)
-    assert not multiprocessing.active_children()
+    assert children() <= before
     with ThreadPoolExecutor(1) as thread:
         counted = thread.submit(counting.count, cells, Event())
-        wait_until(lambda: bool(multiprocessing.active_children()))
-        for process in multiprocessing.active_children():
-            process.kill()
+        wait_until(lambda: bool(children() - before))
+        for process in children() - before:
+            os.kill(process, signal.SIGKILL)
         with pytest.raises(UserError, match=r"the process that counted .* was ended, as where memory is"):
             counted.result()
+
+
+def children() -> set[int]:
+    """Of this process."""
+    lists = Path("/proc/self/task").glob("*/children")
+    return {int(process) for each in lists for process in each.read_text().split()}
 
 
 def test_what_a_process_cannot_count_is_said(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,13 @@
-"""Counting points beside each other: of threads the interpreter would run one at a time."""
+"""Counting points beside each other: of threads the interpreter would run one at a time.
 
-import ctypes
-import multiprocessing
+`python -m bigiron.history.counting STUDY FOLDER CELL...` counts one, and prints it as pickle does.
+"""
+
 import os
-import signal
-from multiprocessing.connection import Connection
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
@@ -12,15 +15,12 @@ from bigiron.errors import UserError
 from bigiron.history import collect
 from bigiron.history.collect import Cells, Counted
 from bigiron.machines.outcome import StoppedError
+from bigiron.parent_death import dying_with
 from bigiron.study import store
 
 _SMALL = 256 << 10
 """Bytes of tables: fewer are counted before a process would have begun."""
 _LOOK_S = 0.25
-_PR_SET_PDEATHSIG = 1
-
-# Not forked: a lock that another thread holds would be held there for ever.
-_processes = multiprocessing.get_context("spawn")
 
 
 def count(cells: Cells, stop: Event) -> Counted:
@@ -30,41 +30,48 @@ def count(cells: Cells, stop: Event) -> Counted:
     """
     if sum(cells.study.table_bytes(record) for record in cells.records) < _SMALL:
         return collect.count(cells)
-    ours, theirs = _processes.Pipe(duplex=False)
-    names = [record.id for record in cells.records]
-    asked = (theirs, os.getpid(), cells.study.folder, cells.folder, names)
-    process = _processes.Process(target=_answer, args=asked, daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        while not ours.poll(_LOOK_S):
-            if stop.is_set():
-                raise StoppedError
-        answer = ours.recv()
-    except EOFError:
+    # -P: nothing is imported of the folder that we are in.
+    itself = [*dying_with(os.getpid()), sys.executable, "-P", "-m", __name__]
+    asked = [str(cells.study.folder), cells.folder, *(record.id for record in cells.records)]
+    with subprocess.Popen(
+        [*itself, *asked],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # a Ctrl-C is for us, not for it
+    ) as process:
+        try:
+            printed = _printed_by(process, stop)
+        finally:
+            process.kill()
+    if process.returncode:
         raise UserError(
             f"the process that counted {', '.join(cells.names)} was ended, as where memory is short: run "
             "this again, with fewer --jobs"
-        ) from None
-    finally:
-        process.kill()
-        process.join()
-        ours.close()
+        )
+    answer = pickle.loads(printed)
     if isinstance(answer, Exception):
         raise answer
     assert isinstance(answer, Counted)
     return answer
 
 
-def _answer(to: Connection, parent: int, study: Path, folder: str, names: list[str]) -> None:
-    """In the process, which ends with its parent, and leaves a Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+def _printed_by(process: "subprocess.Popen[bytes]", stop: Event) -> bytes:
+    while not stop.is_set():
+        try:
+            return process.communicate(timeout=_LOOK_S)[0]
+        except subprocess.TimeoutExpired:
+            pass
+    raise StoppedError
+
+
+def _answer(study: Path, folder: str, names: Sequence[str]) -> Counted | Exception:
     try:
         opened = store.open_study(study)
         records = [record for record in opened.records() if record.id in names]
-        to.send(collect.count(Cells(opened, folder, records)))
+        return collect.count(Cells(opened, folder, records))
     except Exception as error:
-        to.send(error)
+        return error
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(pickle.dumps(_answer(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])))
