@@ -269,6 +269,7 @@ class AtOnce:
 
     status = "running"
     _handle_report_task = None  # it has no stream of news
+    scheduler = SimpleNamespace(identity=None)
 
     def __init__(self, workers: int) -> None:
         known = {"resources": capacity(1, 1)}
@@ -279,8 +280,8 @@ class AtOnce:
         self._measure = at_once(run.run_cell)
         self.busy_s = 0.0  # that are no controller's
 
-    def scheduler_info(self) -> dict[str, object]:
-        return {"workers": self._workers}
+    def sync(self, *_: object, **_more: object) -> dict[str, object]:
+        return {"workers": self._workers}  # it is asked for nothing else
 
     def run(self, function: object, *_: object, workers: list[str], **_more: object) -> dict[str, object]:
         return dict.fromkeys(workers, self._answers.get(function))

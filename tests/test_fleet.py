@@ -151,6 +151,13 @@ def test_counts_of_virtual_machines(tmp_path: Path) -> None:
         }
 
 
+def test_shapes_are_checked_on_a_fleet(tmp_path: Path) -> None:
+    """A second variant's machines are like the first's of the same shape, and not like others."""
+    check = ("--set-sweep", "/proc/sys/vm/stat_interval=1,2", "--check-shape")
+    answer = bigiron("run", *GUEST, *check, "--fleet", "local:2", "-o", tmp_path / "s")
+    assert (answer.status, answer.out.split(":")[0]) == (0, "12 of 12 cells measured"), answer.err
+
+
 def collected(study: Study, record: store.CellRecord) -> Collected:
     return Collected(
         {
@@ -427,7 +434,7 @@ def test_a_worker_that_the_scheduler_cannot_reach(tmp_path: Path) -> None:
         with running(tmp_path / "long", "simulate", *LONG, *fleet.options) as controller:
             assert controller.stderr
             said = next(line for line in controller.stderr if "worker tls://" in line)
-    assert re.search("tls://127.0.0.1:1 cannot be reached from the scheduler: .+: it is not used", said), said
+    assert re.search("tls://127.0.0.1:1 does not answer: .+: it is not used", said), said
 
 
 @contextmanager

@@ -162,27 +162,34 @@ def test_a_line_that_goes_or_changes_is_marked(
     assert marks(asked, changed) == (mark, [])
 
 
-def test_what_any_boot_changes_does_not_depend_on_memory() -> None:
-    """But on turns it may, which the same boot takes otherwise."""
+def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
+    """But on turns it depends, which the same boot takes otherwise."""
     asked = {"v": [line("a.x", 6.0), line("b.y", 6.0)]}
-    other = {"v": [*asked["v"], line("b.u", 3.0), line("c.z", 1.0), line("d.w", 1.0)]}
-    turned = {"v": [line("a.x", 6.0), line("c.z", 1.0)]}
+    other = {"v": [line("a.x", 2.0), line("c.z", 1.0), line("d.w", 1.0)]}
     again = {"v": [line("a.x", 6.0), line("c.z", 2.0)]}
     found = shape.depends(
         asked,
         [
-            shape.Change("memory", "with 8 GiB", other),
-            shape.Change("turns", "with turns at random", turned),
-            shape.Change("the boot", "when booted again", again),
+            shape.Change("memory", "with 8 GiB", other, boots=True),
+            shape.Change("turns", "with turns at random", other),
+            shape.Change("the boot", "when booted again", again, boots=True),
         ],
     )
     assert [found.of([one]) for one in asked["v"]] == [
-        (),
-        ("depends on turns (gone with turns at random)", "depends on the boot (gone when booted again)"),
+        (
+            "depends on memory (2.000 instead of 6.000 accesses with 8 GiB)",
+            "depends on turns (2.000 instead of 6.000 accesses with turns at random)",
+        ),
+        (
+            "depends on memory or the boot (gone with 8 GiB)",
+            "depends on turns (gone with turns at random)",
+            "depends on the boot (gone when booted again)",
+        ),
     ]
     assert found.more == [
+        "v: depends on memory or the boot (comes with 8 GiB): c.z 1.000 accesses per operation",
         "v: depends on memory (comes with 8 GiB): d.w 1.000 accesses per operation",
-        "v: depends on turns (comes with turns at random): c.z 1.000 accesses per operation",
+        "v: depends on turns (comes with turns at random): c.z 1.000, d.w 1.000 accesses per operation",
         "v: depends on the boot (comes when booted again): c.z 2.000 accesses per operation",
     ]
 

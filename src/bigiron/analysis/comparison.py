@@ -84,9 +84,10 @@ class Measurements:
 class ChangedShape:
     """What was measured on machines with one thing of their shape changed."""
 
-    of: str  # memory, nodes or turns
+    of: str  # memory, nodes, turns or the boot
     to: Mapping[tuple[int, int], str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
     points: Mapping[tuple[int, int], Cells]
+    boots: bool  # those machines have boots of their own
 
 
 @dataclass(frozen=True)

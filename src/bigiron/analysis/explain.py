@@ -61,8 +61,8 @@ def findings(point: LinesAt) -> list[Finding]:
     With several variants the lines that differ, by their change; with one, those that are touched most.
     Where it is known what they are predicted to cost on a machine, that is the order, and what costs a tenth
     is worth saying however seldom it is touched. Lines of one cause are one finding. Pairs of lines come
-    last, as only some processors mind them; before them what depends on the machine's shape, which may be
-    none of the kernel's.
+    last, as only some processors mind them; before them what depends on the machine's shape or its boot,
+    which may be none of the kernel's.
     """
     found = [*_findings(point.rows, point), *_findings(point.pairs, point)]
     return sorted(found, key=lambda finding: (bool(finding.rows[0].halves), bool(finding.depends)))

@@ -13,20 +13,19 @@ _TOLERANCE = 0.1
 """Share of them up to which a change is none: waiting for a lock depends a little on whose turn it is."""
 
 _BOOT = "the boot"
-_BOOTED = ("memory", "nodes")
-"""What another machine boots for: of a line that its boot changes anyway it says nothing."""
 
 Columns = Mapping[str, list[Line]]
 """The lines of each variant."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """One change of the shape, what it is called, and the lines with it."""
 
     of: str  # memory, nodes, turns or the boot
     to: str  # as a phrase: `with 8 GiB`
     columns: Columns
+    boots: bool = False  # that machine has a boot of its own, which alone may have been what changed a line
 
 
 @dataclass
@@ -49,20 +48,30 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
         here = [change for change in changes if variant in change.columns]
         came = [(change, _compare(lines, change.columns[variant], change, told)) for change in here]
         for line, by_cause in told.items():
-            causes = [of for of in by_cause if not (_BOOT in by_cause and of in _BOOTED)]
-            found.marks[line] = [f"depends on {of} ({'; '.join(by_cause[of])})" for of in causes]
+            booted = any(change.of == _BOOT for change in by_cause)
+            words: dict[str, list[str]] = {}
+            for change, became in by_cause.items():
+                words.setdefault(_cause(change, booted), []).append(became)
+            found.marks[line] = [f"depends on {of} ({'; '.join(how)})" for of, how in words.items()]
         moved = [line for change, new in came if change.of == _BOOT for line in new]
-        moved += [line for line in lines if _BOOT in told.get(id(line), {})]
+        moved += [line for line in lines if any(one.of == _BOOT for one in told.get(id(line), ()))]
         by_chance = {_kind(line) for line in moved}
         for change, new in came:
-            if change.of in _BOOTED:
-                new = [line for line in new if _kind(line) not in by_chance]
-            found.more += _came(new, change, variant)
+            of_cause: dict[str, list[Line]] = {}
+            for one in new:
+                of_cause.setdefault(_cause(change, _kind(one) in by_chance), []).append(one)
+            for of, some in of_cause.items():
+                found.more += _came(some, of, change.to, variant)
     return found
 
 
-_Told = dict[int, dict[str, list[str]]]
-"""What became of lines, by their id() and what they depend on."""
+def _cause(change: Change, booted: bool) -> str:
+    """What a line depends on that another boot changed as well, or did not."""
+    return f"{change.of} or {_BOOT}" if booted and change.boots and change.of != _BOOT else change.of
+
+
+_Told = dict[int, dict[Change, str]]
+"""What became of lines, by their id()."""
 
 
 def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told) -> list[Line]:
@@ -73,8 +82,7 @@ def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told
         if not _differs(before, after):
             continue
         if "asked" in row.lines:
-            of = told.setdefault(id(row.lines["asked"]), {}).setdefault(change.of, [])
-            of.append(_became(before, after, change.to))
+            told.setdefault(id(row.lines["asked"]), {})[change] = _became(before, after, change.to)
         else:
             came.append(row.lines["changed"])
     return came
@@ -99,7 +107,7 @@ def _became(before: float, after: float, to: str) -> str:
 _MOST = 4
 
 
-def _came(came: Iterable[Line], change: Change, variant: str) -> list[str]:
+def _came(came: Iterable[Line], of: str, to: str, variant: str) -> list[str]:
     """Lines that are not in the table, those of one kind together, most accessed first."""
     kinds: dict[str, list[Line]] = {}
     for line in came:
@@ -110,10 +118,7 @@ def _came(came: Iterable[Line], change: Change, variant: str) -> list[str]:
     shown = [f"{_called(lines)} {accesses:.3f}" for accesses, lines in ranked[:_MOST]]
     rest = [accesses for accesses, _ in ranked[_MOST:]]
     more = [f"{len(rest)} more {sum(rest):.3f}"] if rest else []
-    return [
-        f"{variant}: depends on {change.of} (comes {change.to}): {', '.join([*shown, *more])} "
-        "accesses per operation"
-    ]
+    return [f"{variant}: depends on {of} (comes {to}): {', '.join([*shown, *more])} accesses per operation"]
 
 
 def _sum(lines: Iterable[Line]) -> float:

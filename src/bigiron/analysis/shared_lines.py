@@ -171,6 +171,7 @@ def _changes(measured: Measurements, point: tuple[int, int], options: Options) -
                 variant: match_lines.mean(list(map(match_lines.lines_of, _profiles(repetitions, options))))
                 for variant, repetitions in changed.points[point].items()
             },
+            changed.boots,
         )
         for changed in measured.changed
         if point in changed.points

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, host_name, identity
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
+from bigiron.machines.shape_change import change
 from bigiron.sanitize import sanitize
 from bigiron.study import run, store
 from bigiron.study.plan import Cell
@@ -147,7 +148,7 @@ class StudyPool:
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._silent: Counter[str] = Counter()  # how often each could not be reached
         self._lonely_since = math.inf
-        self._same: dict[tuple[int, str], dict[str, str | int]] = {}  # by CPUs and variant
+        self._same: dict[tuple[int, str, str], dict[str, str | int]] = {}  # by CPUs, variant and shape
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -160,7 +161,8 @@ class StudyPool:
     def __enter__(self) -> "StudyPool":
         cells = run.missing(self._study)
         self._supplies, self._paths = messages.supplies_of(self._study, cells, self._programs)
-        self._samples = {(cell.variant.name, cell.cpus): cell for cell in reversed(cells)}
+        asked = (replace(cell, change="") for cell in reversed(cells))  # whose shape others are like
+        self._samples = {(cell.variant.name, cell.cpus): cell for cell in asked}
         self._twice = self._chosen(cells)
         self._client.subscribe_topic(self._topic, self._hear)
         self._wait_for_workers()
@@ -188,7 +190,7 @@ class StudyPool:
 
     def _chosen(self, cells: list[Cell]) -> set[str]:
         """Those to run on two hosts: by chance, the same in each try."""
-        ids = [cell.id for cell in cells]
+        ids = [cell.id for cell in cells if not change(cell.change).boots]
         if len(ids) < 2 or self._spec.measures_time or not agreement.can_compare(self._spec):
             return set()
         return set(random.Random("".join(ids)).sample(ids, math.ceil(len(ids) / ONE_IN)))
@@ -294,29 +296,32 @@ class StudyPool:
 
         Not the client's scheduler_info(): every two seconds that is overwritten by one without workers.
         """
-        if self._client.scheduler is None:
+        scheduler = self._client.scheduler
+        if scheduler is None:
             return None
         try:
-            known: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+            known: dict[str, Any] = self._client.sync(scheduler.identity, n_workers=-1)
         except OSError:
             return None
         return known["workers"]  # type: ignore[no-any-return]
 
     def _ask(self, function: Callable[..., object], *arguments: object, workers: list[str]) -> dict[str, Any]:
-        """What each answers; one that cannot be reached is left out, and refused at the third time."""
+        """What each answers; one that cannot be reached is left out, and refused at the third time.
+
+        Who fails is refused at once, unless it is asked what it is: that tells who is none of ours.
+        """
         if not workers:
             return {}
-        answers = self._client.run(function, *arguments, workers=workers, on_error="return")
-        silent = {address: answer for address, answer in answers.items() if isinstance(answer, OSError)}
-        for address, error in silent.items():
-            self._silent[address] += 1
-            if self._silent[address] == TRIES:
-                self._refuse(
-                    address,
-                    f"worker {address} cannot be reached from the scheduler: {serve.reason(error)}: "
-                    "it is not used",
-                )
-        return {address: answer for address, answer in answers.items() if address not in silent}
+        answers: dict[str, Any] = self._client.run(function, *arguments, workers=workers, on_error="return")
+        for address, answer in list(answers.items()):
+            unreached = isinstance(answer, OSError)
+            if unreached or (isinstance(answer, Exception) and function is not worker.identify):
+                del answers[address]
+                self._silent[address] += 1
+                if not unreached or self._silent[address] >= TRIES:
+                    why = f"{type(answer).__name__}: {serve.reason(answer)}"
+                    self._refuse(address, f"worker {address} does not answer: {why}: it is not used")
+        return answers
 
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
@@ -355,7 +360,7 @@ class StudyPool:
         answers = self._ask(worker.lacks, described, workers=[member.address for member in members])
         able = set(answers)
         for file in self._supplies.files:
-            lacking = [address for address, lacks in answers.items() if file.sha256 in lacks]
+            lacking = [address for address in answers if address in able and file.sha256 in answers[address]]
             for start in range(0, len(lacking), _BATCH):
                 batch = lacking[start : start + _BATCH]
                 able -= set(batch) - self._send_file(file, batch)
@@ -477,7 +482,7 @@ class StudyPool:
         return flight.done
 
     def _request(self, cell: Cell) -> bytes:
-        place = cell.cpus, cell.variant.name
+        place = cell.cpus, cell.variant.name, cell.change
         if place not in self._same:
             same = run.same_machine(self._study, cell)
             if not same:

@@ -16,6 +16,7 @@ from bigiron.history import collect
 from bigiron.history.collect import Cells, Counted
 from bigiron.machines.outcome import StoppedError
 from bigiron.parent_death import dying_with
+from bigiron.sanitize import sanitize
 from bigiron.study import store
 
 _SMALL = 256 << 10
@@ -37,28 +38,33 @@ def count(cells: Cells, stop: Event) -> Counted:
         [*itself, *asked],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,  # a Ctrl-C is for us, not for it
     ) as process:
         try:
-            printed = _printed_by(process, stop)
+            printed, said = _printed_by(process, stop)
         finally:
             process.kill()
-    if process.returncode:
+    which = ", ".join(cells.names)
+    if process.returncode > 0:
+        why = said.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"{which} cannot be counted: {sanitize(why)}")
+    answer = MemoryError() if process.returncode else pickle.loads(printed)
+    if isinstance(answer, MemoryError):
         raise UserError(
-            f"the process that counted {', '.join(cells.names)} was ended, as where memory is short: run "
-            "this again, with fewer --jobs"
+            f"the process that counted {which} was ended, as where memory is short: run this again, with "
+            "fewer --jobs"
         )
-    answer = pickle.loads(printed)
     if isinstance(answer, Exception):
         raise answer
     assert isinstance(answer, Counted)
     return answer
 
 
-def _printed_by(process: "subprocess.Popen[bytes]", stop: Event) -> bytes:
+def _printed_by(process: "subprocess.Popen[bytes]", stop: Event) -> tuple[bytes, bytes]:
     while not stop.is_set():
         try:
-            return process.communicate(timeout=_LOOK_S)[0]
+            return process.communicate(timeout=_LOOK_S)
         except subprocess.TimeoutExpired:
             pass
     raise StoppedError

@@ -45,8 +45,8 @@ def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
         )
     if all(finding.depends for finding in found):
         return (
-            f"{where}, {point.base}: nothing limits it whatever the machine's shape; what follows depends on "
-            "that. Counts, not times."
+            f"{where}, {point.base}: nothing limits it whatever the machine's shape and its boot; what "
+            "follows depends on them. Counts, not times."
         )
     return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
 

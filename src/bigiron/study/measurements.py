@@ -48,7 +48,10 @@ def _changed(study: Study, probe: str) -> Iterator[ChangedShape]:
         if measured := study.measured_with(change.name, probe):
             records = {point: next(chain.from_iterable(cells.values())) for point, cells in measured.items()}
             phrases = {point: _phrase(change.of, record.environment) for point, record in records.items()}
-            yield ChangedShape(change.of, phrases, _cells(study, measured, probe))
+            # Without a template each cell boots, and with other memory or nodes it is of another boot anyway.
+            resumed = all("resuming" in record.times for record in records.values())
+            boots = not resumed or change.times_memory * change.times_nodes > 1
+            yield ChangedShape(change.of, phrases, _cells(study, measured, probe), boots)
 
 
 def _phrase(of: str, environment: Mapping[str, Any]) -> str:
