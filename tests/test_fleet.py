@@ -573,8 +573,10 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 # What a worker can be asked
 
 
-def request(spec: Spec, repetition: int = 1) -> Request:
-    return Request(question=specs.to_toml(spec), repetition=repetition, supplies=Supplies(), topic="t")
+def request(spec: Spec, repetition: int = 1, change: str = "") -> Request:
+    return Request(
+        question=specs.to_toml(spec), repetition=repetition, change=change, supplies=Supplies(), topic="t"
+    )
 
 
 SOUND = Spec(workload="getppid1", cpus=[2], variant=[Variant(name="v", kernel="k")])
@@ -583,6 +585,14 @@ SOUND = Spec(workload="getppid1", cpus=[2], variant=[Variant(name="v", kernel="k
 def test_a_question_for_one_cell() -> None:
     spec, cell = messages.read_question(request(SOUND, 3))
     assert (spec, cell.cpus, cell.tasks, cell.repetition) == (SOUND, 2, 2, 3)
+
+
+def test_a_question_for_a_machine_of_another_shape() -> None:
+    checked = msgspec.structs.replace(SOUND, check_shape=True)
+    assert messages.read_question(request(checked, change="2x-nodes"))[1].id == "v-2cpus-2tasks-r1-2x-nodes"
+    for spec, change in ((SOUND, "2x-nodes"), (checked, "3x-nodes")):
+        with pytest.raises(UserError, match=f"no other shape '{change}'"):
+            messages.read_question(request(spec, change=change))
 
 
 @pytest.mark.parametrize(

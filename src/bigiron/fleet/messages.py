@@ -21,6 +21,7 @@ from bigiron.fleet.files import File
 from bigiron.kernels import Kernel
 from bigiron.lazy import polars as pl
 from bigiron.machines.engine import Programs
+from bigiron.machines.shape_change import CHANGES
 from bigiron.probes import Table
 from bigiron.study import simulated
 from bigiron.study import spec as specs
@@ -74,6 +75,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     question: bytes
     """A study.toml that asks for no other cell."""
     repetition: int
+    change: str = ""
+    """Of the machine's shape (bigiron.machines.shape_change); none: as asked."""
     supplies: Supplies
     same: dict[str, str | int] = {}
     """What of its environment must be as in the study's other cells."""
@@ -150,6 +153,7 @@ def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], 
         Request(
             question=specs.to_toml(question),
             repetition=cell.repetition,
+            change=cell.change,
             supplies=supplies.of(cell.variant.kernel),
             same=same,
             topic=topic,
@@ -180,8 +184,10 @@ def read_question(request: Request) -> tuple[Spec, Cell]:
         specs.check_variant(spec.variant[0])
     if not 1 <= request.repetition <= specs.MOST_REPETITIONS:
         raise UserError(f"there is no repetition {request.repetition}")
+    if request.change not in ("", *(change.name for change in CHANGES if spec.check_shape)):
+        raise UserError(f"the question's machine has no other shape {request.change!r}")
     (cpus, tasks), *_ = specs.points(spec)
-    return spec, Cell(spec.variant[0], cpus, tasks, request.repetition)
+    return spec, Cell(spec.variant[0], cpus, tasks, request.repetition, request.change)
 
 
 def refuse_real_machines(spec: Spec) -> None:
