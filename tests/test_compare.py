@@ -61,6 +61,15 @@ def only(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 # What is shared
 
 
+def test_a_line_s_name_does_not_depend_on_the_order_of_the_counts() -> None:
+    """Memory that was allocated anew: one instruction touched two objects at an address."""
+    rows = [
+        count(cpu, "memset", 0, 5, object=name) for cpu in (0, 1) for name in ("struct b.x", "struct a.y")
+    ]
+    named = {only(profile(*rows[::step]))["object"] for step in (1, -1)}
+    assert named == {"struct a.y"}
+
+
 def test_a_line_of_one_cpu_is_not_shared() -> None:
     assert profile(count(0, "f", 10, 10), count(0, "g", 5, 0)) == []
 

@@ -29,10 +29,12 @@ def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[st
     return ["setpriv", "--pdeathsig", signal, "sh", "-c", still_there, "sh", str(parent)]
 
 
-def bigiron_itself(*command: str, signal: Literal["KILL", "TERM"] = "KILL") -> list[str]:
-    """What starts this bigiron once more, in a process that ends with this one."""
+def bigiron_itself(
+    *command: str, module: str = "bigiron", signal: Literal["KILL", "TERM"] = "KILL"
+) -> list[str]:
+    """What starts this bigiron, or a module of it, once more, in a process that ends with this one."""
     # -P: nothing is imported of the folder that we are in.
-    return [*dying_with(os.getpid(), signal), sys.executable, "-P", "-m", "bigiron", *command]
+    return [*dying_with(os.getpid(), signal), sys.executable, "-P", "-m", module, *command]
 
 
 def run_with_all_it_starts(

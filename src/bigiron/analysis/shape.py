@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from bigiron.analysis import match_lines
 from bigiron.analysis.match_lines import Line
@@ -13,12 +14,13 @@ _TOLERANCE = 0.1
 """Share of them up to which a change is none: waiting for a lock depends a little on whose turn it is."""
 
 _BOOT = "the boot"
+_Any = TypeVar("_Any")
 
 Columns = Mapping[str, list[Line]]
 """The lines of each variant."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Change:
     """One change of the shape, what it is called, and the lines with it."""
 
@@ -44,34 +46,21 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
     """Which lines go, change and come, in words: `depends on memory (gone with 8 GiB)`."""
     found = Dependence()
     for variant, lines in asked.items():
-        told: _Told = {}
         here = [change for change in changes if variant in change.columns]
+        told: _Told = {}
         came = [(change, _compare(lines, change.columns[variant], change, told)) for change in here]
-        for line, by_cause in told.items():
-            booted = any(change.of == _BOOT for change in by_cause)
-            words: dict[str, list[str]] = {}
-            for change, became in by_cause.items():
-                words.setdefault(_cause(change, booted), []).append(became)
-            found.marks[line] = [f"depends on {of} ({'; '.join(how)})" for of, how in words.items()]
-        moved = [line for change, new in came if change.of == _BOOT for line in new]
-        moved += [line for line in lines if any(one.of == _BOOT for one in told.get(id(line), ()))]
-        by_chance = {_kind(line) for line in moved}
+        found.marks |= {line: _marks(became) for line, became in told.items()}
+        by_boot = [line for change, new in came if change.of == _BOOT for line in new]
+        by_boot += [line for line in lines if _is_by_boot(told.get(id(line), ()))]
+        kinds = {_kind(line) for line in by_boot}
         for change, new in came:
-            of_cause: dict[str, list[Line]] = {}
-            for one in new:
-                of_cause.setdefault(_cause(change, _kind(one) in by_chance), []).append(one)
-            for of, some in of_cause.items():
+            for of, some in _by_cause((_cause(change, _kind(line) in kinds), line) for line in new):
                 found.more += _came(some, of, change.to, variant)
     return found
 
 
-def _cause(change: Change, booted: bool) -> str:
-    """What a line depends on that another boot changed as well, or did not."""
-    return f"{change.of} or {_BOOT}" if booted and change.boots and change.of != _BOOT else change.of
-
-
-_Told = dict[int, dict[Change, str]]
-"""What became of lines, by their id()."""
+_Told = dict[int, list[tuple[Change, str]]]
+"""What became of lines with each change, by their id()."""
 
 
 def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told) -> list[Line]:
@@ -82,10 +71,33 @@ def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told
         if not _differs(before, after):
             continue
         if "asked" in row.lines:
-            told.setdefault(id(row.lines["asked"]), {})[change] = _became(before, after, change.to)
+            became = _became(before, after, change.to)
+            told.setdefault(id(row.lines["asked"]), []).append((change, became))
         else:
             came.append(row.lines["changed"])
     return came
+
+
+def _is_by_boot(became: Iterable[tuple[Change, str]]) -> bool:
+    return any(change.of == _BOOT for change, _ in became)
+
+
+def _marks(became: list[tuple[Change, str]]) -> list[str]:
+    by_boot = _is_by_boot(became)
+    causes = _by_cause((_cause(change, by_boot), how) for change, how in became)
+    return [f"depends on {of} ({'; '.join(how)})" for of, how in causes]
+
+
+def _cause(change: Change, by_boot: bool) -> str:
+    """What a line depends on that another boot changed as well, or did not."""
+    return f"{change.of} or {_BOOT}" if by_boot and change.boots and change.of != _BOOT else change.of
+
+
+def _by_cause(what: Iterable[tuple[str, _Any]]) -> Iterable[tuple[str, list[_Any]]]:
+    found: dict[str, list[_Any]] = {}
+    for of, one in what:
+        found.setdefault(of, []).append(one)
+    return found.items()
 
 
 def _kind(line: Line) -> str:

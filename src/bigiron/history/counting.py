@@ -3,7 +3,6 @@
 `python -m bigiron.history.counting STUDY FOLDER CELL...` counts one, and prints it as pickle does.
 """
 
-import os
 import pickle
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from bigiron.errors import UserError
 from bigiron.history import collect
 from bigiron.history.collect import Cells, Counted
 from bigiron.machines.outcome import StoppedError
-from bigiron.parent_death import dying_with
+from bigiron.parent_death import bigiron_itself
 from bigiron.sanitize import sanitize
 from bigiron.study import store
 
@@ -31,11 +30,9 @@ def count(cells: Cells, stop: Event) -> Counted:
     """
     if sum(cells.study.table_bytes(record) for record in cells.records) < _SMALL:
         return collect.count(cells)
-    # -P: nothing is imported of the folder that we are in.
-    itself = [*dying_with(os.getpid()), sys.executable, "-P", "-m", __name__]
-    asked = [str(cells.study.folder), cells.folder, *(record.id for record in cells.records)]
+    asked = (str(cells.study.folder), cells.folder, *(record.id for record in cells.records))
     with subprocess.Popen(
-        [*itself, *asked],
+        bigiron_itself(*asked, module=__name__),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

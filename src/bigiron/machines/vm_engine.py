@@ -158,7 +158,7 @@ class VmEngine(Engine):
             deadline_s=self.deadline_s(job.cpus),
             boot=job.boot,
             plugin=job.programs.recorder,
-            files=tuple(job.programs.bpf),
+            files=job.programs.bpf,
             kvm=under_kvm,
             changes_code=self.changes_code,
             turns=job.programs.turns,
