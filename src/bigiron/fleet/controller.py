@@ -23,6 +23,7 @@ from distributed import Future as Task
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
+from bigiron import typed
 from bigiron.errors import MachineError, UserError
 from bigiron.fleet import address as addresses
 from bigiron.fleet import agreement, authority, messages, serve, worker
@@ -326,7 +327,7 @@ class StudyPool:
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
         try:
-            known = msgspec.msgpack.decode(answer, type=Identity)  # type: ignore[call-overload]
+            known = typed.from_msgpack(answer, Identity)  # type: ignore[arg-type]
         except (msgspec.DecodeError, TypeError):
             self._refuse(address, f"worker {address} has no bigiron of this version: it is not used")
             return None

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from bigiron import kernels, probes
+from bigiron import kernels, probes, typed
 from bigiron.errors import UserError
 from bigiron.fleet import files
 from bigiron.fleet.files import File
@@ -164,7 +164,7 @@ def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], 
 def read_request(content: bytes) -> Request:
     """A controller's request; UserError for what is none."""
     try:
-        return msgspec.msgpack.decode(content, type=Request)
+        return typed.from_msgpack(content, Request)
     except msgspec.DecodeError as error:
         raise UserError(f"what the controller asks is no request: {error}") from None
 
@@ -243,7 +243,7 @@ def answer(record: CellRecord, collected: Collected, seconds: float) -> bytes:
 def read_reply(content: bytes, cell: Cell) -> tuple[CellRecord, Collected, float]:
     """What a worker measured; UserError for what is no answer, or another cell's."""
     try:
-        reply = msgspec.msgpack.decode(content, type=Reply)
+        reply = typed.from_msgpack(content, Reply)
         if reply.record.id != cell.id:
             raise UserError(f"it is of cell {reply.record.id}")
         if not all(map(_TABLE.fullmatch, reply.tables)) or not all(map(_FILE.fullmatch, reply.files)):

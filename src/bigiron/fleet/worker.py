@@ -12,6 +12,7 @@ import msgspec
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.fleet import files, messages
 from bigiron.fleet.files import File
@@ -81,15 +82,13 @@ def _identity() -> Identity:
 
 def lacks(described: bytes) -> list[str]:
     """The digests of those files that this host does not have."""
-    return [
-        file.sha256 for file in msgspec.msgpack.decode(described, type=list[File]) if not files.is_here(file)
-    ]
+    return [file.sha256 for file in typed.from_msgpack(described, list[File]) if not files.is_here(file)]
 
 
 def keep(described: bytes, content: bytes) -> str:
     """Keep a file; why that cannot be, or nothing."""
     try:
-        files.keep(msgspec.msgpack.decode(described, type=File), content)
+        files.keep(typed.from_msgpack(described, File), content)
     except (UserError, OSError) as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 import msgspec
 
 import bigiron
-from bigiron import sanitize
+from bigiron import sanitize, typed
 from bigiron.errors import UserError
 from bigiron.history.records import RECORDS, Held, Record
 
@@ -61,7 +61,7 @@ class History:
                 values_of = {
                     name: _decoded(kinds[name], value) for name, value in zip(columns, row, strict=True)
                 }
-                yield msgspec.convert(sanitize.everywhere(values_of), kind)
+                yield typed.convert(sanitize.everywhere(values_of), kind)
 
     def add(self, record: Record) -> int:
         """Write a row; its number, which an `id` of 0 leaves to the database."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.history import records
 from bigiron.history.database import History
@@ -64,7 +65,7 @@ def _on(study: Study, point: Point, machine: str) -> list[records.Prediction]:
 def _row(point: Point, machine: str, **known: object) -> records.Prediction:
     nothing = {"tasks": 0, "relative": 0.0, "low": 0.0, "high": 0.0, "limits": [], "knee": 0, "refused": ""}
     row = {"workload": point.workload, "kernel": point.kernel, "point": point.id, "machine": machine}
-    return msgspec.convert({**row, **nothing, **known}, records.Prediction)
+    return typed.convert({**row, **nothing, **known}, records.Prediction)
 
 
 def write(history: History, point: Point, predicted: Sequence[records.Prediction]) -> None:

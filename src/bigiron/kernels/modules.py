@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from bigiron import typed
 from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian
@@ -79,7 +80,7 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
     if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
         return None
     try:
-        record = msgspec.json.decode((folder / "modules.json").read_bytes(), type=_Record)
+        record = typed.from_json((folder / "modules.json").read_bytes(), _Record)
     except msgspec.DecodeError as error:
         raise UserError(f"{folder} is damaged ({error}): delete that folder") from None
     if root in record.built_in:

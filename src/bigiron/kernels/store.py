@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from bigiron import typed
 from bigiron.cache_dir import OTHER_PLACE, cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
@@ -143,7 +144,7 @@ def _folder(name: str, arch: str) -> Path:
 
 def _read(folder: Path) -> Kernel:
     try:
-        record = msgspec.json.decode((folder / "kernel.json").read_bytes(), type=_Record)
+        record = typed.from_json((folder / "kernel.json").read_bytes(), _Record)
     except (OSError, msgspec.DecodeError) as error:
         raise _damaged(folder, f"kernel.json: {error}") from None
     image = folder / record.image

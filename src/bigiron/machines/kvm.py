@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron import compile, kernels, workloads
+from bigiron import compile, kernels, typed, workloads
 from bigiron.architectures import architecture
 from bigiron.cache_dir import cache_folder, keep_whole, locked
 from bigiron.errors import MachineError, UserError
@@ -76,7 +76,7 @@ def _kernel() -> Kernel | None:
 
 def _remembered(kernel: Kernel) -> Trial | None:
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        known = msgspec.json.decode(_file().read_bytes(), type=_Remembered)
+        known = typed.from_json(_file().read_bytes(), _Remembered)
         return known.trial if known.of == _key(kernel) else None
     return None
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from bigiron import typed
 from bigiron.errors import MachineError
 
 PROTOCOL = 1
@@ -215,7 +216,7 @@ def check(message: Message) -> None:
     if payload is None:
         return  # of a probe that came later, and checks it itself
     try:
-        msgspec.convert(message.content, payload)
+        typed.convert(message.content, payload)
     except msgspec.ValidationError as error:
         why, _, place = str(error).partition(" - at ")
         place = place.strip("`").removeprefix("$.")

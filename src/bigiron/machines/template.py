@@ -25,6 +25,7 @@ from types import TracebackType
 
 import msgspec
 
+from bigiron import typed
 from bigiron.cache_dir import cache_folder, keep_whole, locked
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
@@ -324,7 +325,7 @@ def everything() -> list[Kept]:
     found = []
     for folder in _folders(_root()):
         try:
-            machine = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record).machine
+            machine = typed.from_json((folder / "template.json").read_bytes(), Record).machine
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             machine = None
         size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
@@ -376,7 +377,7 @@ def _folders(root: Path) -> list[Path]:
 
 def _open(folder: Path) -> Template:
     try:
-        record = msgspec.json.decode((folder / "template.json").read_bytes(), type=Record)
+        record = typed.from_json((folder / "template.json").read_bytes(), Record)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedError(f"its template.json is damaged: {error}") from None
     if record.crc != _crc(record):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
+from bigiron import typed
 from bigiron.errors import UserError
 
 
@@ -79,7 +80,7 @@ def read_options(
     rest, given = dict(document), []
     for kind in kinds:
         there = {name: rest.pop(name) for name in kind.__struct_fields__ if name in rest}
-        given.append(msgspec.convert(there, kind))
+        given.append(typed.convert(there, kind))
     return Options(*given), rest
 
 

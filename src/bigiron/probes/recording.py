@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron import typed
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
@@ -75,7 +76,7 @@ _LOSSES = {
 def read_recording(results: Path) -> Recording:
     """The recorder's summary; MachineError if it left none, or could not tell contexts apart."""
     try:
-        recording = msgspec.json.decode((results / "recording.json").read_bytes(), type=Recording)
+        recording = typed.from_json((results / "recording.json").read_bytes(), Recording)
     except (OSError, msgspec.DecodeError) as error:
         raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
     if not recording.entries:

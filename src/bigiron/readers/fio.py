@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
 
@@ -42,7 +43,7 @@ def _read(text: str) -> Reading:
     Of processes that fio does not report as a group, operations and bandwidth add up.
     """
     try:
-        output = msgspec.convert(document(text), _Output)
+        output = typed.convert(document(text), _Output)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not fio's JSON (--output-format=json): {error}") from None
     figures = []

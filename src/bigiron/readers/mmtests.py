@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
 
@@ -29,7 +30,7 @@ def _read(text: str) -> Reading:
     [Figure(metric='time', unit='', better='less', value=0.2, tasks=4, run=1)]
     """
     try:
-        extract = msgspec.convert(document(text), _Extract)
+        extract = typed.convert(document(text), _Extract)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not the JSON of extract-mmtests.pl --print-json: {error}") from None
     better: Better = "more" if extract.preferred == "Higher" else "less"

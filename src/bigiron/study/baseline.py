@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from bigiron import typed
 from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
 from bigiron.errors import UserError
 from bigiron.probes.conflicts import ConflictsOptions
@@ -62,7 +63,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
 def read(path: Path) -> Baseline:
     """Read a baseline; UserError says what is wrong with the file."""
     try:
-        baseline = msgspec.toml.decode(path.read_bytes(), type=Baseline)
+        baseline = typed.from_toml(path.read_bytes(), Baseline)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

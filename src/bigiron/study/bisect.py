@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bigiron import typed
 from bigiron.analysis import bisection, looked_at
 from bigiron.analysis.bisection import Culprit, Finding, History, Measured, Search, Value
 from bigiron.analysis.looked_at import Cells, LookedAt
@@ -347,7 +348,7 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
     """What there is in the folder; UserError if that is of another question."""
     path = folder / "bisect.json"
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=State)
+        state = typed.from_json(path.read_bytes(), State)
     except FileNotFoundError:
         return State(question=question)
     except (OSError, msgspec.DecodeError) as error:

@@ -21,6 +21,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
+from bigiron import typed
 from bigiron.cache_dir import locked
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
@@ -83,7 +84,7 @@ class Column:
         found: dict[int, Outcome] = {}
         for file in sorted(self.folder.glob("[0-9]*.json")):
             try:
-                batch = msgspec.json.decode(file.read_bytes(), type=_Batch)
+                batch = typed.from_json(file.read_bytes(), _Batch)
             except (OSError, msgspec.DecodeError) as error:
                 raise UserError(f"{file} is damaged ({error}): remove it, and run the matrix again") from None
             found |= {outcome.test: outcome for outcome in batch.outcomes}
@@ -206,7 +207,7 @@ def _head(folder: Path) -> Head:
     if not file.exists():
         raise UserError(f"{folder} is no matrix: make one with bigiron matrix KERNEL -o {folder}")
     try:
-        version = msgspec.json.decode(file.read_bytes(), type=dict).get("format")
+        version = typed.from_json(file.read_bytes(), dict).get("format")
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     if version != FORMAT:
@@ -218,7 +219,7 @@ def _head(folder: Path) -> Head:
 
 def _decode(file: Path, kind: type[_Record]) -> _Record:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        return typed.from_json(file.read_bytes(), kind)
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bigiron import probes, sanitize, workloads
+from bigiron import probes, sanitize, typed, workloads
 from bigiron.analysis import verdict
 from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
@@ -175,7 +175,7 @@ def from_toml(content: bytes, name: str) -> Spec:
     try:
         document = msgspec.toml.decode(content)
         options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
-        spec = msgspec.structs.replace(msgspec.convert(rest, Spec), options=options)
+        spec = msgspec.structs.replace(typed.convert(rest, Spec), options=options)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {_in_words(str(error))}") from None
     if spec.format != FORMAT:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import msgspec
 
 import bigiron
-from bigiron import sanitize
+from bigiron import sanitize, typed
 from bigiron.counted import some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
@@ -227,7 +227,7 @@ class Study:
             return None
         try:
             document = msgspec.json.decode((folder / "cell.json").read_bytes())
-            record = msgspec.convert(sanitize.everywhere(document), CellRecord)
+            record = typed.convert(sanitize.everywhere(document), CellRecord)
         except (OSError, msgspec.DecodeError) as error:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:
