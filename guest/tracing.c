@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
@@ -67,12 +68,14 @@ static unsigned long calls_take_ns(void)
  * Switching the tracer on changes the code of every kernel function that it is to trace: of all, it takes seconds in an
  * emulator, so it is done once.
  */
-static int start_tracer(void)
+static int start_tracer(bool alone)
 {
 	unsigned long without = calls_take_ns(), with;
 
 	tracing_write("max_graph_depth", "1");
-	tracing_write("set_graph_function", CALIBRATION_FUNCTION "\n");
+	/* A run on this machine that was killed has left its own. */
+	tracing_write("set_ftrace_filter", alone ? CALIBRATION_FUNCTION "\n" : "");
+	tracing_write("set_graph_function", alone ? "" : CALIBRATION_FUNCTION "\n");
 	if (tracing_write("current_tracer", "function_graph"))
 		return report_error("machine", "cannot trace functions: %m");
 	tracing_write("tracing_on", "1");
@@ -82,50 +85,53 @@ static int start_tracer(void)
 	return 0;
 }
 
-/* A name is looked up when the white space after it is written. */
-static int append_function(const char *file, const char *function)
+/*
+ * To name other functions in a file: opened so, it names none, and what it named before counts until it is closed. Then
+ * the kernel changes the code of all whose tracing changes, which in an emulator takes seconds however few they are.
+ */
+static int open_names(const char *file)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), TRACING_FOLDER "%s", file);
+	return open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+}
+
+/* Returns whether the kernel has such a function. */
+static bool add_name(int fd, const char *function)
 {
 	char name[256];
 
+	/* It is looked up when the white space after it is written. */
 	snprintf(name, sizeof(name), "%s\n", function);
-	return tracing_append(file, name);
+	return write(fd, name, strlen(name)) > 0;
 }
 
 /* Whether only calls of named functions are traced, wherever they are made, and the kernel can be told so. */
-static int traces_named_alone(const struct job *job)
+static bool traces_named_alone(const struct job *job)
 {
 	return !job->choose_functions && job->depth == 1 && !access(TRACING_FOLDER "set_ftrace_filter", W_OK);
 }
 
-static void filter_named(const struct job *job)
-{
-	for (unsigned long i = 0; i < job->nr_functions; i++)
-		if (!absent[i])
-			append_function("set_ftrace_filter", job->functions[i]);
-}
-
-/* No filter at all would be for all functions: what cost_of_a_call_ns was measured with goes when there are others. */
-static void filter_named_alone(const struct job *job)
-{
-	filter_named(job);
-	append_function("set_ftrace_filter", "!" CALIBRATION_FUNCTION);
-	filter_named(job);
-}
-
-static int trace_named(const struct job *job, int alone)
+static int trace_named(const struct job *job, bool alone)
 {
 	unsigned long nr_absent = 0;
+	int fd;
 
-	tracing_write("set_graph_function", "");
+	/* Off, or the code of all functions is changed where none is named. */
+	if (alone)
+		tracing_write("current_tracer", "nop");
+	fd = open_names(alone ? "set_ftrace_filter" : "set_graph_function");
 	for (unsigned long i = 0; i < job->nr_functions; i++) {
-		absent[i] = !!append_function("set_graph_function", job->functions[i]);
+		absent[i] = !add_name(fd, job->functions[i]);
 		nr_absent += absent[i];
 	}
+	close(fd);
 	if (nr_absent == job->nr_functions)
 		return report_error("workload", "the kernel has none of the functions to trace, such as %s",
 				    job->functions[0]);
-	if (alone)
-		filter_named_alone(job);
+	if (alone && tracing_write("current_tracer", "function_graph"))
+		return report_error("machine", "cannot trace functions: %m");
 	tracing_write("trace", "");
 	return 0;
 }
@@ -133,15 +139,16 @@ static int trace_named(const struct job *job, int alone)
 /* Where the kernel is entered, by anybody but the agent. */
 static int trace_roots(void)
 {
-	int number, found = 0;
+	int number, found = 0, fd;
 	const char *const *roots = choice_roots(&number);
 	char pid[24];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());
 	tracing_write("set_ftrace_notrace_pid", pid);
-	tracing_write("set_graph_function", "");
+	fd = open_names("set_graph_function");
 	for (int i = 0; i < number; i++)
-		found += !append_function("set_graph_function", roots[i]);
+		found += add_name(fd, roots[i]);
+	close(fd);
 	if (!found)
 		return report_error("workload", "the kernel has no function such as %s to begin with", roots[0]);
 	tracing_write("trace", "");
@@ -156,7 +163,7 @@ int functions_begin(const struct job *job)
 		{ "options/funcgraph-duration", "1" }, { "options/overwrite", "0" },
 	};
 	char number[24];
-	int alone;
+	bool alone;
 
 	if (access(TRACING_FOLDER "set_graph_function", W_OK))
 		return report_error("workload", "the kernel has no function graph tracer: %m");
@@ -166,9 +173,7 @@ int functions_begin(const struct job *job)
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	alone = traces_named_alone(job);
-	/* A run on this machine that was killed has left its own. */
-	tracing_write("set_ftrace_filter", alone ? CALIBRATION_FUNCTION "\n" : "");
-	if (start_tracer())
+	if (start_tracer(alone))
 		return 1;
 	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : alone ? 0 : job->depth);
 	tracing_write("max_graph_depth", number);
@@ -178,14 +183,14 @@ int functions_begin(const struct job *job)
 /* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
 static int trace_chosen(void)
 {
-	int number;
+	int number, fd = open_names("set_ftrace_filter");
 	const char *const *roots = choice_roots(&number);
 
-	tracing_write("set_ftrace_filter", "");
 	for (int i = 0; i < number; i++)
-		append_function("set_ftrace_filter", roots[i]);
+		add_name(fd, roots[i]);
 	for (int i = 0; i < choice.nr_chosen; i++)
-		append_function("set_ftrace_filter", choice.chosen[i]);
+		add_name(fd, choice.chosen[i]);
+	close(fd);
 	tracing_write("max_graph_depth", "0");
 	return trace_roots();
 }
@@ -193,6 +198,7 @@ static int trace_chosen(void)
 int functions_narrow(void)
 {
 	FILE *trace = fopen(TRACING_FOLDER "trace", "re");
+	int fd;
 
 	if (!trace) {
 		report_error("machine", "cannot read the trace: %m");
@@ -204,9 +210,10 @@ int functions_narrow(void)
 		report_lost("functions, below which none was chosen: the calls are too deep", choice.nr_next);
 	if (!choice.nr_next || nr_rounds == MAX_ROUNDS)
 		return trace_chosen() ? -1 : 0;
-	tracing_write("set_graph_function", "");
+	fd = open_names("set_graph_function");
 	for (int i = 0; i < choice.nr_next; i++)
-		append_function("set_graph_function", choice.next[i]);
+		add_name(fd, choice.next[i]);
+	close(fd);
 	tracing_write("trace", "");
 	return 1;
 }
