@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import forked
 import pytest
 from hypothesis import settings
 
@@ -63,15 +64,19 @@ class Answer:
 
 def bigiron(*arguments: str | Path, timeout_s: int = SAFETY_NET_S, **environment: str) -> Answer:
     """Run the command; `environment` is added to this process's own."""
-    done = subprocess.run(
-        [BIGIRON, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        timeout=timeout_s,
-        check=False,
-    )
+    command, env = [BIGIRON, *arguments], os.environ | environment
+    if any(name.startswith("PYTHON") for name in environment):  # what Python looks at when it starts
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
+            check=False,
+        )
+    else:
+        done = forked.run(command, env, timeout_s)
     assert "Traceback" not in done.stderr, done.stderr
     return Answer(done.returncode, done.stdout, done.stderr)
 
