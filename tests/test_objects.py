@@ -204,7 +204,7 @@ def test_an_object_of_kmalloc_that_was_there_before_says_so() -> None:
     memory = X86_64.start_of("page or slab object")
     above_4_gib = range(memory + (4 << 30), memory + (6 << 30), 4096)
     in_slabs = filter(None, map(objects._slab_object_at, above_4_gib))
-    kmalloc = islice((object.start for object in in_slabs if object.cache.is_kmalloc), 1000)
+    kmalloc = islice((object.start for object in in_slabs if object.cache.is_kmalloc), 50)
     names = objects.names((start, 1) for start in kmalloc).values()
     assert any(
         re.fullmatch(r"kmalloc-\S+ \(\d+ bytes, allocated before the recording\)", found.name)
@@ -324,6 +324,29 @@ def test_memory_that_makes_no_sense(seed: int, share: float) -> None:
     assert set(names) == set(accesses)
     for found in names.values():
         assert found.name and len(found.name) < 600 and (found.name + found.types).isprintable()
+
+
+class Counted(Damaged):
+    """The same, which counts what is read."""
+
+    reads = 0
+
+    def read(self, address: int, length: int) -> bytes | None:
+        self.reads += 1
+        return super().read(address, length)
+
+
+def test_a_list_of_allocations_that_leads_nowhere_is_followed_once() -> None:
+    guest = left_by("debian/6.12")
+    memory = Counted(guest.memory, 33, 0.3)
+    objects = Objects(memory, guest.symbols, guest.per_cpu_offsets, X86_64)
+    vmalloc = X86_64.start_of("vmalloc")
+    reads = []
+    for page in range(2):
+        before = memory.reads
+        objects.names([(vmalloc + page * 4096, 8)])
+        reads.append(memory.reads - before)
+    assert reads[0] > 10_000 > 100 > reads[1]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -27,14 +27,21 @@ class Areas:
 
     def at(self, address: int) -> Area | None:
         """The allocation that an address lies in."""
-        place = bisect_right(self._sorted, address, key=lambda area: area.start) - 1
-        if place < 0 or address >= self._sorted[place].end:
+        areas = self._sorted
+        if isinstance(areas, UnreadableError):
+            raise areas
+        place = bisect_right(areas, address, key=lambda area: area.start) - 1
+        if place < 0 or address >= areas[place].end:
             return None
-        return self._sorted[place]
+        return areas[place]
 
     @cached_property
-    def _sorted(self) -> list[Area]:
-        return sorted(self._all(), key=lambda area: area.start)
+    def _sorted(self) -> list[Area] | UnreadableError:
+        """Also what keeps them from being read is found out once: a list may lead astray for long."""
+        try:
+            return sorted(self._all(), key=lambda area: area.start)
+        except UnreadableError as error:
+            return error
 
     def _all(self) -> Iterator[Area]:
         for head in self._heads():
