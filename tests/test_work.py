@@ -96,8 +96,8 @@ def traced(
     target = architecture(arch)
     results = tmp_path_factory.mktemp("results")
     job = [
-        "mode process", "cpus 2", "tasks 2", "warmup 20", "patience_s 100",
-        "operations 300", "record work",
+        "mode process", "cpus 2", "tasks 2", "warmup 5", "patience_s 100",
+        "operations 20", "record work",
         f"set {TRACING}/buffer_size_kb=16384", f"set {TRACING}/options/func_stack_trace=1",
         f"set {TRACING}/current_tracer=function", f"read {TRACING}/trace",
     ]  # fmt: skip
@@ -114,7 +114,7 @@ def traced(
         results=results,
     )
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
-    ask = probes.CellRequest(2, 2, 300, "process")
+    ask = probes.CellRequest(2, 2, 20, "process")
     raw = probes.RawOutput(outcome.messages, results, target, machine.agent, ask)
     rows = probes.probe("work").collect(raw).rows
     ours = {
