@@ -53,7 +53,7 @@ program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the g
 crosslib  libc.a                       libc6-dev-ppc64el-cross    the static C library for ppc64le
 END
     [ "$purpose" != test ] || cat <<'END'
-program   chromium                     chromium         opens the reports of the tests
+program   chromium-headless-shell      chromium-headless-shell  opens the reports of the tests
 program   sshd                         openssh-server   is what the tests of --machine ssh connect to; it is kept from starting by itself
 program   ssh-keygen                   openssh-client   makes their keys
 program   cpio                         cpio             reads what the tests' virtual machines start from
