@@ -18,7 +18,7 @@ from bigiron.probes.graph import calls
 REBUILD = "partition_sched_domains_locked,update_sched_domain_debugfs,no_such_function*"
 STUDY = """
 workload = "{workload}"
-cpus = [4]
+cpus = [{cpus}]
 arch = "{arch}"
 probes = {probes}
 functions = {functions}
@@ -40,10 +40,11 @@ def study_file(
     *variants: tuple[str, str, list[str]],
     functions: str = "",
     depth: int = 2,
+    cpus: int = 4,
     arch: str = "x86_64",
 ) -> Path:
     named = functions.split(",") if functions else []
-    text = STUDY.format(workload=workload, arch=arch, probes=probes, functions=named, depth=depth)
+    text = STUDY.format(workload=workload, arch=arch, cpus=cpus, probes=probes, functions=named, depth=depth)
     text += "".join(
         VARIANT.format(name=name, kernel=kernel, set=settings) for name, kernel, settings in variants
     )
@@ -130,7 +131,8 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
 
 @pytest.mark.slow
 def test_functions_that_take_the_time_are_found(tmp_path: Path) -> None:
-    file = study_file(tmp_path, "hotplug-offline", ["functions"], ("6.1", "debian/6.1", []), functions="auto")
+    of_one = ("6.1", "debian/6.1", [])
+    file = study_file(tmp_path, "hotplug-offline", ["functions"], of_one, functions="auto", cpus=2)
     measured(file, "-o", tmp_path / "s")
     calls = rows(tmp_path / "s", "functions", "6.1")
     paths = [f"{path};{function}" for path, function in calls.select("path", "function").iter_rows()]
