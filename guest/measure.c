@@ -165,13 +165,12 @@ static int trace_functions(const struct job *job)
 	gather_tasks(job);
 	if (functions_begin(job))
 		return 1;
-	while (more > 0) {
-		if (trace_operations(job))
-			return 1;
-		more = functions_narrow();
-	}
-	if (more < 0 || trace_operations(job))
+	while (more > 0)
+		more = trace_operations(job) ? -1 : functions_narrow();
+	if (more < 0 || trace_operations(job)) {
+		functions_abandon();
 		return 1;
+	}
 	return functions_end(job);
 }
 

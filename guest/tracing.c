@@ -85,9 +85,20 @@ static int start_tracer(bool alone)
 	return 0;
 }
 
+/* Without the limits either: whoever traces next sets their own. */
+static void stop_tracer(void)
+{
+	tracing_write("current_tracer", "nop");
+	tracing_write("set_ftrace_filter", "");
+	tracing_write("set_graph_function", "");
+	tracing_write("set_ftrace_notrace_pid", "");
+	tracing_write("max_graph_depth", "0");
+}
+
 /*
- * To name other functions in a file: opened so, it names none, and what it named before counts until it is closed. Then
- * the kernel changes the code of all whose tracing changes, which in an emulator takes seconds however few they are.
+ * To name other functions in a file: opened so, it names none; new ones count when it is closed (before 4.11, those of
+ * set_graph_function at once). So the kernel changes the code of what set_ftrace_filter names once, and not with each
+ * name, which beside tasks that run takes seconds in an emulator.
  */
 static int open_names(const char *file)
 {
@@ -122,6 +133,8 @@ static int trace_named(const struct job *job, bool alone)
 	if (alone)
 		tracing_write("current_tracer", "nop");
 	fd = open_names(alone ? "set_ftrace_filter" : "set_graph_function");
+	if (fd < 0)
+		return report_error("machine", "cannot name functions to trace: %m");
 	for (unsigned long i = 0; i < job->nr_functions; i++) {
 		absent[i] = !add_name(fd, job->functions[i]);
 		nr_absent += absent[i];
@@ -155,29 +168,45 @@ static int trace_roots(void)
 	return 0;
 }
 
-int functions_begin(const struct job *job)
+static int begin_tracing(const struct job *job)
 {
 	static const char *const options[][2] = {
 		{ "options/funcgraph-proc", "1" },     { "options/funcgraph-tail", "1" },
-		{ "options/funcgraph-overhead", "0" }, { "options/funcgraph-irqs", "0" },
-		{ "options/funcgraph-duration", "1" }, { "options/overwrite", "0" },
+		{ "options/funcgraph-overhead", "0" }, { "options/funcgraph-duration", "1" },
+		{ "options/overwrite", "0" },
 	};
+	bool alone = traces_named_alone(job);
 	char number[24];
-	bool alone;
 
-	if (access(TRACING_FOLDER "set_graph_function", W_OK))
-		return report_error("workload", "the kernel has no function graph tracer: %m");
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
+	/* What interrupts call is traced where it is named, and the kernel knows of set_graph_function's names alone. */
+	tracing_write("options/funcgraph-irqs", alone ? "1" : "0");
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
-	alone = traces_named_alone(job);
 	if (start_tracer(alone))
 		return 1;
 	snprintf(number, sizeof(number), "%lu", job->choose_functions ? 2 : alone ? 0 : job->depth);
 	tracing_write("max_graph_depth", number);
 	return job->choose_functions ? trace_roots() : trace_named(job, alone);
+}
+
+int functions_begin(const struct job *job)
+{
+	if (access(TRACING_FOLDER "set_graph_function", W_OK))
+		return report_error("workload", "the kernel has no function graph tracer: %m");
+	if (!begin_tracing(job))
+		return 0;
+	functions_abandon();
+	return 1;
+}
+
+/* A machine that ends now is left as it is: to switch the tracer off takes as long as on. */
+void functions_abandon(void)
+{
+	if (getppid() != 1)
+		stop_tracer();
 }
 
 /* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
@@ -234,16 +263,6 @@ unsigned long tracing_lost(int cpu)
 	return lost;
 }
 
-/* Without the limits either: whoever traces next sets their own. */
-static void stop_tracer(void)
-{
-	tracing_write("current_tracer", "nop");
-	tracing_write("set_ftrace_filter", "");
-	tracing_write("set_graph_function", "");
-	tracing_write("set_ftrace_notrace_pid", "");
-	tracing_write("max_graph_depth", "0");
-}
-
 int functions_end(const struct job *job)
 {
 	const char *const *names = (const char *const *)job->functions;
@@ -257,8 +276,9 @@ int functions_end(const struct job *job)
 	report_lost("calls or functions, for which there was no room while functions were chosen", choice.lost);
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
-	/* A machine that ends now is left as it is: to switch it off takes as long as on. */
-	if (job->blocked || job->efficiency || getppid() != 1)
+	if (job->blocked || job->efficiency)
 		stop_tracer();
+	else
+		functions_abandon();
 	return failed;
 }

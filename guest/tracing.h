@@ -21,5 +21,7 @@ int functions_begin(const struct job *job);
 int functions_narrow(void);
 /* Report the trace, the functions that the kernel lacks, what was lost, and what tracing costs. */
 int functions_end(const struct job *job);
+/* After an error in between: a real machine traces no more. */
+void functions_abandon(void);
 
 #endif

@@ -198,6 +198,16 @@ def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
     assert len(traced.filter(function="__do_sys_getppid")) >= 500
 
 
+def test_what_an_interrupt_calls_is_traced_where_it_is_named(tmp_path: Path) -> None:
+    for depth in ("1", "2"):
+        measured(
+            "page_fault1", "--kernel", "debian/6.12", "--cpus", "1", "--probe", "functions", "--operations", "50",
+            "--functions", "update_process_times", "--depth", depth, "-o", tmp_path / depth,
+        )  # fmt: skip
+        traced = rows(tmp_path / depth, "functions", "debian/6.12")
+        assert len(traced.filter(path="", function="update_process_times")), depth
+
+
 def test_what_named_functions_call_is_traced_unless_it_is_not_asked_for(tmp_path: Path) -> None:
     for depth in ("1", "2"):
         measured(

@@ -18,7 +18,7 @@ from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, meas
 from bigiron import _sim, compile, kernels, workloads
 from bigiron.architectures import X86_64
 from bigiron.cache_dir import cache_folder
-from bigiron.errors import MachineError
+from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
@@ -412,7 +412,12 @@ def test_bad_input(arguments: list[str], complaint: str, cache: Path) -> None:
     assert answer.complaint.startswith(complaint)
 
 
-def test_a_limit_that_is_no_number(cache: Path, tmp_path: Path) -> None:
+def test_a_limit_that_is_no_number(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said before a machine boots."""
+    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "-1")
+    for ask in (lambda: template.find(machine(), QEMU), lambda: template.symbols_of("a kernel")):
+        with pytest.raises(UserError, match="BIGIRON_TEMPLATES_MIB is '-1'"):
+            ask()
     answer = bigiron("run", *OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="much")
     assert answer.status == 2
     assert "BIGIRON_TEMPLATES_MIB is 'much': give a whole number of MiB" in answer.err

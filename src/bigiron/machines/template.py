@@ -280,7 +280,6 @@ def was_refused(machine: Machine) -> bool:
 @contextmanager
 def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
     """Only one process, and one thread of it, makes a template; StoppedError where one should not wait."""
-    _limit_bytes()  # what is wrong with it is said before a machine boots
     with (_root() / f"{machine.name}.lock").open("w") as lock:
         waited = False
         while True:
@@ -352,6 +351,7 @@ def drop(name: str | None) -> list[Kept]:
 
 
 def _root() -> Path:
+    _limit_bytes()  # what is wrong with it is said before anything boots
     return cache_folder("templates")
 
 

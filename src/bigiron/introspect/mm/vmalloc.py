@@ -28,20 +28,20 @@ class Areas:
     def at(self, address: int) -> Area | None:
         """The allocation that an address lies in."""
         areas = self._sorted
-        if isinstance(areas, UnreadableError):
-            raise areas
+        if isinstance(areas, str):
+            raise UnreadableError(areas)
         place = bisect_right(areas, address, key=lambda area: area.start) - 1
         if place < 0 or address >= areas[place].end:
             return None
         return areas[place]
 
     @cached_property
-    def _sorted(self) -> list[Area] | UnreadableError:
-        """Also what keeps them from being read is found out once: a list may lead astray for long."""
+    def _sorted(self) -> list[Area] | str:
+        """Or what keeps them from being read, which is found out once, too: a list may lead astray for long."""
         try:
             return sorted(self._all(), key=lambda area: area.start)
         except UnreadableError as error:
-            return error
+            return str(error)
 
     def _all(self) -> Iterator[Area]:
         for head in self._heads():
