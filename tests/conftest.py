@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -62,10 +62,20 @@ class Answer:
         return lines[0].removeprefix("bigiron: ")
 
 
+def python_s(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+PYTHON_S = python_s(os.environ)
+started_once: set[tuple[str | Path, ...]] = set()
+
+
 def bigiron(*arguments: str | Path, timeout_s: int = SAFETY_NET_S, **environment: str) -> Answer:
     """Run the command; `environment` is added to this process's own."""
     command, env = [BIGIRON, *arguments], os.environ | environment
-    if any(name.startswith("PYTHON") for name in environment):  # what Python looks at when it starts
+    # Python looks at its own when it starts. The first of each command is started as a user does.
+    if python_s(env) != PYTHON_S or arguments[:1] not in started_once:
+        started_once.add(arguments[:1])
         done = subprocess.run(
             command,
             capture_output=True,
@@ -194,9 +204,9 @@ def browser() -> Iterator["Browser"]:
     """The Chromium that `make setup` installs."""
     from playwright.sync_api import expect, sync_playwright  # here, as few tests need it
 
-    chromium = shutil.which("chromium-headless-shell")
+    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if not chromium:
-        pytest.skip("no chromium-headless-shell on PATH")
+        pytest.skip("no chromium on PATH")
     with sync_playwright() as playwright:
         safety_net_ms = SAFETY_NET_S * 1000
         expect.set_options(timeout=safety_net_ms)

@@ -201,8 +201,9 @@ def test_a_workload_that_goes_on_is_traced_too(tmp_path: Path) -> None:
 def test_what_an_interrupt_calls_is_traced_where_it_is_named(tmp_path: Path) -> None:
     for depth in ("1", "2"):
         measured(
-            "page_fault1", "--kernel", "debian/6.12", "--cpus", "1", "--probe", "functions", "--operations", "50",
-            "--functions", "update_process_times", "--depth", depth, "-o", tmp_path / depth,
+            "page_fault1", "--kernel", "debian/6.12", "--cpus", "1", "--operations", "50",
+            "--probe", "functions", "--functions", "update_process_times", "--depth", depth,
+            "-o", tmp_path / depth,
         )  # fmt: skip
         traced = rows(tmp_path / depth, "functions", "debian/6.12")
         assert len(traced.filter(path="", function="update_process_times")), depth
