@@ -204,9 +204,9 @@ def browser() -> Iterator["Browser"]:
     """The Chromium that `make setup` installs."""
     from playwright.sync_api import expect, sync_playwright  # here, as few tests need it
 
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    chromium = shutil.which("chromium-headless-shell")
     if not chromium:
-        pytest.skip("no chromium on PATH")
+        pytest.skip("no chromium-headless-shell on PATH")
     with sync_playwright() as playwright:
         safety_net_ms = SAFETY_NET_S * 1000
         expect.set_options(timeout=safety_net_ms)

@@ -37,7 +37,7 @@ class Areas:
 
     @cached_property
     def _sorted(self) -> list[Area] | str:
-        """Or what keeps them from being read; it is found out once, too, as a list may lead astray for long."""
+        """Or what keeps them from being read, which is found out once, too: a list may lead far astray."""
         try:
             return sorted(self._all(), key=lambda area: area.start)
         except UnreadableError as error:
