@@ -29,13 +29,18 @@ static int absent[MAX_FUNCTIONS];
 static struct choice choice;
 static int nr_rounds; /* of choice */
 
-static int write_to(const char *file, const char *text, int flags)
+static int open_to_write(const char *file, int flags)
 {
 	char path[160];
-	int fd, failed;
 
 	snprintf(path, sizeof(path), TRACING_FOLDER "%s", file);
-	fd = open(path, O_WRONLY | O_CLOEXEC | flags);
+	return open(path, O_WRONLY | O_CLOEXEC | flags);
+}
+
+static int write_to(const char *file, const char *text, int flags)
+{
+	int fd = open_to_write(file, flags), failed;
+
 	if (fd < 0)
 		return -1;
 	failed = write(fd, text, strlen(text)) < 0;
@@ -102,10 +107,7 @@ static void stop_tracer(void)
  */
 static int open_names(const char *file)
 {
-	char path[160];
-
-	snprintf(path, sizeof(path), TRACING_FOLDER "%s", file);
-	return open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+	return open_to_write(file, O_TRUNC);
 }
 
 /* Returns whether the kernel has such a function. */

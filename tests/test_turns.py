@@ -143,12 +143,9 @@ def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
 
 
 def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
-    """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times an operation, and a server never.
-
-    What is left is ticks, of which a busy host has many for each operation.
-    """
+    """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times an operation, and a server never."""
     measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "-o", tmp_path / "s")
     document = compared(tmp_path / "s")
     assert not any("vm_committed_as" in row["object"] for row in document["rows"])
     (totals,) = document["totals"]
-    assert totals["cells"]["debian/6.12"]["accesses_per_op"] < 1
+    assert totals["cells"]["debian/6.12"]["accesses_per_op"] < 0.3
