@@ -73,8 +73,10 @@ RECORDINGS = {
     "pf1-huge-6.1": (str(OURS / "page_fault1_huge.c"), "6.1", "process", "huge"),
     "pft-6.1": (str(OURS / "pft.c"), "6.1", "thread", "slow"),
     "pft-6.12": (str(OURS / "pft.c"), "6.12", "thread", "slow"),
+    "pft-7.2": (str(OURS / "pft.c"), "7.2", "thread", "slow"),
     "getppid1-7.2": ("getppid1", "7.2", "process", ""),
     "open1-7.2": ("open1", "7.2", "process", ""),
+    "tcp_conn1-7.2": (str(OURS / "tcp_conn1.c"), "7.2", "process", ""),
     "mutex1-thr": (str(OURS / "pthread_mutex1.c"), "5.10", "thread", "user"),
 }
 
@@ -101,6 +103,7 @@ CURVES = {
     "clx-pf1-proc": ("pf1-huge-6.1", "cascade-lake-20c-x2", "qspinlock", HUGE, 1),
     "clx-pf1-proc-new": ("pf1-huge-6.1", "cascade-lake-20c-x2", "qspinlock", HUGE, 1),
     "pft-bdw-vmarw": ("pft-6.12", "xeon-e5-2690v4-x2", "qspinlock", PAGES, 1),
+    "pft-bdw-vmaref": ("pft-7.2", "xeon-e5-2690v4-x2", "qspinlock", PAGES, 1),
     "pft-icx-base": ("pft-6.1", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
     "pft-icx-pvl2": ("pft-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
     "pft-icx-pvl2opt": ("pft-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
@@ -110,15 +113,27 @@ CURVES = {
     "r630-pf3-proc": ("pf3", BROADWELL, "qspinlock", PAGES, 1),
     "mk-getppid1": ("getppid1-7.2", "xeon-5418y-x2", "qspinlock", 1, 15.15e6),
     "mk-page_fault1": ("pf1-7.2", "xeon-5418y-x2", "qspinlock", PAGES, 0.69e6),
+    "mk-tcp_conn1": ("tcp_conn1-7.2", "xeon-5418y-x2", "qspinlock", 1, 0.140e6),
     "mk-open1": ("open1-7.2", "xeon-5418y-x2", "qspinlock", 1, 2.0e6),
 }
 
-UNBOUND = ("pft-6.1", "pft-6.12")
+PAIRS = (
+    ("cna14-open1-stock", "cna14-open1-cna"),
+    ("cna3-open1-stock", "cna3-open1-cna"),
+    ("pft-bdw-vmarw", "pft-bdw-vmaref"),
+    ("pft-icx-base", "pft-icx-pvl2"),
+    ("pft-icx-base", "pft-icx-pvl2opt"),
+)
+"""Before and after a patch, where a kernel of either was recorded."""
+SAME = 0.05  # a change of less is none
+
+UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
 """Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
 scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
 
-UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr")
-"""Recordings of another mixture than the benchmark's, which is too long: they are scored, not fitted to."""
+UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr", "malloc1-thr")
+"""Recordings that are scored, and not fitted to: of another mixture than the benchmark's, which is too long;
+and of tasks that sleep for a semaphore: published throughput of two is an eighth of that of five."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +315,7 @@ def main() -> None:
     surveyed = [one for one in found if isinstance(one, Surveyed)]
     scores = [one for one in found if isinstance(one, Score)] or left_out(surveyed, curves)
     table(scores)
+    pairs(scores, curves)
     for curve, error in refused:
         print(f"\nrefused: {curve}: {error}")
     if scores:
@@ -340,9 +356,36 @@ def table(scores: list[Score]) -> None:
             )
 
 
+def pairs(scores: list[Score], curves: dict[str, list[tuple[int, float]]]) -> None:
+    """What each patch makes of throughput at the most tasks, as published and as predicted."""
+    print("\n| before | after | tasks | published | predicted | direction |")
+    print("|---|---|--:|--:|--:|---|")
+    by_curve = {score.curve: score for score in scores}
+    for pair in PAIRS:
+        if not set(pair) <= set(by_curve):
+            continue
+        tasks = by_curve[pair[0]].rows[-1][0]
+        (_, truth, ours), (_, new_truth, new_ours) = (
+            next((row[0], *(curves[curve][0][1] * value for value in row[1:3]))
+                 for row in by_curve[curve].rows if row[0] == tasks)
+            for curve in pair
+        )  # fmt: skip
+        published, predicted_change = new_truth / truth, new_ours / ours
+        right = _direction(published) == _direction(predicted_change)
+        print(
+            f"| {pair[0]} | {pair[1]} | {tasks} | {published:.2f} | {predicted_change:.2f} "
+            f"| {'right' if right else 'wrong'} |"
+        )
+
+
+def _direction(change: float) -> int:
+    return 0 if abs(change - 1) < SAME else 1 if change > 1 else -1
+
+
 def summary(scores: list[Score], refused: int) -> None:
     """Over all curves."""
     points = sum(score.points for score in scores)
+    widths = [high / low for score in scores for *_, low, high in score.rows]
     contending = [score for score in scores if score.contends]
     closer = [
         score
@@ -353,7 +396,8 @@ def summary(scores: list[Score], refused: int) -> None:
         f"\n{len(scores)} curves on {len({score.machine for score in scores})} machines, {refused} refused: "
         f"median error {median(score.error for score in scores):.0%}; "
         f"{sum(score.inside for score in scores) / points:.0%} of {points} points inside the intervals, "
-        f"whose median width is a factor of {median(score.width for score in scores):.2f}; "
+        f"whose median width is a factor of {median(widths):.2f} "
+        f"(of the curves' medians, {median(score.width for score in scores):.2f}); "
         f"closer than both baselines for {len(closer)} of the {len(contending)} curves that contend, "
         f"and for {sum(score.leads for score in contending)} over the points that the law was not fitted to"
     )

@@ -10,8 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured
 from hypothesis import example, given
@@ -19,12 +22,14 @@ from hypothesis import strategies as st
 from test_compare import count, counts
 
 from bigiron import workloads
-from bigiron.analysis import growth, merge_lines
+from bigiron.analysis import counted_operation, growth, merge_lines, work
+from bigiron.analysis.carried import NOTHING, carry
+from bigiron.analysis.comparison import Cell
 from bigiron.analysis.growth import Law, Series, fit
 from bigiron.analysis.match_lines import Line
 from bigiron.probes import Table
 from bigiron.report import growth as report
-from bigiron.study import store
+from bigiron.study import measurements, prediction, store
 from bigiron.study.spec import Spec, Variant
 
 TERMS: dict[Law, Callable[[float], float]] = {
@@ -282,11 +287,11 @@ def test_a_clock_that_is_slowed_on_the_way_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def free_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workload whose every operation adds up what each CPU has of a percpu_counter, on 2, 4 and 8 CPUs."""
+    """A workload whose every operation adds up what each CPU has of a percpu_counter, on 2 to 8 CPUs."""
     study = tmp_path_factory.mktemp("growth") / "s"
     source = WORKLOADS / "free_space.c"
-    probes = ("--probe", "conflicts,work")
-    measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,4,8", *probes, "-o", study)
+    probes = ("--probe", "conflicts,locks,work,trace")
+    measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,3,4,8", *probes, "-o", study)
     return study
 
 
@@ -365,6 +370,59 @@ def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
     shown = bigiron("growth", free_space, "--probe", "work").out
     assert "function " in shown and "__percpu_counter_sum" in shown
     assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_an_operation_is_carried_on_to_what_more_cpus_do(free_space: Path) -> None:
+    study = store.open_study(free_space)
+
+    def cells(probe: str, *numbers: int) -> dict[int, list[Cell]]:
+        records = {number: [one for one in study.records() if one.cpus == number] for number in numbers}
+        return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
+
+    carried = carry(cells("work", 2, 3, 4), cells("conflicts", 2, 3, 4), 8)
+    functions = {path.rsplit(";", 1)[-1] for path in carried.paths}
+    assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
+    executed = {
+        number: work.profile(cell.table, cell.operations).filter(pl.col("function").is_in(functions))
+        for number in (4, 8)
+        for cell in cells("work", number)[number]
+    }
+    more = executed[8]["own_per_op"].sum() - executed[4]["own_per_op"].sum()
+    assert carried.instructions == pytest.approx(more, rel=0.01)
+    ((counters, factor),) = carried.visits.items()
+    assert counters.endswith("used_blocks.counters of CPU")
+    visits = {
+        number: counted_operation.visits_of_each_cpu(cell.table)[counters] / cell.operations
+        for number in (4, 8)
+        for cell in cells("conflicts", number)[number]
+    }
+    assert factor == pytest.approx(visits[8] / visits[4], rel=0.02)
+
+
+@pytest.mark.parametrize("recorded", ["trace", "counts"])
+def test_a_prediction_for_more_cpus_says_that_it_is_carried_on(free_space: Path, recorded: str) -> None:
+    machine = ("--machine", "xeon-5418y-x2", "--tasks", "2", "--draws", "8")
+    found = prediction.predict(
+        store.open_study(free_space), machine[1], [2], draws=2, traces=recorded == "trace"
+    )
+    (recording,) = found.recordings
+    assert (recording.cpus, recording.carried.cpus) == (8, 48)
+    operations = [
+        operation
+        for draw in range(8)
+        for operation in recording.source(np.random.default_rng(draw)).operations
+    ]
+    visits = [[event.kind for event in operation].count("visit") for operation in operations]
+    assert fmean(visits) == pytest.approx(47, abs=3)  # of the counters of all other CPUs
+    executed = [sum(event.amount for event in each if event.kind == "work") for each in operations]
+    whole = recording.instructions + recording.carried.instructions
+    assert fmean(executed) == pytest.approx(whole, rel=0.03)
+    answer = bigiron("predict", free_space, *machine)
+    assert "recorded with 8 CPUs; carried on to 48: " in answer.out, answer
+    (told,) = json.loads(bigiron("predict", free_space, *machine, "--format", "json").out)["recordings"]
+    assert told["carried_to"] == 48 and told["carried_instructions"] == pytest.approx(34 * 40, rel=0.02)
+    few = prediction.predict(store.open_study(free_space), "i7-4770", [2], draws=2).recordings[0]
+    assert few.carried == NOTHING, "it has no more CPUs"
 
 
 def test_other_contexts_have_growth_of_their_own(free_space: Path) -> None:

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from bigiron.analysis import locks as lock_table
 from bigiron.analysis.conflicts import allocates, hottest_objects
@@ -46,6 +47,8 @@ _OF_NODES = re.compile(
 
 _PAGES_OF_NODES = re.compile(r"^struct (page|folio|ptdesc)\b.*\((free|anonymous) page\)$")
 """Pages come from the node of who asks for them, and are neighbours in its lists only."""
+OF_CPU = re.compile(r" of CPU \d+\b")
+"""What the kernel has for each CPU."""
 
 WAITS = re.compile(
     r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
@@ -79,6 +82,14 @@ _OF_CLEARED_PAGE = {
 }
 _PAGE = 4096.0
 _HAIR = 1e-3  # of an instruction
+
+
+class _Whose(NamedTuple):
+    """A line's number, what share of its accesses visit it, and the CPU that alone writes it, if one does."""
+
+    number: int
+    visits: float
+    writer: int | None
 
 
 @dataclass
@@ -127,6 +138,12 @@ class Call:
     def rest(self) -> float:
         """Instructions, without those of the calls that are needed."""
         return self.inclusive - sum(call.inclusive for call in self.needed)
+
+    def all_sites(self) -> Iterator[Site]:
+        """Those of all that it calls, too."""
+        yield from self.sites
+        for call in self.calls.values():
+            yield from call.all_sites()
 
     @cached_property
     def rates(self) -> Floats:
@@ -208,7 +225,7 @@ def count(
         _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
     system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
-    places = {line // 64: number for line, (number, _) in of_line.items()}
+    places = {line // 64: whose.number for line, whose in of_line.items()}
     return Counted(lines, found, root, root.inclusive, system_calls, faults, places)
 
 
@@ -232,6 +249,24 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     )
     by_line = taken.group_by("line", "function").agg(pl.col("cpu").n_unique()).filter(pl.col("cpu") > 1)
     return str(by_line["function"].sort()[0]) if len(by_line) else ""
+
+
+def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
+    """How often operations touch what one other CPU alone writes, of what each CPU has; by object."""
+    accesses = pl.max_horizontal("reads", "writes").alias("accesses")
+    touched = without_waiting(conflicts.filter(context="operation")).with_columns(accesses)
+    by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses", "writes").sum())
+    writes = pl.col("writes")
+    writers = by_cpu.group_by("line").agg(
+        written=writes.max() / writes.sum(), writer=pl.col("cpu").sort_by("writes", "cpu").last()
+    )
+    named = hottest_objects(touched, "accesses", "line").join(writers, on="line").join(by_cpu, on="line")
+    found: dict[str, float] = {}
+    others = named.filter(pl.col("cpu") != pl.col("writer")).sort("line", "cpu")
+    for object, written, times in others.select("object", "written", "accesses").iter_rows():
+        if of_one_writer(object, written):
+            found[plain(object)] = found.get(plain(object), 0.0) + times
+    return found
 
 
 def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
@@ -288,8 +323,8 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
 
 def _lines(
     touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, tasks: int, most_tasks: int
-) -> tuple[pl.DataFrame, list[Line], dict[int, tuple[int, float]]]:
-    """The lines that matter; of each address, its line's number, and what share of its accesses visit it."""
+) -> tuple[pl.DataFrame, list[Line], dict[int, _Whose]]:
+    """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     every = touched = touched.with_columns(accesses)
     if beside is not None:
@@ -300,17 +335,19 @@ def _lines(
         total=pl.col("accesses").sum(),
         writes=pl.col("writes").sum(),
         most=pl.col("accesses").max(),
+        written=pl.col("writes").max(),
+        writer=pl.col("cpu").sort_by("writes", "cpu").last(),
         cpus=pl.len(),
     )
     allocators = touched.group_by("line").agg(
         allocating=pl.col("cpu").filter(allocates()).n_unique(),
     )
     lines: list[Line] = []
-    of_line: dict[int, tuple[int, float]] = {}
+    of_line: dict[int, _Whose] = {}
     known: dict[tuple[str, Scope], int] = {}
     named = hottest_objects(touched, "accesses", "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
-    for line, total, writes, most, cpus, object, allocating in rows.iter_rows():
+    for line, total, writes, most, written, writer, cpus, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:
             continue
         others = total - most
@@ -318,12 +355,23 @@ def _lines(
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, tasks)
+        if owned := of_one_writer(object, written / writes):
+            scope = "task"
         key = (plain(object) if scope in OWN else f"{object} {line}", scope)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object if scope not in OWN else plain(object), scope))
-        of_line[line] = (known[key], visits)
+        of_line[line] = _Whose(known[key], visits, writer if owned else None)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
+
+
+def of_one_writer(object: str, written: float) -> bool:
+    """Whether a line is its CPU's own, however many read it: that CPU does nearly all of the writes.
+
+    >>> of_one_writer("counters of CPU 3", 1.0), of_one_writer("struct zone.lock", 1.0)
+    (True, False)
+    """
+    return written >= _OWN and bool(OF_CPU.search(object))
 
 
 def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
@@ -335,7 +383,7 @@ def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, f
 
 
 def _locks(
-    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, tuple[int, float]]
+    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _Whose]
 ) -> tuple[list[Lock], dict[tuple[int, str], int]]:
     """The locks that are executed, on lines that all have; and the number of each by address and kind."""
     rows = (
@@ -348,8 +396,7 @@ def _locks(
     found: list[Lock] = []
     numbers: dict[tuple[int, str], int] = {}
     for lock, line, kind, object, _instructions in rows.iter_rows():
-        number = of_line.get(line, (-1, 0.0))[0]
-        if number < 0 or lines[number].scope in OWN:
+        if line not in of_line or lines[(number := of_line[line].number)].scope in OWN:
             continue
         numbers[lock, kind] = len(found)
         found.append(Lock(object, kind, number))
@@ -363,7 +410,7 @@ def _kind(function: str) -> str:
 def _sites(
     touched: pl.DataFrame,
     taken: pl.DataFrame,
-    of_line: Mapping[int, tuple[int, float]],
+    of_line: Mapping[int, _Whose],
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
     operations: int,
@@ -371,14 +418,18 @@ def _sites(
     """The accesses, without those that take a lock or give it back: they come with executing it."""
     addresses = {lock for lock, _ in of_lock}
     locked = {address - address % 64 for address in addresses}
-    rows = touched.group_by("line", "whole", "function", "pc").agg(
+    writers = {line: whose.writer for line, whose in of_line.items() if whose.writer is not None}
+    writer = pl.col("line").replace_strict(writers, default=None, return_dtype=touched.schema["cpu"])
+    rows = touched.group_by("line", "whole", "function", "pc", visits=pl.col("cpu") != writer).agg(
         pl.col("address").min(), pl.col("reads").sum(), pl.col("writes").sum()
     )
     sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
-    for line, path, function, _pc, address, reads, writes in rows.sort("whole", "pc", "line").iter_rows():
+    rows = rows.sort("whole", "pc", "line", "visits")
+    for line, path, function, _pc, is_visit, address, reads, writes in rows.iter_rows():
         if line in locked and (re.match(LOCKING, function) or (address in addresses and not reads)):
             continue
-        number, visits = of_line[line]
+        number, visits, _ = of_line[line]
+        visits = visits if is_visit is None else float(is_visit)
         for how, times in _touches(function, reads, writes, lines[number].scope):
             for visiting, share in ((False, 1 - visits), (True, visits)):
                 if share > 0:
@@ -389,17 +440,18 @@ def _sites(
         accessed[number, visiting] += per_op
         if how != "read" and lines[number].scope not in OWN:
             written[number] += per_op
+    of_each_cpu = {of_line[line].number for line in writers}
     for (path, number, how, visiting), per_op in sums.items():
         if lines[number].scope in OWN and not visiting:
             per_op *= min(1.0, _MOST_OWN * accessed[number, True] / accessed[number, False])
-        if how == "read":
+        if how == "read" and not (visiting and number in of_each_cpu):
             per_op = min(per_op, max(_MOST_READS, written[number]))
         yield Site(tuple(path.split(";")), per_op, Event("visit" if visiting else "access", 0.0, number, how))
 
 
 def _written_by_locks(
     taken: pl.DataFrame,
-    of_line: Mapping[int, tuple[int, float]],
+    of_line: Mapping[int, _Whose],
     of_lock: Mapping[tuple[int, str], int],
     operations: int,
 ) -> defaultdict[int, float]:
@@ -408,7 +460,7 @@ def _written_by_locks(
     addresses = {lock for lock, _ in of_lock}
     for lock, line, times in taken.group_by("lock", "line").agg(pl.col("acquisitions").sum()).iter_rows():
         if lock in addresses:
-            written[of_line[line][0]] += 2 * times / operations
+            written[of_line[line].number] += 2 * times / operations
     return written
 
 

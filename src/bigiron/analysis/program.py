@@ -73,14 +73,3 @@ class Program:
             *(("line", line.name) for line in self.lines),
             *(("lock", lock.name) for lock in self.locks),
         ]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Where programs of one variant come from: one of a trace, or as many as wanted of counts."""
-
-    variant: str
-    recorded_at: tuple[int, int]  # CPUs and tasks
-    instructions: float  # an operation
-    is_trace: bool
-    notes: Sequence[str] = field(default=())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from bigiron.analysis import counted_operation
-from bigiron.analysis.counted_operation import scope_of
+from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.counted_operation import of_one_writer, scope_of
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import OWN, Event, Line, Lock, Program
 from bigiron.lazy import Schema
@@ -70,10 +72,11 @@ def program(table: pl.DataFrame) -> Program:
     return program_of_whole(whole(table))
 
 
-def program_of_whole(table: pl.DataFrame) -> Program:
-    """The same of what `whole` has looked at."""
+def program_of_whole(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
+    """The same of what `whole` has looked at; `carried`: what the machine in question adds to operations."""
     asleep = table.filter(kind="sleep").select("task", "operation").unique()
     table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
+    table = _with_more_instructions(table, carried)
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, tasks)
     names = _names(table, of_line)
@@ -84,6 +87,7 @@ def program_of_whole(table: pl.DataFrame) -> Program:
             locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
     found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
+    table = _with_more_visits(table, carried, lines)
     operations = [
         list(_with_long_fills(_events(rows, of_line, locks)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
@@ -128,22 +132,6 @@ def _only(events: pl.DataFrame, kept: pl.Expr) -> pl.DataFrame:
     events = events.with_columns(executed=executed).filter(kept)
     since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
     return events.with_columns(instructions=since).drop("executed")
-
-
-def with_grown(table: pl.DataFrame, grown: Mapping[str, float]) -> pl.DataFrame:
-    """The same trace, where functions execute so many more instructions an operation, on all their events.
-
-    >>> rows = {"task": [0] * 3, "operation": [0] * 3, "function": ["sum", "other", "sum"]}
-    >>> with_grown(pl.DataFrame(rows | {"instructions": [100] * 3}), {"sum": 50.0})["instructions"].to_list()
-    [125, 100, 125]
-    """
-    if not grown:
-        return table
-    more = pl.col("function").replace_strict(grown, default=0.0, return_dtype=pl.Float64).fill_null(0.0)
-    each = more / pl.len().over("task", "operation", "function")
-    return table.with_columns(
-        (pl.col("instructions") + each).clip(0).round().cast(pl.UInt64).alias("instructions")
-    )
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
@@ -229,23 +217,68 @@ def whole(table: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
+def _with_more_instructions(table: pl.DataFrame, carried: Carried) -> pl.DataFrame:
+    """The same, where functions execute more, on all of their events; on all there are, if they have none.
+
+    >>> rows = {"task": [0] * 3, "operation": [0] * 3, "function": ["sum", "other", "sum"]}
+    >>> table = pl.DataFrame(rows | {"instructions": [100] * 3})
+    >>> _with_more_instructions(table, Carried({"sum": 50.0, "lost": 30.0}))["instructions"].to_list()
+    [135, 110, 135]
+    """
+    if not carried.paths:
+        return table
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+    named = pl.col("function").fill_null("")
+    more = carried.by_function(set(table.select(named.unique()).to_series()) - {""})
+    everywhere = more.pop("", 0.0) * operations / table.height
+    here = (
+        named.replace_strict(more, default=0.0, return_dtype=pl.Float64) * operations / pl.len().over(named)
+    )
+    executed = (pl.col("instructions") + here + everywhere).round()
+    return table.with_columns(executed.cast(table.schema["instructions"]).alias("instructions"))
+
+
+def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) -> pl.DataFrame:
+    """The same, where a visit is made as often as there are more CPUs; together they execute what it did."""
+    factors = {
+        number: carried.visits[name]
+        for number, line in enumerate(lines)
+        if (name := plain(line.name)) in carried.visits
+    }
+    if not factors:
+        return table
+    factor = pl.col("number").replace_strict(factors, default=1.0, return_dtype=pl.Float64)
+    factor = pl.when(pl.col("visits") & (pl.col("kind") == "access")).then(factor).otherwise(1.0)
+    # What of a factor is no whole number makes every other, or every third, one more.
+    so_far = factor.cum_sum().over("task", "operation", "number", "visits")
+    times = so_far.round() - (so_far - factor).round()
+    repeated = table.with_columns(times=times.fill_null(1).cast(pl.UInt32)).filter(pl.col("times") > 0)
+    each = (pl.col("instructions") / pl.col("times")).round().cast(table.schema["instructions"])
+    return (
+        repeated.with_columns(each, copies=pl.int_ranges("times")).explode("copies").drop("copies", "times")
+    )
+
+
 def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]:
     """The lines that several tasks touch and one writes, and the number of each address."""
     touched = table.filter(pl.col("kind").is_in(["access", "lock"])).with_columns(
         writes=(pl.col("access") != "read") | (pl.col("kind") == "lock")
     )
-    by_task = touched.group_by("line", "task").agg(pl.len(), pl.col("writes").any())
+    by_task = touched.group_by("line", "task").agg(pl.len(), pl.col("writes").sum())
     shape = by_task.group_by("line").agg(
-        most=pl.col("len").max() / pl.col("len").sum(), tasks=pl.len(), writes=pl.col("writes").any()
+        most=pl.col("len").max() / pl.col("len").sum(),
+        tasks=pl.len(),
+        written=pl.col("writes").max() / pl.col("writes").sum(),
     )
     names = touched.group_by("line").agg(pl.col("object").mode().sort().first())
     lines: list[Line] = []
     known: dict[str, int] = {}
     of_line: dict[int, int] = {}
-    for line, most, touching, writes, object in shape.join(names, on="line").sort("line").iter_rows():
-        if touching < 2 or not writes:
+    for line, most, touching, written, object in shape.join(names, on="line").sort("line").iter_rows():
+        if touching < 2 or math.isnan(written):
             continue
-        scope = scope_of(object, most, touching, tasks)[0]
+        own = of_one_writer(object, written)
+        scope = "task" if own else scope_of(object, most, touching, tasks)[0]
         key = f"{scope} {plain(object)}" if scope in OWN else str(line)
         if key not in known:
             known[key] = len(lines)
@@ -263,17 +296,26 @@ def _names(table: pl.DataFrame, of_line: dict[int, int]) -> dict[int, frozenset[
 
 
 def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]) -> pl.DataFrame:
-    """The same with each line's `number` and `scope`; `visits`: it is mostly another task's."""
-    touched = table.filter(kind="access").group_by("line", "task").agg(pl.len())
-    owners = touched.sort("len", "task", descending=[True, False]).group_by("line").first()
+    """The same with each line's `number` and `scope`; `visits`: it is mostly another task's.
+
+    `of_cpu`: it is one of those that each CPU has, to each of which a visit is another.
+    """
+    touched = (
+        table.filter(kind="access")
+        .group_by("line", "task")
+        .agg(pl.len(), writes=(pl.col("access") != "read").sum(), object=pl.col("object").first())
+    )
+    of_cpu = pl.col("object").str.contains(counted_operation.OF_CPU.pattern)
+    uses = pl.when(of_cpu & (pl.col("writes").sum().over("line") > 0)).then("writes").otherwise("len")
+    owners = touched.sort(uses, "task", descending=[True, False]).group_by("line").first()
     numbers = pl.DataFrame(
         [(line, number, lines[number].scope) for line, number in of_line.items()],
         schema={"line": pl.UInt64, "number": pl.UInt32, "scope": pl.String},
         orient="row",
-    ).join(owners.select("line", owner="task"), on="line", how="left")
+    ).join(owners.select("line", of_cpu.alias("of_cpu"), owner="task"), on="line", how="left")
     visits = pl.col("scope").is_in(OWN) & (pl.col("owner") != pl.col("task"))
     return table.join(numbers, on="line", how="left", maintain_order="left").with_columns(
-        visits=visits.fill_null(False)
+        visits=visits.fill_null(False), of_cpu=pl.col("of_cpu").fill_null(False)
     )
 
 
@@ -289,8 +331,9 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     executed = pl.col("instructions").cum_sum().over(operation)
     locks = pl.col("kind").is_in(_OF_LOCKS).cum_sum().over(operation)
     stretch = executed // pl.when(own).then(_OWN_STRETCH).otherwise(_STRETCH)
-    table = table.with_columns(locks=locks, stretch=stretch).with_row_index("row")
-    same = (*operation, "number", "visits", "locks", "stretch")
+    apart = pl.when(pl.col("of_cpu") & pl.col("visits")).then("line")
+    table = table.with_columns(locks=locks, stretch=stretch, apart=apart).with_row_index("row")
+    same = (*operation, "number", "visits", "locks", "stretch", "apart")
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from bigiron.analysis.carried import Carried
 from bigiron.analysis.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
@@ -60,7 +61,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     claims = [_halves(change, headline), _one_lock(waiting)]
     notes = list(_NOTES)
     try:
-        replayed = Replayed.on(machine, traces, _TRACED, counted.grown(recorded, published))
+        replayed = Replayed.on(machine, traces, _TRACED, counted.carried(recorded, published))
     except UserError as error:
         notes.append(not_replayed(error))
     else:
@@ -127,10 +128,10 @@ class _OnBtrfs:
         slope = (value(many) - value(few)) / (many.cpus - few.cpus) if many is not few else 0.0
         return value(few) - slope * few.cpus, slope
 
-    def grown(self, recorded: int, published: Published) -> dict[str, float]:
+    def carried(self, recorded: int, published: Published) -> Carried:
         """How many more instructions an operation has in sums on the published machine."""
         _, slope = self._line(self._sums)
-        return {_SUM: slope * (published.value("machine", "threads", "count") - recorded)}
+        return Carried({_SUM: slope * (published.value("machine", "threads", "count") - recorded)})
 
     def _at_all(self, published: Published) -> Figure:
         cpus = int(published.value("machine", "threads", "count"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis.carried import Carried
 from bigiron.analysis.prediction import Interval, Limit, limit_name
 from bigiron.errors import UserError
 from bigiron.study import prediction
@@ -18,14 +19,12 @@ class Replayed:
     found: prediction.Prediction
 
     @classmethod
-    def on(
-        cls, machine: str, study: Study, tasks: Sequence[int], grown: Mapping[str, float] | None = None
-    ) -> Replayed:
-        """On a machine. `grown`: functions that execute so many more instructions an operation there.
+    def on(cls, machine: str, study: Study, tasks: Sequence[int], carried: Carried | None = None) -> Replayed:
+        """On a machine. `carried`: what an operation does more of there, as it has more CPUs.
 
         UserError where a variant's trace cannot be replayed: there is nothing to compare the others with.
         """
-        found = prediction.predict(study, machine, tasks, grown=grown)
+        found = prediction.predict(study, machine, tasks, carried=carried)
         if found.refused:
             raise UserError(f"{study.folder}: {found.refused[0].variant}: {found.refused[0].why}")
         return cls(found)

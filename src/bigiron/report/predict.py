@@ -119,10 +119,14 @@ def _heading(found: Prediction) -> str:
 
 def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
-    work = number(recording.instructions)
-    return (
-        f"{curve.variant}: {work} instructions an operation, recorded with {counted(recording.cpus, 'CPU')}"
+    title = (
+        f"{curve.variant}: {number(recording.instructions)} instructions an operation, recorded with "
+        f"{counted(recording.cpus, 'CPU')}"
     )
+    carried = recording.carried
+    if not carried.instructions:
+        return title
+    return f"{title}; carried on to {carried.cpus}: {number(recording.instructions + carried.instructions)}"
 
 
 def _headings(found: Prediction, measured: Measured | None) -> list[str]:
@@ -236,6 +240,16 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
         "draws": found.draws,
         "lock": found.lock,
         "one_task_per_s": found.one_task,
+        "recordings": [
+            {
+                "variant": one.variant,
+                "cpus": one.cpus,
+                "instructions": round(one.instructions, 3),
+                "carried_to": one.carried.cpus or None,
+                "carried_instructions": round(one.carried.instructions, 3),
+            }
+            for one in found.recordings
+        ],
         "points": [
             {
                 "variant": curve.variant,

@@ -68,7 +68,7 @@ def share_of_error(kept: Floats) -> Floats:
 FITTED = Constants(
     crossing=Constant(0.25, 2.5, most=0.99),
     contended=Constant(1.0, 1),
-    kept_ns=Constant(21, 2),
-    under_locks=Constant(1.7, 1.6),
-    model_error=0.1,
+    kept_ns=Constant(20, 2),
+    under_locks=Constant(1.5, 1.6),
+    model_error=0.11,
 )

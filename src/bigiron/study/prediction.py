@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bigiron import _sim
-from bigiron.analysis import callbacks, counted_operation, prediction, trace
+from bigiron.analysis import callbacks, counted_operation, growth, prediction, trace
+from bigiron.analysis.carried import NOTHING, Carried, carry
+from bigiron.analysis.comparison import Cell
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
@@ -17,6 +19,7 @@ from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import Asked, Replayed, Source, replay
+from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study
 
 PROBES = ("conflicts", "locks", "work")
@@ -56,6 +59,7 @@ class Recording:
     cpus: int
     instructions: float  # an operation
     source: Source
+    carried: Carried = NOTHING
     is_trace: bool = False
 
 
@@ -91,19 +95,21 @@ def predict(
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
-    grown: Mapping[str, float] | None = None,
+    carried: Carried | None = None,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts. `grown`: functions that execute so many more instructions an
-    operation there than in the traces, because the machine has more CPUs.
+    everything is predicted from counts. `carried`: what an operation does more of as the machine has more
+    CPUs; else what the study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = _recorded(study, max(tasks), traces, grown or {})
+    recordings, refused = record(study, max(tasks), traces, carried, model.cpus)
+    if not recordings:
+        raise NothingPredictedError(study, refused)
     known = (1, one_task) if one_task else None
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
@@ -139,16 +145,6 @@ def _machine(name: str) -> _sim.Machine:
     return model
 
 
-def _recorded(
-    study: Study, most_tasks: int, traces: bool, grown: Mapping[str, float]
-) -> tuple[list[Recording], list[Refused]]:
-    """What can be predicted, and what cannot. UserError where nothing can."""
-    recordings, refused = record(study, most_tasks, traces, grown)
-    if not recordings:
-        raise NothingPredictedError(study, refused)
-    return recordings, refused
-
-
 def doublings(machine: str) -> list[int]:
     """1, 2, 4 and so on, and as many as the machine has CPUs."""
     most = machine_files.load(machine).cpus
@@ -180,9 +176,12 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
 
 
 def record(
-    study: Study, most_tasks: int, traces: bool = True, grown: Mapping[str, float] | None = None
+    study: Study, most_tasks: int, traces: bool = True, carried: Carried | None = None, cpus: int = 0
 ) -> tuple[list[Recording], list[Refused]]:
-    """The programs of every variant, of its cells with the most CPUs; why there are none of the others."""
+    """The programs of every variant, of its cells with the most CPUs; why there are none of the others.
+
+    `carried`: what is added to them; else what is told by the study's own numbers of CPUs, up to `cpus`.
+    """
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
     found: list[Recording] = []
@@ -195,8 +194,9 @@ def record(
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
+        more = carried or _carried(study, records, cpus)
         recorded = [
-            _traced(study, one, grown or {}) if of_trace else _counted(study, one, most_tasks)
+            _traced(study, one, more) if of_trace else _counted(study, one, most_tasks, more)
             for one in repeated
         ]
         if refusals := [one for one in recorded if isinstance(one, Refused)]:
@@ -209,6 +209,24 @@ def record(
             ]
             found.append(_any_of(whole))
     return found, refused
+
+
+def _carried(study: Study, records: Sequence[CellRecord], cpus: int) -> Carried:
+    """What a machine with so many CPUs adds, by cells with a task on each of theirs, if they are enough."""
+    alike = [one for one in records if one.tasks == one.cpus > 1 and "work" in one.tables]
+    numbers = sorted({one.cpus for one in alike})
+    if len(numbers) < growth.FEWEST or numbers[-1] >= cpus or numbers[-1] < max(one.cpus for one in records):
+        return NOTHING
+
+    def cells(probe: str) -> dict[int, list[Cell]]:
+        there = [one for one in alike if probe in one.tables]
+        return {
+            number: [measurements.cell(study, one, probe) for one in there if one.cpus == number]
+            for number in numbers
+        }
+
+    has_lines = all("conflicts" in one.tables for one in alike)
+    return carry(cells("work"), cells("conflicts") if has_lines else {}, cpus)
 
 
 def _any_of(repeated: Sequence[Recording]) -> Recording:
@@ -235,8 +253,8 @@ def _why_not(record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Recording | Refused:
-    table = trace.with_grown(study.table(record, "trace"), grown)
+def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | Refused:
+    table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
     if record.tasks < 2:
@@ -250,7 +268,7 @@ def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Rec
         checked = trace.whole(table)
         if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
-        whole = trace.program_of_whole(checked)
+        whole = trace.program_of_whole(checked, carried)
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
@@ -259,7 +277,7 @@ def _traced(study: Study, record: CellRecord, grown: Mapping[str, float]) -> Rec
         return replace(whole, operations=[whole.operations[number] for number in chosen])
 
     instructions = int(table["instructions"].sum()) / operations
-    return Recording(record.variant, record.cpus, instructions, source, is_trace=True)
+    return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
 
 
 def _lock_of_user_space(study: Study, record: CellRecord) -> str:
@@ -271,7 +289,7 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
     return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
 
 
-def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | Refused:
+def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried) -> Recording | Refused:
     if why := _why_not(record):
         return Refused(record.variant, why)
     conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
@@ -286,12 +304,15 @@ def _counted(study: Study, record: CellRecord, most_tasks: int) -> Recording | R
     if why := _lock_of_user_space(study, record):
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
+    work = carried.to_work(work, operations)
     counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
+    carried.to_visits(counted)
 
     def source(chance: np.random.Generator) -> Program:
         return counted.program(chance)
 
-    return Recording(record.variant, record.cpus, counted.instructions, source)
+    recorded = counted.instructions - carried.instructions
+    return Recording(record.variant, record.cpus, recorded, source, carried)
 
 
 def _with_callbacks(recording: Recording, done: counted_operation.Counted | None) -> Recording:
