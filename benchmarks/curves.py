@@ -357,7 +357,10 @@ def table(scores: list[Score]) -> None:
 
 
 def pairs(scores: list[Score], curves: dict[str, list[tuple[int, float]]]) -> None:
-    """What each patch makes of throughput at the most tasks, as published and as predicted."""
+    """What each patch makes of throughput at the most tasks, as published and as predicted.
+
+    Predicted is relative to each curve's own published first point.
+    """
     print("\n| before | after | tasks | published | predicted | direction |")
     print("|---|---|--:|--:|--:|---|")
     by_curve = {score.curve: score for score in scores}

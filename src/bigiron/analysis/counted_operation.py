@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bigiron.analysis import locks as lock_table
+from bigiron.analysis.carried import NOTHING, Carried
 from bigiron.analysis.conflicts import allocates, hottest_objects
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
@@ -69,7 +70,11 @@ _USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait
 TRYLOCK = "down_read_trylock"
 """It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
 _EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_INTERRUPTS = re.compile(r"^(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)$")
+_CALLS_OTHERS = r"(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)"
+_INTERRUPTS = re.compile(rf"^{_CALLS_OTHERS}$")
+INTERRUPTS_IN_PATH = rf"(^|;){_CALLS_OTHERS}(;|$)"
+"""Whatever sends interrupts to other CPUs and waits for their answers: a replay executes that."""
+
 
 # Instructions of one call, in kernels 5.10 to 7.2 on x86_64: from these come the numbers of calls.
 _FAULT = "asm_exc_page_fault"
@@ -139,12 +144,6 @@ class Call:
         """Instructions, without those of the calls that are needed."""
         return self.inclusive - sum(call.inclusive for call in self.needed)
 
-    def all_sites(self) -> Iterator[Site]:
-        """Those of all that it calls, too."""
-        yield from self.sites
-        for call in self.calls.values():
-            yield from call.all_sites()
-
     @cached_property
     def rates(self) -> Floats:
         """How often an operation does what each of its sites does."""
@@ -166,7 +165,7 @@ class Counted:
     lines: list[Line]
     locks: list[Lock]
     root: Call
-    instructions: float
+    instructions: float  # as recorded
     system_calls: float
     faults: float
     places: Mapping[int, int]  # as a Program has them
@@ -200,13 +199,16 @@ def count(
     most_tasks: int,
     threads: bool,
     beside: pl.DataFrame | None = None,
+    carried: Carried = NOTHING,
 ) -> Counted:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
 
-    `beside`: what else touches their lines, as a table of `conflicts`.
+    `beside`: what else touches their lines, as a table of `conflicts`. `carried`: what more CPUs add.
     """
     work = without_waiting(work.filter(pl.col("context") == "operation"))
-    root = _tree(work, operations)
+    recorded, root = _tree(work, operations), _tree(work, operations)
+    for path, more in carried.paths.items():
+        _call(root, path.split(";")).own += more
     touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
     kept, lines, of_line = _lines(touched, beside, operations, tasks, most_tasks)
     taken = locks.filter(pl.col("context") == "operation").with_columns(
@@ -214,8 +216,13 @@ def count(
     )
     found, of_lock = _locks(taken, lines, of_line)
     for site in _sites(kept, taken, of_line, of_lock, lines, operations):
+        if site.event.kind == "visit":
+            site.per_op *= carried.visits.get(plain(lines[site.event.object].name), 1.0)
         _call(root, site.path).sites.append(site)
     for section in _sections(taken, touched, of_lock, operations):
+        # Held for as much longer as the call takes that holds it.
+        before = _call(recorded, section.path).inclusive
+        section.held *= _call(root, section.path).inclusive / before if before else 1.0
         if section.per_op * (section.held + _TO_TAKE) * most_tasks < _LEAST_BUSY * root.inclusive:
             continue
         _call(root, section.path).sections.append(section)
@@ -226,7 +233,7 @@ def count(
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
     system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
     places = {line // 64: whose.number for line, whose in of_line.items()}
-    return Counted(lines, found, root, root.inclusive, system_calls, faults, places)
+    return Counted(lines, found, root, recorded.inclusive, system_calls, faults, places)
 
 
 def share_of_sleep(work: pl.DataFrame) -> float:
@@ -254,7 +261,9 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
 def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     """How often operations touch what one other CPU alone writes, of what each CPU has; by object."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
-    touched = without_waiting(conflicts.filter(context="operation")).with_columns(accesses)
+    running = conflicts.filter(context="operation")
+    of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
+    touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses", "writes").sum())
     writes = pl.col("writes")
     writers = by_cpu.group_by("line").agg(

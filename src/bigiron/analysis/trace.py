@@ -52,6 +52,7 @@ _NEW_PAGES = re.compile(
 _MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
+_HAIR = 1e-9
 _MOST_CACHED = 16384  # bytes that others fill or copy, and a core has in its cache
 _MOST_FILLED = 1 << 18  # bytes that are one fill, if nothing but instructions lies between
 
@@ -234,12 +235,18 @@ def _with_more_instructions(table: pl.DataFrame, carried: Carried) -> pl.DataFra
     here = (
         named.replace_strict(more, default=0.0, return_dtype=pl.Float64) * operations / pl.len().over(named)
     )
-    executed = (pl.col("instructions") + here + everywhere).round()
+    executed = (pl.col("instructions") + here + everywhere).clip(0).round()
     return table.with_columns(executed.cast(table.schema["instructions"]).alias("instructions"))
 
 
 def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) -> pl.DataFrame:
-    """The same, where a visit is made as often as there are more CPUs; together they execute what it did."""
+    """The same, where a visit is made as often as there are more CPUs; together they execute what it did.
+
+    >>> rows = {"kind": ["access"] * 5, "number": [0] * 5, "visits": [True] * 5, "instructions": [10] * 5}
+    >>> carried = Carried(visits={"counters of CPU": 1.4})
+    >>> _with_more_visits(pl.DataFrame(rows), carried, [Line("counters of CPU 3", "task")]).height
+    7
+    """
     factors = {
         number: carried.visits[name]
         for number, line in enumerate(lines)
@@ -250,8 +257,8 @@ def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) 
     factor = pl.col("number").replace_strict(factors, default=1.0, return_dtype=pl.Float64)
     factor = pl.when(pl.col("visits") & (pl.col("kind") == "access")).then(factor).otherwise(1.0)
     # What of a factor is no whole number makes every other, or every third, one more.
-    so_far = factor.cum_sum().over("task", "operation", "number", "visits")
-    times = so_far.round() - (so_far - factor).round()
+    so_far = factor.cum_sum().over("number", "visits") + _HAIR
+    times = so_far.floor() - (so_far - factor).floor()
     repeated = table.with_columns(times=times.fill_null(1).cast(pl.UInt32)).filter(pl.col("times") > 0)
     each = (pl.col("instructions") / pl.col("times")).round().cast(table.schema["instructions"])
     return (

@@ -131,7 +131,8 @@ class _OnBtrfs:
     def carried(self, recorded: int, published: Published) -> Carried:
         """How many more instructions an operation has in sums on the published machine."""
         _, slope = self._line(self._sums)
-        return Carried({_SUM: slope * (published.value("machine", "threads", "count") - recorded)})
+        cpus = int(published.value("machine", "threads", "count"))
+        return Carried({_SUM: slope * (cpus - recorded)}, cpus=cpus)
 
     def _at_all(self, published: Published) -> Figure:
         cpus = int(published.value("machine", "threads", "count"))

@@ -37,7 +37,7 @@ def text(found: Prediction, measured: Measured | None = None) -> str:
             for row in rows
         )
         told = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
-        parts.append(f"{title}\n{table}\n{told}")
+        parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{told}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
     parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
@@ -124,9 +124,12 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
         f"{counted(recording.cpus, 'CPU')}"
     )
     carried = recording.carried
-    if not carried.instructions:
-        return title
-    return f"{title}; carried on to {carried.cpus}: {number(recording.instructions + carried.instructions)}"
+    if recording.not_carried:
+        title += f"; not carried on to more CPUs: {recording.not_carried}"
+    elif carried.cpus:
+        whole = number(recording.instructions + carried.instructions)
+        title += f"; carried on to {carried.cpus}: {whole}"
+    return title
 
 
 def _headings(found: Prediction, measured: Measured | None) -> list[str]:
@@ -247,6 +250,7 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
                 "instructions": round(one.instructions, 3),
                 "carried_to": one.carried.cpus or None,
                 "carried_instructions": round(one.carried.instructions, 3),
+                "carried_visits": {name: round(times, 3) for name, times in one.carried.visits.items()},
             }
             for one in found.recordings
         ],

@@ -70,5 +70,5 @@ FITTED = Constants(
     contended=Constant(1.0, 1),
     kept_ns=Constant(20, 2),
     under_locks=Constant(1.5, 1.6),
-    model_error=0.11,
+    model_error=0.12,
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bigiron import _sim
 from bigiron.analysis import callbacks, counted_operation, growth, prediction, trace
-from bigiron.analysis.carried import NOTHING, Carried, carry
-from bigiron.analysis.comparison import Cell
+from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.carry import Counts, carry
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.program import Program
@@ -20,7 +20,7 @@ from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import Asked, Replayed, Source, replay
 from bigiron.study import measurements
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, Study, clock_step
 
 PROBES = ("conflicts", "locks", "work")
 """Without a trace, these are what a prediction is made of."""
@@ -61,6 +61,7 @@ class Recording:
     source: Source
     carried: Carried = NOTHING
     is_trace: bool = False
+    not_carried: str = ""  # why a study of several numbers of CPUs does not tell what more of them add
 
 
 @dataclass(frozen=True)
@@ -185,16 +186,21 @@ def record(
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
     found: list[Recording] = []
-    refused: list[Refused] = []
-    for variant in study.spec.variant:
-        records = [one for one in study.records() if one.variant == variant.name and one.measured]
-        if not records:
-            refused.append(Refused(variant.name, "no cell of it was measured"))
-            continue
+    measured = [one for one in study.records() if one.measured]
+    by_variant = {
+        variant.name: [one for one in measured if one.variant == variant.name]
+        for variant in study.spec.variant
+    }
+    refused = [
+        Refused(name, "no cell of it was measured") for name, records in by_variant.items() if not records
+    ]
+    by_variant = {name: records for name, records in by_variant.items() if records}
+    adds, why_not = ({}, "") if carried else _carried(study, by_variant, cpus)
+    for name, records in by_variant.items():
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
-        more = carried or _carried(study, records, cpus)
+        more = carried or adds.get(name, NOTHING)
         recorded = [
             _traced(study, one, more) if of_trace else _counted(study, one, most_tasks, more)
             for one in repeated
@@ -207,26 +213,49 @@ def record(
                 for one, of in zip(recorded, repeated, strict=True)
                 if isinstance(one, Recording)
             ]
-            found.append(_any_of(whole))
+            found.append(replace(_any_of(whole), not_carried=why_not))
     return found, refused
 
 
-def _carried(study: Study, records: Sequence[CellRecord], cpus: int) -> Carried:
-    """What a machine with so many CPUs adds, by cells with a task on each of theirs, if they are enough."""
-    alike = [one for one in records if one.tasks == one.cpus > 1 and "work" in one.tables]
-    numbers = sorted({one.cpus for one in alike})
-    if len(numbers) < growth.FEWEST or numbers[-1] >= cpus or numbers[-1] < max(one.cpus for one in records):
-        return NOTHING
+_CARRIED_FROM = ("work", "conflicts")  # the probes that tell what more CPUs add
 
-    def cells(probe: str) -> dict[int, list[Cell]]:
-        there = [one for one in alike if probe in one.tables]
-        return {
-            number: [measurements.cell(study, one, probe) for one in there if one.cpus == number]
-            for number in numbers
-        }
 
-    has_lines = all("conflicts" in one.tables for one in alike)
-    return carry(cells("work"), cells("conflicts") if has_lines else {}, cpus)
+def _carried(
+    study: Study, variants: Mapping[str, Sequence[CellRecord]], cpus: int
+) -> tuple[dict[str, Carried], str]:
+    """What a machine with so many CPUs adds to each variant, by cells with a task on each of several CPUs.
+
+    Where such cells are enough, but do not tell, nothing, and why.
+    """
+    alike = {
+        name: [one for one in records if one.tasks == one.cpus > 1] for name, records in variants.items()
+    }
+    numbers = sorted({one.cpus for records in alike.values() for one in records})
+    most = max((one.cpus for records in variants.values() for one in records), default=0)
+    if len(numbers) < growth.FEWEST or numbers[-1] < most or most >= cpus:
+        return {}, ""
+    every = [one for records in alike.values() for one in records]
+    if not all({one.cpus for one in records} == set(numbers) for records in alike.values()):
+        return {}, "not all variants have the same numbers of CPUs"
+    if not all(set(_CARRIED_FROM) <= set(one.tables) for one in every):
+        return {}, f"that needs --probe {','.join(_CARRIED_FROM)} in each cell"
+    if any(one.lost[what] for one in every for what in one.lost if "lacks a name" not in what):
+        return {}, "something was lost while it was recorded"
+    if step := clock_step(every):
+        return {}, step.partition(":")[0]
+    counts = {
+        name: Counts(
+            *(
+                {
+                    at: [measurements.cell(study, one, probe) for one in records if one.cpus == at]
+                    for at in numbers
+                }
+                for probe in _CARRIED_FROM
+            )
+        )
+        for name, records in alike.items()
+    }
+    return carry(counts, cpus), ""
 
 
 def _any_of(repeated: Sequence[Recording]) -> Recording:
@@ -304,15 +333,14 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
     if why := _lock_of_user_space(study, record):
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
-    work = carried.to_work(work, operations)
-    counted = counted_operation.count(conflicts, locks, work, operations, record.tasks, most_tasks, threads)
-    carried.to_visits(counted)
+    counted = counted_operation.count(
+        conflicts, locks, work, operations, record.tasks, most_tasks, threads, carried=carried
+    )
 
     def source(chance: np.random.Generator) -> Program:
         return counted.program(chance)
 
-    recorded = counted.instructions - carried.instructions
-    return Recording(record.variant, record.cpus, recorded, source, carried)
+    return Recording(record.variant, record.cpus, counted.instructions, source, carried)
 
 
 def _with_callbacks(recording: Recording, done: counted_operation.Counted | None) -> Recording:

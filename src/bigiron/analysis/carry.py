@@ -1,0 +1,100 @@
+"""What more CPUs add to an operation, by the laws of how it grows with them (docs/growth.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis import counted_operation, growth, work
+from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.comparison import Cell
+from bigiron.analysis.growth import Law, Series
+from bigiron.lazy import polars as pl
+
+_SURE = 0.95  # of a law's weight: what follows none so surely stays as it was recorded
+_LEAST = 1e-3  # of an operation's instructions: a function with less, where there is most of it, stays so
+_LEAST_VISITS = 0.1  # an operation
+_OPERATION = ("operation",)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a variant has counted: the repetitions at each number of CPUs."""
+
+    work: Mapping[int, Sequence[Cell]]
+    conflicts: Mapping[int, Sequence[Cell]]
+
+
+def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Carried]:
+    """What a machine with `to` CPUs adds to what each variant has recorded with the most CPUs.
+
+    What grows in one variant, but not surely, stays as it was in all of them: else they would differ by what
+    could be told of them.
+    """
+    executed = {name: _executed(counts.work) for name, counts in variants.items()}
+    visits = {name: _visits(counts.conflicts) for name, counts in variants.items()}
+    of_functions, of_objects = _factors(executed, to), _factors(visits, to)
+    found = {}
+    for name, counts in variants.items():
+        paths = _paths(counts.work, of_functions[name])
+        more = Carried(paths, of_objects[name], to)
+        found[name] = more if paths or more.visits else NOTHING
+    return found
+
+
+def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dict[str, float]]:
+    """Of each variant's series that grow, how many times as much there is."""
+    laws = {
+        name: {one.name: (one, growth.fit_series(one)) for one in series} for name, series in variants.items()
+    }
+    unsure = {
+        name
+        for of in laws.values()
+        for name, (_, found) in of.items()
+        if found.law is not Law.constant and not (found.grows and found.sure >= _SURE)
+    }
+    return {
+        variant: {
+            name: found.predict(to).value / series.points[max(series.points)]
+            for name, (series, found) in of.items()
+            if found.grows and name not in unsure
+        }
+        for variant, of in laws.items()
+    }
+
+
+def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
+    running = {cpus: [_of_operations(cell) for cell in here] for cpus, here in cells.items()}
+    series, total = work.series(running, _OPERATION)
+    least = _LEAST * max(total.points.values())
+    return [one for one in series if max(one.points.values()) > least]
+
+
+def _of_operations(cell: Cell) -> Cell:
+    """Without waiting for locks and for answers to interrupts: a replay executes both."""
+    table = counted_operation.without_waiting(cell.table.filter(context="operation"))
+    interrupts = pl.col("whole").str.contains(counted_operation.INTERRUPTS_IN_PATH)
+    return Cell(table.filter(~interrupts).drop("whole"), cell.facts)
+
+
+def _paths(cells: Mapping[int, Sequence[Cell]], factors: Mapping[str, float]) -> dict[str, float]:
+    here = [_of_operations(cell) for cell in cells[max(cells)]]
+    found: dict[str, float] = {}
+    for cell in here:
+        stacks = work.stacks(cell.table, cell.operations * len(here), _OPERATION)
+        for path, executed in stacks.select("path", "instructions_per_op").iter_rows():
+            if factor := factors.get(path.rsplit(";", 1)[-1]):
+                found[path] = found.get(path, 0.0) + executed * (factor - 1)
+    return found
+
+
+def _visits(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
+    per_op: dict[str, dict[int, float]] = {}
+    for cpus, here in cells.items():
+        for cell in here:
+            for name, times in counted_operation.visits_of_each_cpu(cell.table).items():
+                points = per_op.setdefault(name, dict.fromkeys(sorted(cells), 0.0))
+                points[cpus] += times / cell.operations / len(here)
+    return [
+        Series(name, "", points) for name, points in per_op.items() if max(points.values()) > _LEAST_VISITS
+    ]
