@@ -25,10 +25,10 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from fitting import WIDE, Surveyed, fit, predicted
+from fitting import WIDE, Surveyed, error_of_others, fit, predicted
 from scipy.optimize import curve_fit
 
-from bigiron.analysis.prediction import Interval
+from bigiron.analysis.prediction import CONFIDENCE, Interval
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
@@ -42,6 +42,7 @@ OURS = HERE / "workloads"
 DRAWS = int(os.environ.get("DRAWS", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
+WANTED = 0.85  # of all points, in their intervals
 LAWS_SHARE = 0.25  # of the range, to which the universal scalability law is fitted
 PAGES, MORE_PAGES, HUGE, WHOLE_HUGE = 64, 512, 1024, 8192  # pages an operation of the page_fault workloads
 
@@ -327,6 +328,7 @@ def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]
     print("| left out | crossing | contended | kept_ns | under_locks | model_error |")
     print("|---|--:|--:|--:|--:|--:|")
     scores = {}
+    folds = []
     alike = [one for one in surveyed if one.workload not in UNLIKE]
     for machine in ["", *sorted({one.machine for one in surveyed})]:
         of = fit([one for one in alike if one.machine != machine])
@@ -336,7 +338,13 @@ def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]
         for one in surveyed:
             if one.machine == machine:
                 scores[one.curve] = scored(one, curves[one.curve], of)
-    print()
+                folds.append((one, of))
+    fitted_to = [fold for fold in folds if fold[0].workload not in UNLIKE]
+    print(
+        f"\nmodel_error that holds what is left out, {CONFIDENCE:.0%} of the points of curves that are "
+        f"fitted to: {error_of_others(fitted_to, CONFIDENCE):g}; {WANTED:.0%} of all points: "
+        f"{error_of_others(folds, WANTED):g}\n"
+    )
     return [scores[one.curve] for one in surveyed]
 
 

@@ -85,9 +85,22 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
     constants = _constants(min(found, key=lambda one: float(one.fun)).x)
     for error in _ERRORS:
         constants = replace(constants, model_error=round(float(error), 2))
-        if np.concatenate([_inside(curve, constants) for curve in curves]).mean() >= CONFIDENCE:
+        if share_inside([(curve, constants) for curve in curves]) >= CONFIDENCE:
             break
     return constants
+
+
+def error_of_others(folds: Sequence[tuple[Surveyed, Constants]], share: float) -> float:
+    """The least model's error with which so many points of what was left out lie in their intervals."""
+    for error in _ERRORS:
+        if share_inside([(curve, replace(of, model_error=float(error))) for curve, of in folds]) >= share:
+            break
+    return round(float(error), 2)
+
+
+def share_inside(curves: Sequence[tuple[Surveyed, Constants]]) -> float:
+    """Of all points, those that lie in their intervals."""
+    return float(np.concatenate([_inside(curve, constants) for curve, constants in curves]).mean())
 
 
 def predicted(curve: Surveyed, constants: Constants) -> tuple[Array, Array, Array]:
