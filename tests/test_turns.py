@@ -148,4 +148,5 @@ def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
     document = compared(tmp_path / "s")
     assert not any("vm_committed_as" in row["object"] for row in document["rows"])
     (totals,) = document["totals"]
-    assert totals["cells"]["debian/6.12"]["accesses_per_op"] < 0.3
+    # 10 if they did not fit. A tenth is theirs; ticks add to that, more of them the slower the host.
+    assert totals["cells"]["debian/6.12"]["accesses_per_op"] < 1
