@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 import pytest
@@ -106,7 +107,7 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
     """3b87f136f8fc is in 6.1 and not in 5.10; since 6.3 the files are made on demand."""
     took = {
         variant: {
-            function: sum(ns)
+            function: median(ns)  # a call that the host interrupted counts as little as any other
             for function, ns in rows(offline, "functions", variant)
             .group_by("function").agg("nanoseconds").iter_rows()
         }

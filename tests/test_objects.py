@@ -20,7 +20,7 @@ from bigiron.architectures import X86_64
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.pages import Use
-from bigiron.introspect.mm.structs import Memory
+from bigiron.introspect.mm.structs import Memory, UnreadableError
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes import conflicts
@@ -337,16 +337,20 @@ class Counted(Damaged):
 
 
 def test_a_list_of_allocations_that_leads_nowhere_is_followed_once() -> None:
+    """Where damage leads depends on what lies in the memory: in one of thirty cases or so, far astray."""
     guest = left_by("debian/6.12")
-    memory = Counted(guest.memory, 33, 0.3)
-    objects = Objects(memory, guest.symbols, guest.per_cpu_offsets, X86_64)
-    vmalloc = X86_64.start_of("vmalloc")
-    reads = []
-    for page in range(2):
-        before = memory.reads
-        objects.names([(vmalloc + page * 4096, 8)])
-        reads.append(memory.reads - before)
-    assert reads[0] > 10_000 > 100 > reads[1]
+    for seed in range(400):
+        memory = Counted(guest.memory, seed, 0.3)
+        areas = Objects(memory, guest.symbols, guest.per_cpu_offsets, X86_64)._areas
+        try:
+            areas.at(X86_64.start_of("vmalloc"))
+        except UnreadableError:
+            if (before := memory.reads) > 10_000:
+                with pytest.raises(UnreadableError):
+                    areas.at(X86_64.start_of("vmalloc") + 4096)
+                assert memory.reads == before
+                return
+    pytest.fail("no damage led far")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
