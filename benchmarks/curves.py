@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from fitting import WIDE, Surveyed, error_of_others, fit, predicted
+from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
 from bigiron.analysis.prediction import CONFIDENCE, Interval
@@ -153,6 +153,10 @@ class Score:
     contends: bool
     leads: bool  # nearer than both, over the points that the law was not fitted to
     rows: tuple[tuple[int, float, float, float, float], ...]
+
+    def at(self, tasks: int) -> np.ndarray:
+        """Published and predicted, relative to the first point."""
+        return next(np.array(row[1:3]) for row in self.rows if row[0] == tasks)
 
 
 def published() -> dict[str, list[tuple[int, float]]]:
@@ -342,8 +346,8 @@ def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]
     fitted_to = [fold for fold in folds if fold[0].workload not in UNLIKE]
     print(
         f"\nmodel_error that holds what is left out, {CONFIDENCE:.0%} of the points of curves that are "
-        f"fitted to: {error_of_others(fitted_to, CONFIDENCE):g}; {WANTED:.0%} of all points: "
-        f"{error_of_others(folds, WANTED):g}\n"
+        f"fitted to: {least_error(fitted_to, CONFIDENCE):g}; {WANTED:.0%} of all points: "
+        f"{least_error(folds, WANTED):g}\n"
     )
     return [scores[one.curve] for one in surveyed]
 
@@ -372,21 +376,14 @@ def pairs(scores: list[Score], curves: dict[str, list[tuple[int, float]]]) -> No
     print("\n| before | after | tasks | published | predicted | direction |")
     print("|---|---|--:|--:|--:|---|")
     by_curve = {score.curve: score for score in scores}
-    for pair in PAIRS:
-        if not set(pair) <= set(by_curve):
+    for before, after in PAIRS:
+        if not {before, after} <= set(by_curve):
             continue
-        tasks = by_curve[pair[0]].rows[-1][0]
-        (_, truth, ours), (_, new_truth, new_ours) = (
-            next((row[0], *(curves[curve][0][1] * value for value in row[1:3]))
-                 for row in by_curve[curve].rows if row[0] == tasks)
-            for curve in pair
-        )  # fmt: skip
-        published, predicted_change = new_truth / truth, new_ours / ours
-        right = _direction(published) == _direction(predicted_change)
-        print(
-            f"| {pair[0]} | {pair[1]} | {tasks} | {published:.2f} | {predicted_change:.2f} "
-            f"| {'right' if right else 'wrong'} |"
-        )
+        tasks = by_curve[before].rows[-1][0]
+        first, then = (by_curve[curve].at(tasks) * curves[curve][0][1] for curve in (before, after))
+        published, ours = then / first
+        right = "right" if _direction(published) == _direction(ours) else "wrong"
+        print(f"| {before} | {after} | {tasks} | {published:.2f} | {ours:.2f} | {right} |")
 
 
 def _direction(change: float) -> int:

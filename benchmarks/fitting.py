@@ -83,24 +83,17 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
     starts = [np.zeros(count), *np.random.default_rng(1).uniform(-1, 1, (8, count))]
     found = [minimize(miss, start, method="Powell", bounds=[(-1, 1)] * count) for start in starts]
     constants = _constants(min(found, key=lambda one: float(one.fun)).x)
-    for error in _ERRORS:
-        constants = replace(constants, model_error=round(float(error), 2))
-        if share_inside([(curve, constants) for curve in curves]) >= CONFIDENCE:
-            break
-    return constants
+    error = least_error([(curve, constants) for curve in curves], CONFIDENCE)
+    return replace(constants, model_error=error)
 
 
-def error_of_others(folds: Sequence[tuple[Surveyed, Constants]], share: float) -> float:
-    """The least model's error with which so many points of what was left out lie in their intervals."""
+def least_error(curves: Sequence[tuple[Surveyed, Constants]], share: float) -> float:
+    """The least model's error with which so many of all points lie in their intervals."""
     for error in _ERRORS:
-        if share_inside([(curve, replace(of, model_error=float(error))) for curve, of in folds]) >= share:
+        inside = [_inside(curve, replace(of, model_error=float(error))) for curve, of in curves]
+        if np.concatenate(inside).mean() >= share:
             break
     return round(float(error), 2)
-
-
-def share_inside(curves: Sequence[tuple[Surveyed, Constants]]) -> float:
-    """Of all points, those that lie in their intervals."""
-    return float(np.concatenate([_inside(curve, constants) for curve, constants in curves]).mean())
 
 
 def predicted(curve: Surveyed, constants: Constants) -> tuple[Array, Array, Array]:

@@ -206,7 +206,9 @@ def count(
     `beside`: what else touches their lines, as a table of `conflicts`. `carried`: what more CPUs add.
     """
     work = without_waiting(work.filter(pl.col("context") == "operation"))
-    recorded, root = _tree(work, operations), _tree(work, operations)
+    recorded = root = _tree(work, operations)
+    if carried.paths:
+        root = _tree(work, operations)
     for path, more in carried.paths.items():
         _call(root, path.split(";")).own += more
     touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
@@ -265,17 +267,21 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses", "writes").sum())
-    writes = pl.col("writes")
-    writers = by_cpu.group_by("line").agg(
-        written=writes.max() / writes.sum(), writer=pl.col("cpu").sort_by("writes", "cpu").last()
-    )
-    named = hottest_objects(touched, "accesses", "line").join(writers, on="line").join(by_cpu, on="line")
+    named = hottest_objects(touched, "accesses", "line").join(_writers(by_cpu), on="line")
     found: dict[str, float] = {}
-    others = named.filter(pl.col("cpu") != pl.col("writer")).sort("line", "cpu")
+    others = named.join(by_cpu, on="line").filter(pl.col("cpu") != pl.col("writer")).sort("line", "cpu")
     for object, written, times in others.select("object", "written", "accesses").iter_rows():
         if of_one_writer(object, written):
             found[plain(object)] = found.get(plain(object), 0.0) + times
     return found
+
+
+def _writers(by_cpu: pl.DataFrame) -> pl.DataFrame:
+    """Of each line, which CPU writes it most, and what share of the writes that CPU does."""
+    writes = pl.col("writes")
+    return by_cpu.group_by("line").agg(
+        written=writes.max() / writes.sum(), writer=pl.col("cpu").sort_by("writes", "cpu").last()
+    )
 
 
 def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
@@ -340,13 +346,15 @@ def _lines(
         there = beside.filter(pl.col("line").is_in(touched["line"].unique().implode()))
         every = pl.concat([touched, there.with_columns(accesses)], how="diagonal")
     by_cpu = every.group_by("line", "cpu").agg(pl.col("accesses").sum(), pl.col("writes").sum())
-    shape = by_cpu.group_by("line").agg(
-        total=pl.col("accesses").sum(),
-        writes=pl.col("writes").sum(),
-        most=pl.col("accesses").max(),
-        written=pl.col("writes").max(),
-        writer=pl.col("cpu").sort_by("writes", "cpu").last(),
-        cpus=pl.len(),
+    shape = (
+        by_cpu.group_by("line")
+        .agg(
+            total=pl.col("accesses").sum(),
+            writes=pl.col("writes").sum(),
+            most=pl.col("accesses").max(),
+            cpus=pl.len(),
+        )
+        .join(_writers(by_cpu), on="line")
     )
     allocators = touched.group_by("line").agg(
         allocating=pl.col("cpu").filter(allocates()).n_unique(),
@@ -356,7 +364,7 @@ def _lines(
     known: dict[tuple[str, Scope], int] = {}
     named = hottest_objects(touched, "accesses", "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
-    for line, total, writes, most, written, writer, cpus, object, allocating in rows.iter_rows():
+    for line, total, writes, most, cpus, written, writer, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:
             continue
         others = total - most
@@ -364,7 +372,7 @@ def _lines(
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, tasks)
-        if owned := of_one_writer(object, written / writes):
+        if owned := of_one_writer(object, written):
             scope = "task"
         key = (plain(object) if scope in OWN else f"{object} {line}", scope)
         if key not in known:

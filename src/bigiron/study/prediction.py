@@ -25,6 +25,8 @@ from bigiron.study.store import CellRecord, Study, clock_step
 PROBES = ("conflicts", "locks", "work")
 """Without a trace, these are what a prediction is made of."""
 
+_CARRIED_FROM = ("work", "conflicts")  # the probes that tell what more CPUs add
+
 DRAWS = 64
 """Machines drawn from all that is not known."""
 
@@ -217,9 +219,6 @@ def record(
     return found, refused
 
 
-_CARRIED_FROM = ("work", "conflicts")  # the probes that tell what more CPUs add
-
-
 def _carried(
     study: Study, variants: Mapping[str, Sequence[CellRecord]], cpus: int
 ) -> tuple[dict[str, Carried], str]:
@@ -239,7 +238,7 @@ def _carried(
         return {}, "not all variants have the same numbers of CPUs"
     if not all(set(_CARRIED_FROM) <= set(one.tables) for one in every):
         return {}, f"that needs --probe {','.join(_CARRIED_FROM)} in each cell"
-    if any(one.lost[what] for one in every for what in one.lost if "lacks a name" not in what):
+    if any(_lost(one) for one in every):
         return {}, "something was lost while it was recorded"
     if step := clock_step(every):
         return {}, step.partition(":")[0]
@@ -270,6 +269,11 @@ def _any_of(repeated: Sequence[Recording]) -> Recording:
     return replace(repeated[0], instructions=instructions, source=source)
 
 
+def _lost(record: CellRecord) -> list[str]:
+    """What was lost while it was recorded, but for names."""
+    return [what for what, count in record.lost.items() if count and "lacks a name" not in what]
+
+
 def _why_not(record: CellRecord) -> str:
     missing = [probe for probe in PROBES if probe not in record.tables]
     if missing:
@@ -277,7 +281,7 @@ def _why_not(record: CellRecord) -> str:
         return f"it was not recorded with {' and '.join(missing)}: {needs}"
     if record.tasks < 2:
         return _ALONE
-    if lost := [what for what, count in record.lost.items() if count and "lacks a name" not in what]:
+    if lost := _lost(record):
         return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
     return ""
 
