@@ -16,11 +16,13 @@ enum entry_kind allocator_kind(const char *symbol)
 {
 	static const char *const prefixes[] = { "__kmalloc", "kmalloc_trace", "kmalloc_node_trace", "kmem_cache_alloc" };
 
-	if (strstr(symbol, ".cold") || strstr(symbol, "_large"))
-		return ENTRY_NONE;
-	for (unsigned int i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
-		if (!strncmp(symbol, prefixes[i], strlen(prefixes[i])))
-			return strstr(symbol, "_bulk") ? ENTRY_ALLOC_BULK : ENTRY_ALLOC;
+	for (unsigned int i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		if (strncmp(symbol, prefixes[i], strlen(prefixes[i])))
+			continue;
+		if (strstr(symbol, ".cold") || strstr(symbol, "_large"))
+			return ENTRY_NONE;
+		return strstr(symbol, "_bulk") ? ENTRY_ALLOC_BULK : ENTRY_ALLOC;
+	}
 	return ENTRY_NONE;
 }
 

@@ -96,10 +96,16 @@ struct arch {
 			  uint64_t *next);
 };
 
-static inline bool is_one_of(const char *name, size_t length, const char *const *names, size_t nr_names)
+/* Asked of all symbols, with each name that means something: most begin with another letter. */
+static inline bool is_name(const char *symbol, size_t length, const char *name)
+{
+	return *symbol == *name && !strncmp(symbol, name, length) && !name[length];
+}
+
+static inline bool is_one_of(const char *symbol, size_t length, const char *const *names, size_t nr_names)
 {
 	for (size_t i = 0; i < nr_names; i++)
-		if (strlen(names[i]) == length && !strncmp(name, names[i], length))
+		if (is_name(symbol, length, names[i]))
 			return true;
 	return false;
 }

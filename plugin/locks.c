@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "guest.h"
+
 #define TABLE_BYTES (64ull << 20)
 
 struct lock_count {
@@ -62,8 +64,10 @@ static const struct lock_function lock_functions[] = {
 
 const struct lock_function *lock_function(const char *symbol)
 {
+	size_t length = strlen(symbol);
+
 	for (size_t i = 0; i < sizeof(lock_functions) / sizeof(*lock_functions); i++)
-		if (!strcmp(symbol, lock_functions[i].name))
+		if (is_name(symbol, length, lock_functions[i].name))
 			return &lock_functions[i];
 	return NULL;
 }

@@ -33,15 +33,17 @@ static struct preemption {
 
 void preemptions_note(const char *symbol, uint64_t address)
 {
+	size_t length = strlen(symbol);
+
 	for (unsigned int i = 0; i < NR_PREEMPTIONS; i++) {
 		struct preemption *preemption = &preemptions[i];
 
 		/* The next symbol ends the caller. */
 		if (preemption->start && !preemption->end && address > preemption->start)
 			preemption->end = address;
-		if (!strcmp(symbol, preemption->caller))
+		if (is_name(symbol, length, preemption->caller))
 			preemption->start = address;
-		if (!strcmp(symbol, preemption->callee))
+		if (is_name(symbol, length, preemption->callee))
 			preemption->target = address;
 	}
 }

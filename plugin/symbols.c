@@ -128,6 +128,12 @@ static void read_per_cpu_offsets(uint64_t address)
 	memcpy(symbols.per_cpu_offsets, offsets, size);
 }
 
+/* Symbols that name no code, but the room before a function (CONFIG_FUNCTION_PADDING): half of all. */
+static bool is_padding(const char *name)
+{
+	return !strncmp(name, "__pfx_", strlen("__pfx_"));
+}
+
 static void add_symbol(uint64_t address, char type, const char *name)
 {
 	const struct lock_function *lock = lock_function(name);
@@ -161,11 +167,22 @@ static int compare_addresses(const void *a, const void *b)
 #define SORT(array, nr) qsort(array, nr, sizeof(*(array)), compare_addresses)
 #define FIND(address, array, nr) bsearch(&(address), array, nr, sizeof(*(array)), compare_addresses)
 
-/* Lines of /proc/kallsyms: an address, a type, a name, perhaps a module. */
+/* A line of /proc/kallsyms: an address, a type, a name, perhaps a module. sscanf() takes longer than all the rest. */
+static void add_line(char *line)
+{
+	char *after;
+	uint64_t address = strtoull(line, &after, 16);
+
+	if (after == line || after[0] != ' ' || !after[1] || after[2] != ' ')
+		return;
+	after[3 + strcspn(after + 3, "\t\n")] = '\0';
+	if (!is_padding(after + 3))
+		add_symbol(address, after[1], after + 3);
+}
+
 void symbols_load(void)
 {
-	char line[1024], name[512], type;
-	uint64_t address;
+	char line[1024];
 
 	if (symbols.loaded)
 		return;
@@ -176,8 +193,7 @@ void symbols_load(void)
 		return;
 	rewind(symbols.file);
 	while (fgets(line, sizeof(line), symbols.file))
-		if (sscanf(line, "%lx %c %511s", &address, &type, name) == 3)
-			add_symbol(address, type, name);
+		add_line(line);
 	preemptions_add(add_entry);
 	SORT(symbols.entries, symbols.nr_entries);
 	SORT(symbols.lock_entries, symbols.nr_lock_entries);

@@ -38,11 +38,9 @@ enum trace_function trace_function(const char *symbol)
 	};
 	size_t length = strcspn(symbol, ".");
 
-	if (strstr(symbol, ".cold"))
-		return TRACE_NOTHING;
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
-		if (strlen(functions[i].name) == length && !strncmp(symbol, functions[i].name, length))
-			return functions[i].function;
+		if (is_name(symbol, length, functions[i].name))
+			return strstr(symbol, ".cold") ? TRACE_NOTHING : functions[i].function;
 	return TRACE_NOTHING;
 }
 

@@ -91,6 +91,7 @@ class Btf:
         self.tag = cache(self._tag)
         self.size = cache(self._size)
         self.place = cache(self._place)
+        self.member = cache(self._member)
         self.pointers = cache(self._pointers)
         self.resolve = cache(self._resolve)
         self._head = cache(self._read_head)
@@ -217,7 +218,7 @@ class Btf:
         last = self.resolve(members[-1].type) if members else 0
         return self._head(last)[0] == _ARRAY and self._array(last)[1] == 0
 
-    def member(self, type: int, path: str) -> Place | None:
+    def _member(self, type: int, path: str) -> Place | None:
         """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
         start = 0
         for name in path.split("."):

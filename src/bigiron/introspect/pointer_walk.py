@@ -8,6 +8,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
+from struct import unpack_from
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.mm.percpu import PerCpu
@@ -76,17 +77,21 @@ class PointerWalk:
         btf = self._structs.btf
         pointers = btf.pointers(struct.type)
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
+        followed, last = self._followed, len(content) - WORD
         for offset, target in itertools.chain(pointers, self._untyped(struct)):
             self._left -= 1
             if self._left < 0:
                 return
-            value = int.from_bytes(content[offset : offset + WORD], "little")
+            value = unpack_from("<Q", content, offset)[0] if offset <= last else 0
             if value < PAGE:
                 continue
             if value >> 63:
-                if (value, target) not in self._followed and (found := self._object(value, target)):
+                pointer = value, target
+                if pointer in followed:
+                    continue
+                followed.add(pointer)
+                if found := self._object(value, target):
                     yield found
-                self._followed.add((value, target))
             elif value not in self.per_cpu and self._per_cpu.is_pointer(value):
                 path = btf.place(struct.type, offset, WORD).path
                 self.per_cpu[value] = Struct(value, target, btf.size(target), f"{struct.label}.{path}")
