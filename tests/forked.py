@@ -6,6 +6,7 @@ and ends as any other does. What Python and libraries look at when they are load
 FORCE_COLOR, ...) is that of the first one.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +24,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from typing import NoReturn
 
 _MOST_BYTES = 1 << 20  # of a request: an environment may be long
 _NOT_MISSED = "jemalloc_bg_thd", "polars-ooc-clea"  # the first copes with fork, the second clears files away
@@ -151,9 +154,28 @@ def _stands_for(request: dict[str, object], tells: int, out: int, err: int) -> b
     return True
 
 
+def _end(status: int) -> NoReturn:
+    """As Python ends, but for taking apart all that was loaded: shared memory would be copied for that."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in sys.stdout, sys.stderr:
+        try:
+            if not stream.closed:
+                stream.flush()
+        except OSError:
+            status = status or 120
+    os._exit(status)
+
+
 if __name__ == "__main__":
     _load()
     _serve(socket.socket(fileno=int(sys.argv[1])))
     from bigiron.__main__ import main
 
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            _end(ended.code or 0)
+        raise
+    _end(0)
