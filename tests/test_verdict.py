@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 
+from bigiron.analysis import ratio
 from bigiron.analysis.repetitions import Repetitions
 from bigiron.analysis.verdict import Judgement, Look, Verdict, compare, next_look, outliers
 
@@ -112,6 +113,14 @@ def test_looking_until_it_is_decided_raises_no_more_false_alarms(noise: str, dri
         else:
             assert found[Verdict.changed] <= 0.05
             assert found[Verdict.unchanged] > 0.3
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 255, 256, 257, 300])
+def test_medians_of_resamples_are_numpy_s_own(count: int) -> None:
+    """To the last bit, though they are looked for among ranks; also where values come twice."""
+    drawn = ratio._drawn(count, 1)
+    for values in (np.random.default_rng(count).normal(size=count), np.arange(count) % 3 / 7):
+        assert (ratio._medians(values, 1) == np.median(values[drawn], axis=1)).all()
 
 
 @pytest.mark.slow

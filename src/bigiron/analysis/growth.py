@@ -150,10 +150,6 @@ class Candidate:
         slope = (self.form.f(cpus) - self.middle) ** 2 / self.on_b if self.on_b else 0.0
         return self.deviation * math.sqrt(own**2 + 1 / self.on_level + slope)
 
-    def below(self, value: float, cpus: float) -> float:
-        """The probability that the count is below a value."""
-        return t_below((value - self.value(cpus)) / self.spread(cpus), self.freedom)
-
 
 @dataclass(frozen=True)
 class Growth:
@@ -215,12 +211,15 @@ class Growth:
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
         heard = [c for c in self.candidates if c.weight > _UNHEARD]
-        reaches = [(c.value(cpus), 1e4 * c.spread(cpus)) for c in heard]
-        low = min(value - reach for value, reach in reaches)
-        high = max(value + reach for value, reach in reaches)
+        known = [(c.weight, c.value(cpus), c.spread(cpus), c.freedom) for c in heard]
+        low = min(value - 1e4 * spread for _, value, spread, _ in known)
+        high = max(value + 1e4 * spread for _, value, spread, _ in known)
         for _ in range(80):
             middle = (low + high) / 2
-            below = sum(c.weight * c.below(middle, cpus) for c in heard)
+            below = sum(
+                weight * t_below((middle - value) / spread, freedom)
+                for weight, value, spread, freedom in known
+            )
             low, high = (middle, high) if below < share else (low, middle)
         return (low + high) / 2
 
