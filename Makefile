@@ -28,8 +28,8 @@ demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in 
 
 test: ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
 	@./setup.sh test
-	@# Two more than there are cores: some tests wait a minute for deadlines, mostly several at a time.
-	$(PYTHON) -m pytest -n $$(($$(nproc) + 2)) --maxprocesses 9 --dist loadfile --no-loadscope-reorder -m 'not build'
+	@# One more than there are cores, as some tests wait: more yet would only take the caches from each other.
+	$(PYTHON) -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 9 --dist loadfile --no-loadscope-reorder -m 'not build'
 	cargo test --manifest-path sim/Cargo.toml
 
 check: ## lint, and every test that needs no virtual machine, no network and no root: in a minute

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import forked
 import pytest
@@ -43,6 +43,7 @@ os.environ.setdefault("BIGIRON_TEMPLATES_MIB", "16384")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")
+Waited = TypeVar("Waited")
 SAFETY_NET_S = 1200  # ends what hangs: on a busy machine everything takes many times as long
 
 
@@ -124,11 +125,13 @@ def machines_of(mark: Path) -> list[int]:
     return found
 
 
-def wait_until(true: Callable[[], object]) -> None:
+def wait_until(true: Callable[[], Waited]) -> Waited:
+    """What it says then."""
     end = time.monotonic() + SAFETY_NET_S
-    while not true():
+    while not (said := true()):
         assert time.monotonic() < end
         time.sleep(0.05)
+    return said
 
 
 def started(study: Path) -> subprocess.Popen[str]:

@@ -66,9 +66,9 @@ def test_whatever_is_killed(server: Server, tmp_path: Path) -> None:
     ) as run:
         for victim in ("ssh", "connection", "agent", "bigiron"):
             # What the cell before has set may still be so, and its agent gone.
-            wait_until(lambda: now() == "9" and pid_of(victim, run, server))  # noqa: B023
+            pid = wait_until(lambda: pid_of(victim, run, server) if now() == "9" else 0)  # noqa: B023
             folder = left_in(server)
-            os.kill(pid_of(victim, run, server), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             # The next cell may begin before anybody sees that the setting was put back.
             wait_until(lambda: left_in(server) != folder)  # noqa: B023
         _, said = run.communicate()
@@ -93,7 +93,7 @@ def test_a_connection_that_falls_silent(server: Server, tmp_path: Path) -> None:
     command = [BIGIRON, "run", *ASKED, "--machine", server.address, "-o", tmp_path / "s"]
     with subprocess.Popen(command, env=os.environ | impatient, stderr=subprocess.PIPE, text=True) as run:
         wait_until(lambda: left_in(server))
-        connection = connection_of(server)
+        connection = wait_until(lambda: connection_of(server))
         os.kill(connection, signal.SIGSTOP)
         try:
             _, said = run.communicate()
@@ -123,8 +123,11 @@ def children(pid: int) -> list[int]:
 
 
 def connection_of(server: Server) -> int:
-    """The process that speaks with the client: from OpenSSH 9.8 on a child of what the server starts."""
-    (pid,) = children(server.pid)
+    """The process that speaks with the client, 0 between two cells.
+
+    From OpenSSH 9.8 on it is a child of what the server starts.
+    """
+    pid = next(iter(children(server.pid)), 0)
     while below := [child for child in children(pid) if b"sshd" in command_of(child)[0]]:
         (pid,) = below
     return pid
