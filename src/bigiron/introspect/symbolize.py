@@ -207,12 +207,23 @@ class Objects:
             return Symbolized(f"{kind}: {error}")
 
     def _class_of(self, address: int) -> str:
-        """As the address tells, but that a kernel's image may lie among the memory that it manages."""
-        return "kernel image" if address in self._image else self._map.class_of(address)
+        """As the address tells, but that a kernel's image may lie among the memory that it manages.
+
+        What of it was needed only to boot is then as any other memory: it was given back.
+        """
+        kind = self._map.class_of(address)
+        return "kernel image" if address in self._image and not self._was_given_back(address, kind) else kind
+
+    def _was_given_back(self, address: int, kind: str) -> bool:
+        return kind == _MANAGED and address in self._init
 
     @cached_property
     def _image(self) -> range:
         return range(self._symbols.address("_stext") or 0, self._symbols.address("_end") or 0)
+
+    @cached_property
+    def _init(self) -> range:
+        return range(self._symbols.address("__init_begin") or 0, self._symbols.address("__init_end") or 0)
 
     def _symbol(self, address: int, length: int) -> Symbolized | None:
         symbol, offset = self._symbols.lookup(address)
@@ -518,7 +529,7 @@ class Objects:
         start, end = self._symbols.address("_etext"), self._symbols.address("_end")
         if start is None or end is None:
             return {}
-        init = self._symbols.address("__init_begin") or end, self._symbols.address("__init_end") or end
+        init = self._init.start or end, self._init.stop or end
         low = self._map.start_of(_MANAGED)
         high = self._map.start_of("struct page")
         low = end if low <= start < high else low
