@@ -414,9 +414,12 @@ def under_a_lock(operation: Sequence[Event]) -> tuple[float, int]:
     return executed, visits
 
 
-@pytest.mark.parametrize("recorded", ["trace", "counts"])
-def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: str) -> None:
-    """The sum goes on under the counter's lock: 34 instructions and a visit for each CPU more."""
+@pytest.mark.parametrize(("recorded", "off"), [("trace", 0.05), ("counts", 0.2)])
+def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: str, off: float) -> None:
+    """The sum goes on under the counter's lock: 34 instructions and a visit for each CPU more.
+
+    Counts do not tell which of them the lock protects: an eighth comes before it or after.
+    """
     found = {
         machine: prediction.predict(
             store.open_study(free_space), machine, [2], draws=8, traces=recorded == "trace"
@@ -440,8 +443,8 @@ def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: st
         ]
         for name, recording in (("few", few), ("many", many))
     }
-    assert at["many"][0] - at["few"][0] == pytest.approx(34 * 40, rel=0.15)
-    assert at["many"][1] - at["few"][1] == pytest.approx(40, abs=5)
+    assert at["many"][0] - at["few"][0] == pytest.approx(34 * 40, rel=off)
+    assert at["many"][1] - at["few"][1] == pytest.approx(40, rel=off)
 
 
 def test_what_is_carried_on_is_told(free_space: Path) -> None:
