@@ -17,7 +17,7 @@ enum entry_kind allocator_kind(const char *symbol)
 	static const char *const prefixes[] = { "__kmalloc", "kmalloc_trace", "kmalloc_node_trace", "kmem_cache_alloc" };
 
 	for (unsigned int i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
-		if (strncmp(symbol, prefixes[i], strlen(prefixes[i])))
+		if (!starts_with(symbol, prefixes[i]))
 			continue;
 		if (strstr(symbol, ".cold") || strstr(symbol, "_large"))
 			return ENTRY_NONE;

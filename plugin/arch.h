@@ -96,6 +96,11 @@ struct arch {
 			  uint64_t *next);
 };
 
+static inline bool starts_with(const char *symbol, const char *prefix)
+{
+	return !strncmp(symbol, prefix, strlen(prefix));
+}
+
 /* Asked of all symbols, with each name that means something: most begin with another letter. */
 static inline bool is_name(const char *symbol, size_t length, const char *name)
 {

@@ -128,12 +128,6 @@ static void read_per_cpu_offsets(uint64_t address)
 	memcpy(symbols.per_cpu_offsets, offsets, size);
 }
 
-/* Symbols that name no code, but the room before a function (CONFIG_FUNCTION_PADDING): half of all. */
-static bool is_padding(const char *name)
-{
-	return !strncmp(name, "__pfx_", strlen("__pfx_"));
-}
-
 static void add_symbol(uint64_t address, char type, const char *name)
 {
 	const struct lock_function *lock = lock_function(name);
@@ -170,14 +164,16 @@ static int compare_addresses(const void *a, const void *b)
 /* A line of /proc/kallsyms: an address, a type, a name, perhaps a module. sscanf() takes longer than all the rest. */
 static void add_line(char *line)
 {
-	char *after;
+	char *after, *name;
 	uint64_t address = strtoull(line, &after, 16);
 
 	if (after == line || after[0] != ' ' || !after[1] || after[2] != ' ')
 		return;
-	after[3 + strcspn(after + 3, "\t\n")] = '\0';
-	if (!is_padding(after + 3))
-		add_symbol(address, after[1], after + 3);
+	name = after + 3;
+	name[strcspn(name, "\t\n")] = '\0';
+	/* The room before a function (CONFIG_FUNCTION_PADDING), which is no code: half of all functions' symbols. */
+	if (!starts_with(name, "__pfx_"))
+		add_symbol(address, after[1], name);
 }
 
 void symbols_load(void)

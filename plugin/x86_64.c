@@ -158,11 +158,6 @@ static bool is_atomic(const uint8_t *bytes, size_t size)
 	return insn.locked || (insn.map == 1 && (insn.opcode & 0xfe) == 0x86);
 }
 
-static bool starts_with(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
 /* Linux before 5.8: arch/x86/kernel/entry_64.S, arch/x86/entry/entry_64.S */
 static enum entry_kind old_entry_kind(const char *symbol, char type)
 {

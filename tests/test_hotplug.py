@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import bigiron as package
 from bigiron import compile, workloads
+from bigiron.cases import hotplug_debugfs
 from bigiron.machines.messages import Decoder
 from bigiron.probes.graph import calls
 
@@ -116,18 +117,16 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
     assert absent["6.1"] == ["no_such_function*"]
     # The function that remains in 6.12 does nothing unless somebody wants to see the files.
     share = {
-        variant: inside(offline, variant, "update_sched_domain_debugfs")
-        / inside(offline, variant, "partition_sched_domains_locked", "update_sched_domain_debugfs")
+        variant: instructions(offline, variant, hotplug_debugfs.DEBUGFS)
+        / instructions(offline, variant, hotplug_debugfs.REBUILD, hotplug_debugfs.DEBUGFS)
         for variant in variants
     }
     assert share["5.10"] == 0.0 and share["6.12"] < 0.05 < 0.2 < min(share["6.1"], share["6.12 verbose"])
 
 
-def inside(study: Path, variant: str, *functions: str) -> float:
-    """The instructions of these functions and of all that they call."""
-    called = pl.concat_list(pl.col("path").str.split(";"), pl.col("function"))
-    of_them = called.list.set_intersection(list(functions)).list.len() > 0
-    return float(rows(study, "work", variant).filter(of_them)["instructions"].sum())
+def instructions(study: Path, variant: str, *functions: str) -> float:
+    """Of these functions and of all that they call."""
+    return float(hotplug_debugfs.inside(rows(study, "work", variant), functions)["instructions"].sum())
 
 
 @pytest.mark.slow

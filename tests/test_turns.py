@@ -145,8 +145,8 @@ def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
 def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
     """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times an operation, and a server never."""
     measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "-o", tmp_path / "s")
-    document = compared(tmp_path / "s")
-    assert not any("vm_committed_as" in row["object"] for row in document["rows"])
-    (totals,) = document["totals"]
-    # 10 if they did not fit. A tenth is theirs; ticks add to that, more of them the slower the host.
-    assert totals["cells"]["debian/6.12"]["accesses_per_op"] < 1
+    rows = compared(tmp_path / "s")["rows"]
+    assert not any("vm_committed_as" in row["object"] for row in rows)
+    # Slabs are refilled the more often the later RCU frees what is in them, and that depends on the host.
+    others = [row for row in rows if not all("kmem_cache_" in call["path"] for call in row["paths"])]
+    assert sum(row["cells"]["debian/6.12"]["accesses_per_op"] for row in others) < 0.3

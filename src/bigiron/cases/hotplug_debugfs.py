@@ -42,15 +42,19 @@ class Part:
 
 def _part(study: Study, variant: str, functions: tuple[str, ...]) -> Part:
     """Functions with what they call: the outermost of them on each path."""
-    work = study.tables("work").filter(variant=variant)
-    called = pl.concat_list(pl.col("path").str.split(";"), pl.col("function"))
-    inside = work.filter(called.list.set_intersection(list(functions)).list.len() > 0)
+    called = inside(study.tables("work").filter(variant=variant), functions)
     calls = study.tables("functions").filter(pl.col("function").is_in(functions), variant=variant)
     operations = study.spec.cpus_to_cycle
     return Part(
-        _by_cpus(study, inside.group_by("cpus").agg(pl.col("instructions").sum() / operations)),
+        _by_cpus(study, called.group_by("cpus").agg(pl.col("instructions").sum() / operations)),
         _by_cpus(study, calls.group_by("cpus").agg(pl.col("nanoseconds").sum() / 1e9 / operations)),
     )
+
+
+def inside(work: pl.DataFrame, functions: Sequence[str]) -> pl.DataFrame:
+    """Of a table of `work`, what these functions execute and all that they call."""
+    chain = pl.concat_list(pl.col("path").str.split(";"), pl.col("function"))
+    return work.filter(chain.list.set_intersection(list(functions)).list.len() > 0)
 
 
 def _by_cpus(study: Study, sums: pl.DataFrame) -> dict[int, float]:

@@ -212,10 +212,8 @@ class Objects:
         What of it was needed only to boot is then as any other memory: it was given back.
         """
         kind = self._map.class_of(address)
-        return "kernel image" if address in self._image and not self._was_given_back(address, kind) else kind
-
-    def _was_given_back(self, address: int, kind: str) -> bool:
-        return kind == _MANAGED and address in self._init
+        given_back = kind == _MANAGED and address in self._init
+        return "kernel image" if address in self._image and not given_back else kind
 
     @cached_property
     def _image(self) -> range:
