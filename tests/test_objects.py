@@ -336,6 +336,25 @@ class Counted(Damaged):
         return super().read(address, length)
 
 
+class AmongMemory:
+    """A map as POWER's, on which the kernel's image lies among the memory that it manages."""
+
+    page_bytes = X86_64.page_bytes
+    start_of = X86_64.start_of
+
+    def class_of(self, _address: int) -> str:
+        return "page or slab object"
+
+
+def test_what_only_the_boot_needed_of_an_image_is_memory_as_any_other() -> None:
+    guest = left_by("debian/6.12")
+    objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, AmongMemory())
+    start, init, end = (guest.symbols.address(name) for name in ("_stext", "__init_begin", "__init_end"))
+    assert start and init and end
+    assert [objects._class_of(at) for at in (start, init - 1, end)] == ["kernel image"] * 3
+    assert [objects._class_of(at) for at in (init, end - 1)] == ["page or slab object"] * 2
+
+
 def test_a_list_of_allocations_that_leads_nowhere_is_followed_once() -> None:
     """Where damage leads depends on what lies in the memory: in one of thirty cases or so, far astray."""
     guest = left_by("debian/6.12")
