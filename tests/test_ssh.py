@@ -65,9 +65,7 @@ def test_whatever_is_killed(server: Server, tmp_path: Path) -> None:
         text=True,
     ) as run:
         for victim in ("ssh", "connection", "agent", "bigiron"):
-            # What the cell before has set may still be so, and its agent gone.
-            pid = wait_until(lambda: pid_of(victim, run, server) if now() == "9" else 0)  # noqa: B023
-            folder = left_in(server)
+            pid, folder = wait_until(lambda: in_a_cell(victim, run, server))  # noqa: B023
             os.kill(pid, signal.SIGKILL)
             # The next cell may begin before anybody sees that the setting was put back.
             wait_until(lambda: left_in(server) != folder)  # noqa: B023
@@ -102,6 +100,14 @@ def test_a_connection_that_falls_silent(server: Server, tmp_path: Path) -> None:
     assert run.returncode == 3
     assert re.search("the connection to .* broke while .*: Timeout, server 127.0.0.1 not responding", said)
     wait_until(lambda: left_in(server) == [])
+
+
+def in_a_cell(victim: str, run: subprocess.Popen[str], server: Server) -> tuple[int, list[str]] | tuple[()]:
+    """The process that is to be killed, and what lies there, while a cell is measured."""
+    # What the cell before has set may still be so, and its agent gone, or its folder.
+    folder = left_in(server)
+    pid = pid_of(victim, run, server) if folder and now() == "9" else 0
+    return (pid, folder) if pid else ()
 
 
 def pid_of(victim: str, run: subprocess.Popen[str], server: Server) -> int:
