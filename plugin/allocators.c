@@ -5,6 +5,7 @@
 
 #include "allocations.h"
 #include "guest.h"
+#include "names.h"
 
 #define MAX_ERRNO 4095 /* errors are the last addresses: include/linux/err.h */
 #define MAX_BULK 4096 /* objects that one call allocates */

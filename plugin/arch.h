@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* What an instruction's memory accesses mean for the recorder. */
 enum insn_kind {
@@ -95,27 +94,6 @@ struct arch {
 	bool (*find_call)(const uint8_t *bytes, size_t size, uint64_t pc, uint64_t callee, uint64_t *call,
 			  uint64_t *next);
 };
-
-static inline bool starts_with(const char *symbol, const char *prefix)
-{
-	return !strncmp(symbol, prefix, strlen(prefix));
-}
-
-/* Asked of all symbols, with each name that means something: most begin with another letter. */
-static inline bool is_name(const char *symbol, size_t length, const char *name)
-{
-	return *symbol == *name && !strncmp(symbol, name, length) && !name[length];
-}
-
-static inline bool is_one_of(const char *symbol, size_t length, const char *const *names, size_t nr_names)
-{
-	for (size_t i = 0; i < nr_names; i++)
-		if (is_name(symbol, length, names[i]))
-			return true;
-	return false;
-}
-
-#define IS_ONE_OF(name, length, names) is_one_of(name, length, names, sizeof(names) / sizeof(*(names)))
 
 extern const struct arch arch_x86_64;
 extern const struct arch arch_ppc64le;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "guest.h"
+#include "names.h"
 
 #define TABLE_BYTES (64ull << 20)
 

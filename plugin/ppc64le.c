@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arch.h"
+#include "names.h"
 
 #define ALWAYS 0x14 /* in BO of a branch: whatever the condition */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "guest.h"
+#include "names.h"
 
 #define MAX_CALLER_BYTES (1 << 16)
 

@@ -26,6 +26,7 @@
 #include "cpu.h"
 #include "guest.h"
 #include "marks.h"
+#include "names.h"
 #include "qemu_api.h"
 #include "results.h"
 #include "translation.h"
@@ -42,7 +43,7 @@ static int use_folder(int argc, char **argv)
 {
 	static const char option[] = "out=";
 
-	if (argc == 1 && !strncmp(argv[0], option, strlen(option)))
+	if (argc == 1 && starts_with(argv[0], option))
 		return results_init(argv[0] + strlen(option));
 	fprintf(stderr, "recorder: its one argument is out=FOLDER\n");
 	return -1;

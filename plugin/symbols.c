@@ -7,6 +7,7 @@
 #include "allocators.h"
 #include "cpu.h"
 #include "guest.h"
+#include "names.h"
 #include "preemptions.h"
 #include "results.h"
 #include "xalloc.h"
@@ -171,7 +172,7 @@ static void add_line(char *line)
 		return;
 	name = after + 3;
 	name[strcspn(name, "\t\n")] = '\0';
-	/* The room before a function (CONFIG_FUNCTION_PADDING), which is no code: half of all functions' symbols. */
+	/* The room before a function (CONFIG_PREFIX_SYMBOLS): half of all functions' symbols, and seldom code. */
 	if (!starts_with(name, "__pfx_"))
 		add_symbol(address, after[1], name);
 }

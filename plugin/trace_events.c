@@ -6,6 +6,7 @@
 #include "accesses.h"
 #include "guest.h"
 #include "insns.h"
+#include "names.h"
 
 #define SMALL_FILL 4096 /* what is larger is new memory, which only the allocator's lines tell others of */
 #define MAX_MASK_BYTES 1024

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arch.h"
+#include "names.h"
 
 static bool is_mark(const uint8_t *bytes, size_t size)
 {

@@ -1,9 +1,9 @@
 """The command, started as a copy of a process that has loaded all of it already.
 
 To load Python's libraries takes longer than most commands do, and the tests run hundreds. Only that part
-is left out: each command is a process of its own, with its own arguments, environment, folder and files,
-and ends as any other does. What Python and libraries look at when they are loaded (PYTHON*, LC_ALL,
-FORCE_COLOR, ...) is that of the first one.
+is left out, and that Python takes all of it apart again at the end: each command is a process of its own,
+with its own arguments, environment, folder and files. What Python and libraries look at when they are
+loaded (PYTHON*, LC_ALL, FORCE_COLOR, ...) is that of the first one.
 """
 
 import atexit
@@ -163,7 +163,7 @@ def _end(status: int) -> NoReturn:
             if not stream.closed:
                 stream.flush()
         except OSError:
-            status = status or 120
+            status = 120
     os._exit(status)
 
 

@@ -107,25 +107,27 @@ def in_a_cell(victim: str, run: subprocess.Popen[str], server: Server) -> tuple[
     # What the cell before has set may still be so, and its agent gone, or its folder.
     folder = left_in(server)
     pid = pid_of(victim, run, server) if folder and now() == "9" else 0
-    return (pid, folder) if pid else ()
+    return (pid, folder) if pid and left_in(server) == folder else ()
 
 
 def pid_of(victim: str, run: subprocess.Popen[str], server: Server) -> int:
     """The process that is to be killed while a cell is measured; 0 if it is not there yet."""
     if victim == "bigiron":
         return run.pid
-    if victim == "ssh":
-        (ssh,) = children(run.pid)
-        return ssh
     if victim == "connection":
         return connection_of(server)
-    shells = [pid for pid in descendants(server.pid) if command_of(pid)[:2] == [b"sh", b"-c"]]
-    return next(iter(children(shells[-1])), 0) if shells else 0
+    # The agent comes before its tasks, which have its name.
+    above, program = (run.pid, b"ssh") if victim == "ssh" else (connection_of(server), b"./agent")
+    return next((pid for pid in descendants(above) if program_of(pid) == program), 0)
 
 
 def children(pid: int) -> list[int]:
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for each in lists for child in each.read_text().split()]
+    """The oldest first; none of a process that has ended."""
+    try:
+        lists = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for each in lists for child in each]
 
 
 def connection_of(server: Server) -> int:
@@ -133,8 +135,9 @@ def connection_of(server: Server) -> int:
 
     From OpenSSH 9.8 on it is a child of what the server starts.
     """
-    pid = next(iter(children(server.pid)), 0)
-    while below := [child for child in children(pid) if b"sshd" in command_of(child)[0]]:
+    # The one before may not be gone yet.
+    pid = next(reversed(children(server.pid)), 0)
+    while below := [child for child in children(pid) if b"sshd" in program_of(child)]:
         (pid,) = below
     return pid
 
@@ -143,8 +146,12 @@ def descendants(pid: int) -> list[int]:
     return [one for child in children(pid) for one in (child, *descendants(child))]
 
 
-def command_of(pid: int) -> list[bytes]:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+def program_of(pid: int) -> bytes:
+    """By what name it was started; nothing once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+    except OSError:
+        return b""
 
 
 def left_in(server: Server) -> list[str]:

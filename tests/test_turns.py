@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -147,6 +148,11 @@ def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
     measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "-o", tmp_path / "s")
     rows = compared(tmp_path / "s")["rows"]
     assert not any("vm_committed_as" in row["object"] for row in rows)
+
+    def accesses(of: list[dict[str, Any]]) -> float:
+        return sum(row["cells"]["debian/6.12"]["accesses_per_op"] for row in of)
+
     # Slabs are refilled the more often the later RCU frees what is in them, and that depends on the host.
+    # Where what one task frees is the next one's, it is tens an operation.
     others = [row for row in rows if not all("kmem_cache_" in call["path"] for call in row["paths"])]
-    assert sum(row["cells"]["debian/6.12"]["accesses_per_op"] for row in others) < 0.3
+    assert accesses(others) < 0.3 and accesses(rows) < 2

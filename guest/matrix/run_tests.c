@@ -66,8 +66,11 @@ static struct shared {
 } *shared;
 static int nr_copies;
 static int awake = -1; /* which side of each */
-static unsigned long patience_s;
-static uint64_t patience_ns; /* the same by this machine's clock */
+static struct {
+	unsigned long given;
+	const char *unit;
+	uint64_t ns; /* the same by this machine's clock */
+} patience;
 
 static void receive(const struct call *call, struct result *result)
 {
@@ -232,7 +235,7 @@ static void let_time_pass(void)
 /* Returns 1, which is reported, where it takes too long: its call hangs, or it has died. */
 static int await(const struct worker *worker)
 {
-	uint64_t deadline = clock_ns() + patience_ns;
+	uint64_t deadline = clock_ns() + patience.ns;
 
 	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted; spins++) {
 		if (spins > SPINS_OF_MOST)
@@ -241,10 +244,10 @@ static int await(const struct worker *worker)
 		if (spins % SPINS_BY_THE_CLOCK || clock_ns() <= deadline)
 			continue;
 		if (worker->what == UNDO || worker->what == SLEEP)
-			return report_error("machine", "what makes calls on CPU %d did not answer in %lu s",
-					    worker->cpu, patience_s);
-		return report_error("machine", "\"%s\" did not return in %lu s",
-				    shared->test.calls[worker->first].text, patience_s);
+			return report_error("machine", "what makes calls on CPU %d did not answer in %lu %s",
+					    worker->cpu, patience.given, patience.unit);
+		return report_error("machine", "\"%s\" did not return in %lu %s",
+				    shared->test.calls[worker->first].text, patience.given, patience.unit);
 	}
 	return 0;
 }
@@ -466,8 +469,9 @@ int run_tests(const struct job *job)
 	uint64_t began = clock_ns();
 
 	nr_copies = job->copies ? job->copies : 1;
-	patience_s = job->patience_s;
-	patience_ns = patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
+	patience.given = job->patience_s;
+	patience.unit = job->dilated ? "billion instructions of all CPUs" : "s";
+	patience.ns = job->patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
 	if (!file) {
 		report_error("job", "cannot open %s: %m", job->tests);
 		return MEASURE_REPORTED;

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean, quantiles
+from functools import cached_property
+from statistics import fmean
 
+from bigiron.analysis.prediction import Interval
+from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
 
 
@@ -42,7 +45,7 @@ class DrawnRange:
     """A figure that was simulated with a machine's own figures, and with others drawn from their ranges.
 
     >>> str(DrawnRange(12.3, tuple(range(101))))
-    '12.3 (5.05 to 95)'
+    '12.3 (4.15 to 95.8)'
     """
 
     itself: float
@@ -51,21 +54,20 @@ class DrawnRange:
     @property
     def low(self) -> float:
         """Where 90 % of all begin."""
-        return self._quantile(0)
+        return self._interval.low
 
     @property
     def high(self) -> float:
         """Where 90 % of all end."""
-        return self._quantile(-1)
+        return self._interval.high
 
     def holds(self, value: float) -> bool:
         """Whether it is among the 90 %."""
-        return self.low <= value <= self.high
+        return self._interval.holds(value)
 
-    def _quantile(self, which: int) -> float:
-        if not self.of_draws:
-            return self.itself
-        return quantiles((self.itself, *self.of_draws), n=20, method="inclusive")[which]
+    @cached_property
+    def _interval(self) -> Interval:
+        return Interval.of(np.array([self.itself, *self.of_draws]))
 
     def __str__(self) -> str:
         return f"{number(self.itself)} ({number(self.low)} to {number(self.high)})"
