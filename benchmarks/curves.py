@@ -20,7 +20,8 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -28,7 +29,7 @@ import numpy as np
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
-from bigiron.analysis.prediction import CONFIDENCE, Interval
+from bigiron.analysis.prediction import Interval
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
@@ -329,27 +330,28 @@ def main() -> None:
 
 def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]]) -> list[Score]:
     """Each curve with the constants that all other machines' curves give; the constants are printed."""
+    alike = [one for one in surveyed if one.workload not in UNLIKE]
+
+    @cache
+    def without(machines: frozenset[str]) -> Constants:
+        return fit([one for one in alike if one.machine not in machines])
+
+    def held(machines: frozenset[str]) -> float:
+        """The model's error with which curves of the other machines are held, each left out in its turn."""
+        others = [one for one in surveyed if one.machine not in machines]
+        return least_error([(one, without(machines | {one.machine})) for one in others], WANTED)
+
     print("| left out | crossing | contended | kept_ns | under_locks | model_error |")
     print("|---|--:|--:|--:|--:|--:|")
-    scores = {}
-    folds = []
-    alike = [one for one in surveyed if one.workload not in UNLIKE]
+    found = {}
     for machine in ["", *sorted({one.machine for one in surveyed})]:
-        of = fit([one for one in alike if one.machine != machine])
+        machines = frozenset({machine} - {""})
+        of = found[machine] = replace(without(machines), model_error=held(machines))
         constants = (of.crossing, of.contended, of.kept_ns, of.under_locks)
         values = [*(constant.value for constant in constants), of.model_error]
         print(f"| {machine or 'none'} | " + " | ".join(f"{value:g}" for value in values) + " |")
-        for one in surveyed:
-            if one.machine == machine:
-                scores[one.curve] = scored(one, curves[one.curve], of)
-                folds.append((one, of))
-    fitted_to = [fold for fold in folds if fold[0].workload not in UNLIKE]
-    print(
-        f"\nmodel_error that holds what is left out, {CONFIDENCE:.0%} of the points of curves that are "
-        f"fitted to: {least_error(fitted_to, CONFIDENCE):g}; {WANTED:.0%} of all points: "
-        f"{least_error(folds, WANTED):g}\n"
-    )
-    return [scores[one.curve] for one in surveyed]
+    print()
+    return [scored(one, curves[one.curve], found[one.machine]) for one in surveyed]
 
 
 def table(scores: list[Score]) -> None:

@@ -5,7 +5,7 @@ with the logarithm of each constant is a straight line's slope, point by point (
 parabola's); with those, any constants are tried in no time. The four of processors are those whose median
 prediction is nearest: the mean absolute error of the logarithm, every workload on a machine counting the
 same, however many curves of it were published. The model's own error is the least with which the intervals
-hold as many of the points as they claim.
+hold as many points as they should, of machines whose curves the others were fitted without.
 """
 
 from collections import Counter
@@ -71,7 +71,7 @@ class Surveyed:
 
 
 def fit(curves: Sequence[Surveyed]) -> Constants:
-    """The constants of these curves."""
+    """The constants of these curves, but for the model's error."""
     alike = Counter((curve.machine, curve.workload) for curve in curves)
     weights = [1 / alike[curve.machine, curve.workload] for curve in curves]
 
@@ -82,9 +82,7 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
     count = curves[0].places.shape[1]
     starts = [np.zeros(count), *np.random.default_rng(1).uniform(-1, 1, (8, count))]
     found = [minimize(miss, start, method="Powell", bounds=[(-1, 1)] * count) for start in starts]
-    constants = _constants(min(found, key=lambda one: float(one.fun)).x)
-    error = least_error([(curve, constants) for curve in curves], CONFIDENCE)
-    return replace(constants, model_error=error)
+    return _constants(min(found, key=lambda one: float(one.fun)).x)
 
 
 def least_error(curves: Sequence[tuple[Surveyed, Constants]], share: float) -> float:

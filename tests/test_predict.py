@@ -162,6 +162,13 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     assert len(np.unique(found.unknowns["core transfer"])) == 64
 
 
+@pytest.mark.parametrize("draws", [19, 64])
+def test_one_more_draw_lies_in_an_interval_with_90_percent(draws: int) -> None:
+    chance = np.random.default_rng(1)
+    held = [Interval.of(chance.standard_normal(draws)).holds(chance.standard_normal()) for _ in range(10_000)]
+    assert np.mean(held) == pytest.approx(0.9, abs=0.01)
+
+
 def test_what_the_model_leaves_out_is_in_the_interval() -> None:
     machine = machine_files.load(XEON)
     program = Program(

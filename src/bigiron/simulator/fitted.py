@@ -72,5 +72,5 @@ FITTED = Constants(
     contended=Constant(1.0, 1),
     kept_ns=Constant(20, 2),
     under_locks=Constant(1.5, 1.6),
-    model_error=0.09,
+    model_error=0.10,
 )
