@@ -166,3 +166,15 @@ int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES])
 	free(line);
 	return !!wrong;
 }
+
+uint64_t job_dilated_ns(const struct job *job, uint64_t ns)
+{
+	unsigned long times = job->dilated ? job->dilated : job->slowed;
+
+	return times ? ns / times : ns;
+}
+
+const char *job_patience_unit(const struct job *job)
+{
+	return job->dilated ? "billion instructions of all CPUs" : "s";
+}

@@ -3,6 +3,7 @@
 #ifndef JOB_H
 #define JOB_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* What is more is refused, here and before by the controller: src/bigiron/machines/limits.py has the same. */
@@ -66,5 +67,11 @@ struct job {
 
 /* Fill in a job from its text. Returns 0, or 1 with what is wrong with it in `error`. */
 int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES]);
+
+/* The host's nanoseconds by a clock that was slowed down; as many instructions by one that follows these. */
+uint64_t job_dilated_ns(const struct job *job, uint64_t ns);
+
+/* What patience_s counts by that clock. */
+const char *job_patience_unit(const struct job *job);
 
 #endif

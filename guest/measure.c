@@ -40,19 +40,11 @@ static void set_clock(void)
 	clock_settime(CLOCK_REALTIME, &now);
 }
 
-/* The host's nanoseconds by a clock that was slowed down; as many instructions by one that follows these. */
-static uint64_t dilated_ns(const struct job *job, uint64_t ns)
-{
-	unsigned long times = job->dilated ? job->dilated : job->slowed;
-
-	return times ? ns / times : ns;
-}
-
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {
-	uint64_t deadline = clock_ns() + dilated_ns(job, job->patience_s * 1000000000ull);
-	const char *unit = job->dilated ? "billion instructions of all CPUs" : "s";
+	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
+	const char *unit = job_patience_unit(job);
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
@@ -71,7 +63,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 						    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer "
 						    "operations",
 						    i, done, target[i] - start[i], job->patience_s, unit, stage);
-			wait_for_goals(dilated_ns(job, POLL_NS));
+			wait_for_goals(job_dilated_ns(job, POLL_NS));
 		}
 	}
 	return 0;

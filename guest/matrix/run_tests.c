@@ -470,8 +470,8 @@ int run_tests(const struct job *job)
 
 	nr_copies = job->copies ? job->copies : 1;
 	patience.given = job->patience_s;
-	patience.unit = job->dilated ? "billion instructions of all CPUs" : "s";
-	patience.ns = job->patience_s * 1000000000ull / (job->dilated ? job->dilated : 1);
+	patience.unit = job_patience_unit(job);
+	patience.ns = job_dilated_ns(job, job->patience_s * 1000000000ull);
 	if (!file) {
 		report_error("job", "cannot open %s: %m", job->tests);
 		return MEASURE_REPORTED;
