@@ -315,6 +315,7 @@ def cut(what: str) -> pl.DataFrame:
         "kind": whole.with_columns(kind=pl.col("kind").str.replace("exit", "jump")),
         "column": whole.drop("instructions"),
         "sleep": whole.with_columns(kind=pl.col("kind").str.replace("exit", "sleep")),
+        "wake": whole.with_columns(kind=pl.col("kind").str.replace("exit", "wake")),
     }[what]
 
 
@@ -326,12 +327,19 @@ def cut(what: str) -> pl.DataFrame:
         ("kind", "unknown kind: jump"),
         ("column", "has no instructions"),
         ("sleep", "its tasks sleep"),
+        ("wake", "or wake others"),
     ],
 )
 def test_a_trace_that_is_not_whole_is_refused(tmp_path: Path, what: str, why: str) -> None:
     study = traced(tmp_path / "s", cut=cut(what), whole=events(1))
     (refused,) = answered(study, "--machine", XEON, "--tasks", "2")["refused"]
     assert refused["variant"] == "cut" and why in refused["why"]
+
+
+def test_a_task_may_wake_itself(tmp_path: Path) -> None:
+    """As a signal to itself does."""
+    woken = cut("wake").with_columns(target=pl.col("task"))
+    assert not answered(traced(tmp_path / "s", woken=woken), "--machine", XEON, "--tasks", "2")["refused"]
 
 
 def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
@@ -428,6 +436,21 @@ def test_a_program_that_is_wrong_is_refused() -> None:
         _sim.Program([("a", "shared")], [], [[("access", 0.0, 3, "read")]])
     with pytest.raises(ValueError, match="gives a back without having it"):
         _sim.Program([("a", "shared")], [("a", "mutex", 0)], [[("unlock", 0.0, 0, "write")]])
+
+
+@pytest.mark.parametrize("probes", ["conflicts,locks,work", "conflicts,locks,work,trace"])
+def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> None:
+    """Whatever limits them, the kernel's counts have nothing of it: they would be said to scale."""
+    source, study = tmp_path / "counting.c", tmp_path / "s"
+    source.write_text(
+        "void testcase(volatile unsigned long long *n, unsigned long nr) { (void)nr; while (1) ++*n; }"
+    )
+    measured(
+        *("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2", "--probe", probes),
+        *("--operations", "20", "-o", study),
+    )
+    answer = bigiron("predict", study, "--machine", XEON)
+    assert answer.status == 2 and "do not enter the kernel" in answer.complaint
 
 
 def test_counts_of_a_real_kernel(tmp_path: Path) -> None:

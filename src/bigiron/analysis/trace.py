@@ -49,7 +49,7 @@ _NEW_PAGES = re.compile(
     r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
     r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
 )
-_MOST_ASLEEP = 0.05  # of the operations; those that sleep are left out
+_MOST_ASLEEP = 0.05  # of the operations; those that sleep or wake others are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
 _HAIR = 1e-9
@@ -75,7 +75,7 @@ def program(table: pl.DataFrame) -> Program:
 
 def program_of_whole(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
     """The same of what `whole` has looked at; `carried`: what the machine in question adds to operations."""
-    asleep = table.filter(kind="sleep").select("task", "operation").unique()
+    asleep = table.filter(_waits_or_wakes()).select("task", "operation").unique()
     table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
     table = _with_more_instructions(table, carried)
     tasks = table["task"].n_unique()
@@ -176,10 +176,17 @@ def why_not(table: pl.DataFrame) -> str:
 
 def why_not_whole(table: pl.DataFrame) -> str:
     """The same of one that `whole` has looked at."""
-    operations = table.group_by("task", "operation").agg(sleeps=(pl.col("kind") == "sleep").any())
-    if operations["sleeps"].sum() > _MOST_ASLEEP * operations.height:
-        return "its tasks sleep for others than locks, which a replay does not follow yet"
+    operations = table.group_by("task", "operation").agg(asleep=_waits_or_wakes().any())
+    if operations["asleep"].sum() > _MOST_ASLEEP * operations.height:
+        return "its tasks sleep for others than locks, or wake others, which a replay does not follow yet"
     return ""
+
+
+def _waits_or_wakes() -> pl.Expr:
+    """Whether a task sleeps, or wakes one that does: what it would sleep for may be there in each turn."""
+    return (pl.col("kind") == "sleep") | (
+        (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
+    )
 
 
 def whole(table: pl.DataFrame) -> pl.DataFrame:

@@ -36,6 +36,12 @@ _ALONE = "it was recorded with one task, which shares nothing: record it with 8 
 
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
+_FEWEST = 50  # instructions in the kernel, an operation: to enter and leave it takes more
+_OUTSIDE = (
+    "most of its operations do not enter the kernel, and how much they execute outside is not recorded: "
+    "take a workload whose operation is a system call or a fault, or many"
+)
+
 
 @dataclass(frozen=True)
 class Refused:
@@ -296,7 +302,7 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         return Refused(record.variant, why)
     operations = table.select(pl.struct("task", "operation").n_unique()).item()
     if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
-        return Refused(record.variant, "most of its operations do not enter the kernel: they have no trace")
+        return Refused(record.variant, _OUTSIDE)
     try:
         checked = trace.whole(table)
         if why := trace.why_not_whole(checked):
@@ -340,6 +346,8 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
     counted = counted_operation.count(
         conflicts, locks, work, operations, record.tasks, most_tasks, threads, carried=carried
     )
+    if counted.instructions < _FEWEST:
+        return Refused(record.variant, _OUTSIDE)
 
     def source(chance: np.random.Generator) -> Program:
         return counted.program(chance)
