@@ -14,12 +14,14 @@ from conftest import bigiron, measured
 
 from bigiron import _sim
 from bigiron.analysis import counted_operation, prediction, trace
+from bigiron.analysis.carried import Carried
 from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import Event, Line, Lock, Program
 from bigiron.probes import Table, conflicts, locks
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED
 from bigiron.simulator.replay import Asked, Draws, replay
+from bigiron.study import prediction as study_prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
@@ -436,6 +438,32 @@ def test_a_program_that_is_wrong_is_refused() -> None:
         _sim.Program([("a", "shared")], [], [[("access", 0.0, 3, "read")]])
     with pytest.raises(ValueError, match="gives a back without having it"):
         _sim.Program([("a", "shared")], [("a", "mutex", 0)], [[("unlock", 0.0, 0, "write")]])
+
+
+def test_what_one_variant_executes_more_of_is_not_added_to_others(tmp_path: Path) -> None:
+    """Not even where none of their events is in the function: a case's kernel that never sums had sums."""
+    study = traced(tmp_path / "s", sums=events(0), reads=events(0))
+    found = study_prediction.predict(
+        study, XEON, [1], draws=8, carried={"sums": Carried({"__percpu_counter_sum": 5000.0}, cpus=48)}
+    )
+    assert [one.carried.instructions for one in found.recordings] == [5000, 0]
+    (ratio,) = found.ratios
+    assert ratio.points[1].value > 3
+
+
+def test_operations_that_differ_much_are_all_replayed(tmp_path: Path) -> None:
+    """One in 65 that takes longer than the others together, beside as many that share its instructions."""
+    light, seldom = events(0, tasks=8), events(100, tasks=8).filter(operation=1)
+    of_its_own = {"operation": pl.lit(64, pl.Int64), "line": pl.col("task") + 1}
+    often = [light.with_columns(operation=pl.col("operation") + 2 * times) for times in range(32)]
+    uneven = pl.concat([*often, seldom.with_columns(**of_its_own)])
+    even = events(0, tasks=2, more=round((seldom["instructions"].sum() / 8 - 1100) / 65))
+    study = traced(tmp_path / "s", uneven=uneven, even=even)
+    document = answered(study, "--machine", XEON, "--tasks", "1,2", "--draws", "64")
+    (ratio,) = document["ratios"]
+    assert [point["ratio"] for point in ratio["points"]] == [pytest.approx(1, rel=0.1)] * 2
+    low, _, high = relative(document, "uneven")[2]
+    assert 1.8 < low < high < 2.2
 
 
 @pytest.mark.parametrize("probes", ["conflicts,locks,work", "conflicts,locks,work,trace"])

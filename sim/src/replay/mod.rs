@@ -83,11 +83,17 @@ const LEAST_OPERATIONS: f64 = 200.0;
 const EVENTS_A_TASK: u64 = 150;
 /// However many events they have, so many operations a task count, as one may have parts that differ; up to a limit.
 const WHOLE_OPERATIONS: f64 = 2.0;
+/// Of operations whose times have a larger standard deviation, of their mean, all count, as often as each other.
+const UNEVEN: f64 = 1.0;
 const MOST_EVENTS: u64 = 1_000_000;
+/// What a sum of parts of operations may lack.
+const HAIR: f64 = 1e-6;
 /// A queue that is sorted by nodes takes so much longer until it is.
 const SORTED: u64 = 12;
 const STEPS: u64 = 1_000_000;
 
+/// What an instruction and a system call take where the machine does not tell.
+const UNTOLD_NS: (f64, f64) = (0.5, 100.0);
 /// A handler of an IPI: entry, a function's call and its acknowledgement.
 const HANDLER_NS: f64 = 300.0;
 /// `lockref` gives up after so many tries, and takes its lock.
@@ -103,6 +109,9 @@ struct Shared {
     progress: Cell<f64>,
     answers: Vec<Word>,
     cpus: Vec<usize>,
+    /// How long each operation takes a task that nothing holds up, of the mean of all: as so much of an operation it
+    /// counts, so that a part of a long one is no less than the short ones that others do meanwhile.
+    weights: Vec<f64>,
     /// Of each CPU's core, how many threads execute instructions now: one that waits leaves the core to the others.
     executing: HashMap<u32, Cell<usize>>,
 }
@@ -138,18 +147,24 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
         sim.handler(cpu, |cpu| answer(cpu, shared));
     }
     let tasks = setting.tasks as f64;
+    let each = shared.weights.len() as f64 * tasks;
+    let whole = match is_uneven(&shared.weights) {
+        true => (LEAST_OPERATIONS.max(COUNTED.0 * tasks) / each).ceil() * each,
+        false => WHOLE_OPERATIONS * tasks,
+    };
     let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
     let most = |events: u64| longer * events.max(EVENTS_A_TASK * setting.tasks as u64);
-    let enough = |operations: f64, least: f64, of: (f64, u64), events: u64| {
-        operations >= longer as f64 * (of.0 * tasks).max(least)
-            || events >= most(of.1) && (operations >= WHOLE_OPERATIONS * tasks || events >= MOST_EVENTS)
+    let enough = |operations: f64, (least, whole): (f64, f64), of: (f64, u64), events: u64| {
+        let operations = operations + HAIR;
+        let is_whole = operations >= whole || events >= MOST_EVENTS;
+        is_whole && (operations >= longer as f64 * (of.0 * tasks).max(least) || events >= most(of.1))
     };
-    let warm = |events| enough(shared.progress.get(), 0.0, WARM, events);
+    let warm = |events| enough(shared.progress.get(), (0.0, WHOLE_OPERATIONS * tasks), WARM, events);
     let reset = || {
         shared.progress.set(0.0);
         shared.spent.borrow_mut().fill(Time::ZERO);
     };
-    let done = |events| enough(shared.progress.get(), LEAST_OPERATIONS, COUNTED, events);
+    let done = |events| enough(shared.progress.get(), (LEAST_OPERATIONS, whole), COUNTED, events);
     let (elapsed, events) = sim.run_in_steps(step, STEPS, warm, reset, done)?;
     // What was begun before anything counted is in it, what has not ended is not: so it is not quite the time of all.
     let spent = shared.spent.borrow();
@@ -194,8 +209,32 @@ fn shared(
         progress: Cell::new(0.0),
         answers,
         cpus: cpus.to_vec(),
+        weights: weights(machine, program),
         executing,
     }
+}
+
+fn weights(machine: &Machine, program: &Program) -> Vec<f64> {
+    let processor = machine.processor();
+    let (instruction, system_call) = processor.map_or(UNTOLD_NS, |processor| {
+        (processor.ns_per_instruction(processor.ghz(1), 1), processor.system_call.as_ns())
+    });
+    let takes_ns = |event: &Event| match *event {
+        Event::Work(instructions) => instructions * instruction,
+        Event::SystemCall(times) => times * system_call,
+        Event::Fill(bytes) => processor.map_or(0.0, |processor| processor.ns_of_bytes(bytes).0),
+        _ => 0.0,
+    };
+    let takes: Vec<f64> =
+        program.operations.iter().map(|operation| operation.iter().map(takes_ns).sum()).collect();
+    let mean = takes.iter().sum::<f64>() / takes.len() as f64;
+    takes.iter().map(|takes| if mean > 0.0 { takes / mean } else { 1.0 }).collect()
+}
+
+/// Whether one differs from another by so much that a few of them are not like all.
+fn is_uneven(weights: &[f64]) -> bool {
+    let squares: f64 = weights.iter().map(|weight| (weight - 1.0).powi(2)).sum();
+    (squares / weights.len() as f64).sqrt() > UNEVEN
 }
 
 fn task(
@@ -212,7 +251,7 @@ fn task(
         (0..shared.cpus.len()).filter(|&other| other != number && node(other) == node(number)).collect();
     let core = machine.core_of(shared.cpus[number]);
     let (ns_per_instruction, system_call) = match machine.processor() {
-        None => (vec![0.5 * slower; threads], ns(100.0 * slower)),
+        None => (vec![UNTOLD_NS.0 * slower; threads], ns(UNTOLD_NS.1 * slower)),
         Some(processor) => {
             let (turbo, ghz) = (processor.ghz(1), processor.ghz(cores));
             let each = (1..=threads).map(|busy| processor.ns_per_instruction(ghz, busy) * slower).collect();
@@ -237,15 +276,46 @@ impl Task {
         let program = Rc::clone(&self.shared.program);
         let operations = &program.operations;
         // At first tasks are not at the same place: of a long operation only a part may be simulated.
-        let mut operation = &operations[0];
-        let (mut from, rest) = self.start(&cpu, operation);
+        let first = self.first(&cpu);
+        let (mut from, rest) = self.start(&cpu, &operations[first]);
         cpu.user(rest).await;
-        loop {
+        if from > 0 {
+            self.counts(first);
+        }
+        for &operation in self.order(&cpu, first).iter().cycle() {
             self.perform(&cpu, operation, from).await;
             cpu.operation();
             from = 0;
-            operation = &operations[cpu.below(operations.len() as u64) as usize];
         }
+    }
+
+    /// One more of an operation's events is done.
+    fn counts(&self, operation: usize) {
+        let share = self.shared.weights[operation] / self.shared.program.operations[operation].len() as f64;
+        self.shared.progress.set(self.shared.progress.get() + share);
+    }
+
+    /// All operations, from that one on: as a task does them in one order again and again, a seldom one weighs what it
+    /// should.
+    fn order(&self, cpu: &Cpu, first: usize) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.shared.program.operations.len()).collect();
+        order.swap(0, first);
+        for at in 1..order.len() {
+            let other = at + cpu.below((order.len() - at) as u64) as usize;
+            order.swap(at, other);
+        }
+        order
+    }
+
+    /// Which operation a task is at, at a moment by chance: a long one is more probable.
+    fn first(&self, cpu: &Cpu) -> usize {
+        let weights = &self.shared.weights;
+        let mut left = weights.iter().sum::<f64>() * cpu.below(1 << 20) as f64 / f64::from(1 << 20);
+        let is_there = |weight: &f64| {
+            left -= weight;
+            left < 0.0
+        };
+        weights.iter().position(is_there).unwrap_or(0)
     }
 
     /// Where a task is at a moment by chance, if nothing holds it up: the event it comes to next, at which it holds no
@@ -266,7 +336,7 @@ impl Task {
                 _ => {}
             }
             if left < 0.0 && held == 0 {
-                return ((at + 1) % operation.len(), ns(-left.max(-takes_ns(event))));
+                return (at + 1, ns(-left.max(-takes_ns(event))));
             }
         }
         (0, Time::ZERO)
@@ -289,8 +359,8 @@ impl Task {
         executing.set(executing.get() - 1);
     }
 
-    async fn perform(&self, cpu: &Cpu, operation: &[Event], from: usize) {
-        let share = 1.0 / operation.len() as f64;
+    async fn perform(&self, cpu: &Cpu, number: usize, from: usize) {
+        let operation = &self.shared.program.operations[number];
         let mut at = from;
         let (mut sequence, mut held) = (0, 0);
         while at < operation.len() {
@@ -339,7 +409,7 @@ impl Task {
             };
             self.shared.spent.borrow_mut()[object] += cpu.now() - before;
             if next > at {
-                self.shared.progress.set(self.shared.progress.get() + share);
+                self.counts(number);
             }
             at = next;
         }
@@ -540,6 +610,20 @@ mod tests {
             vec![Event::Lock { lock: 0, shared: false }, work, Event::Unlock { lock: 0, shared: false }];
         let waiting = rate(held.clone(), 8) / rate(held, 4);
         assert!((waiting - 1.0).abs() < 0.02, "{waiting}");
+    }
+
+    #[test]
+    fn an_operation_that_comes_seldom_weighs_what_it_should() {
+        let mut operations = vec![vec![Event::Work(1000.0)]; 63];
+        operations.push(vec![Event::Work(1000.0); 100]);
+        let program = Rc::new(Program { operations, ..(*of(vec![Event::Work(1.0)])).clone() });
+        let per_task = |tasks, seed| {
+            let setting = Setting { seed, ..Setting::plain(tasks) };
+            replay(&machine(), &program, setting).unwrap().throughput / tasks as f64
+        };
+        let rates: Vec<f64> = (1..=8).flat_map(|seed| [per_task(1, seed), per_task(8, seed)]).collect();
+        let of_all = 1e9 * 64.0 / (163_000.0 * UNTOLD_NS.0);
+        assert!(rates.iter().all(|rate| (rate / of_all - 1.0).abs() < 0.03), "{of_all} {rates:?}");
     }
 
     #[test]

@@ -122,17 +122,21 @@ class _OnBtrfs:
     def _lock(self, cell: CellRecord) -> Taken:
         return self._counted.lock_of(cell, _LOCK)
 
-    def _line(self, value: Callable[[CellRecord], float]) -> tuple[float, float]:
-        """Of sums: what it is with no CPU, and how much more with each."""
-        few, many = (self._cells["sums", cpus] for cpus in (min(self._cpus), self._most))
+    def _line(self, value: Callable[[CellRecord], float], variant: str = "sums") -> tuple[float, float]:
+        """Of a kernel: what it is with no CPU, and how much more with each."""
+        few, many = (self._cells[variant, cpus] for cpus in (min(self._cpus), self._most))
         slope = (value(many) - value(few)) / (many.cpus - few.cpus) if many is not few else 0.0
         return value(few) - slope * few.cpus, slope
 
-    def carried(self, recorded: int, published: Published) -> Carried:
-        """How many more instructions an operation has in sums on the published machine."""
-        _, slope = self._line(self._sums)
+    def carried(self, recorded: int, published: Published) -> dict[str, Carried]:
+        """How many more instructions an operation has in sums there, by variant, of those that have them."""
         cpus = int(published.value("machine", "threads", "count"))
-        return Carried({_SUM: slope * (cpus - recorded)}, cpus=cpus)
+        slopes = {name: self._line(self._sums, name)[1] for name in self._variants}
+        return {
+            name: Carried({_SUM: slope * (cpus - recorded)}, cpus=cpus)
+            for name, slope in slopes.items()
+            if slope
+        }
 
     def _at_all(self, published: Published) -> Figure:
         cpus = int(published.value("machine", "threads", "count"))

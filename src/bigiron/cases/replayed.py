@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.carried import Carried
@@ -19,8 +19,14 @@ class Replayed:
     found: prediction.Prediction
 
     @classmethod
-    def on(cls, machine: str, study: Study, tasks: Sequence[int], carried: Carried | None = None) -> Replayed:
-        """On a machine. `carried`: what an operation does more of there, as it has more CPUs.
+    def on(
+        cls,
+        machine: str,
+        study: Study,
+        tasks: Sequence[int],
+        carried: Mapping[str, Carried] | None = None,
+    ) -> Replayed:
+        """On a machine. `carried`: what an operation of each variant does more of there, as it has more CPUs.
 
         UserError where a variant's trace cannot be replayed: there is nothing to compare the others with.
         """

@@ -31,6 +31,7 @@ DRAWS = 64
 """Machines drawn from all that is not known."""
 
 _SAMPLED = 32  # operations of a trace in one draw
+_UNEVEN = 1.0  # standard deviation of operations' instructions, of their mean, from which all are in it
 
 _ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
 
@@ -104,13 +105,13 @@ def predict(
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
-    carried: Carried | None = None,
+    carried: Mapping[str, Carried] | None = None,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts. `carried`: what an operation does more of as the machine has more
-    CPUs; else what the study's own numbers of CPUs tell of that.
+    everything is predicted from counts. `carried`: what an operation of each variant does more of as the
+    machine has more CPUs; else what the study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
@@ -185,11 +186,15 @@ def _ratios(found: Replayed) -> list[PredictedRatio]:
 
 
 def record(
-    study: Study, most_tasks: int, traces: bool = True, carried: Carried | None = None, cpus: int = 0
+    study: Study,
+    most_tasks: int,
+    traces: bool = True,
+    carried: Mapping[str, Carried] | None = None,
+    cpus: int = 0,
 ) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cells with the most CPUs; why there are none of the others.
 
-    `carried`: what is added to them; else what is told by the study's own numbers of CPUs, up to `cpus`.
+    `carried`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
     """
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -203,12 +208,12 @@ def record(
         Refused(name, "no cell of it was measured") for name, records in by_variant.items() if not records
     ]
     by_variant = {name: records for name, records in by_variant.items() if records}
-    adds, why_not = ({}, "") if carried else _carried(study, by_variant, cpus)
+    adds, why_not = _carried(study, by_variant, cpus) if carried is None else (carried, "")
     for name, records in by_variant.items():
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
-        more = carried or adds.get(name, NOTHING)
+        more = adds.get(name, NOTHING)
         recorded = [
             _traced(study, one, more) if of_trace else _counted(study, one, most_tasks, more)
             for one in repeated
@@ -311,11 +316,16 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
+    each = table.group_by("task", "operation").agg(pl.col("instructions").sum())["instructions"].to_numpy()
+    # A seldom one that takes long would be in few draws, and weigh too much there: it is one of all instead.
+    is_uneven = bool(each.std() > _UNEVEN * each.mean())
+
     def source(chance: np.random.Generator) -> Program:
-        chosen = chance.choice(len(whole.operations), min(len(whole.operations), _SAMPLED), replace=False)
+        most = len(whole.operations)
+        chosen = chance.choice(most, most if is_uneven else min(most, _SAMPLED), replace=is_uneven)
         return replace(whole, operations=[whole.operations[number] for number in chosen])
 
-    instructions = int(table["instructions"].sum()) / operations
+    instructions = float(each.mean())
     return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
 
 
