@@ -83,14 +83,16 @@ const LEAST_OPERATIONS: f64 = 200.0;
 const EVENTS_A_TASK: u64 = 150;
 /// However many events they have, so many operations a task count, as one may have parts that differ; up to a limit.
 const WHOLE_OPERATIONS: f64 = 2.0;
-/// Of operations whose times have a larger standard deviation, of their mean, all count, as often as each other.
+/// Where the standard deviation of the operations' times is more than this, of their mean, whole cycles are counted.
 const UNEVEN: f64 = 1.0;
-const MOST_EVENTS: u64 = 1_000_000;
-/// What a sum of parts of operations may lack.
+const MOST_EVENTS: u64 = 4_000_000;
+/// Rounding error of a sum of parts of operations.
 const HAIR: f64 = 1e-6;
 /// A queue that is sorted by nodes takes so much longer until it is.
 const SORTED: u64 = 12;
-const STEPS: u64 = 1_000_000;
+const STEPS: u64 = 4_000_000;
+/// At least so many steps are what a task counts, if nothing holds it up.
+const STEPS_COUNTED: f64 = 10_000.0;
 
 /// What an instruction and a system call take where the machine does not tell.
 const UNTOLD_NS: (f64, f64) = (0.5, 100.0);
@@ -109,8 +111,10 @@ struct Shared {
     progress: Cell<f64>,
     answers: Vec<Word>,
     cpus: Vec<usize>,
-    /// How long each operation takes a task that nothing holds up, of the mean of all: as so much of an operation it
-    /// counts, so that a part of a long one is no less than the short ones that others do meanwhile.
+    /// How long an operation takes if nothing holds it up, as the processor's figures say: the mean of all.
+    mean_ns: f64,
+    /// And each, of that mean: it counts for so much progress, so that a part of a long one is no less than the short
+    /// ones that others do meanwhile.
     weights: Vec<f64>,
     /// Of each CPU's core, how many threads execute instructions now: one that waits leaves the core to the others.
     executing: HashMap<u32, Cell<usize>>,
@@ -147,24 +151,25 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
         sim.handler(cpu, |cpu| answer(cpu, shared));
     }
     let tasks = setting.tasks as f64;
-    let each = shared.weights.len() as f64 * tasks;
-    let whole = match is_uneven(&shared.weights) {
-        true => (LEAST_OPERATIONS.max(COUNTED.0 * tasks) / each).ceil() * each,
+    let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
+    let of_all = |each: f64, least: f64| longer as f64 * (each * tasks).max(least);
+    let cycles = shared.weights.len() as f64 * tasks;
+    let counted = match is_uneven(&shared.weights) {
+        true => (of_all(COUNTED.0, LEAST_OPERATIONS) / cycles).ceil() * cycles,
         false => WHOLE_OPERATIONS * tasks,
     };
-    let longer = if setting.spinlocks == SpinKind::Cna { SORTED } else { 1 };
+    let step = step.max(ns(shared.mean_ns * setting.slower * counted / tasks / STEPS_COUNTED));
     let most = |events: u64| longer * events.max(EVENTS_A_TASK * setting.tasks as u64);
-    let enough = |operations: f64, (least, whole): (f64, f64), of: (f64, u64), events: u64| {
-        let operations = operations + HAIR;
-        let is_whole = operations >= whole || events >= MOST_EVENTS;
-        is_whole && (operations >= longer as f64 * (of.0 * tasks).max(least) || events >= most(of.1))
+    let enough = |least: f64, wanted: f64, most: u64, events: u64| {
+        let operations = shared.progress.get() + HAIR;
+        (operations >= least || events >= MOST_EVENTS) && (operations >= wanted || events >= most)
     };
-    let warm = |events| enough(shared.progress.get(), (0.0, WHOLE_OPERATIONS * tasks), WARM, events);
+    let warm = |events| enough(WHOLE_OPERATIONS * tasks, of_all(WARM.0, 0.0), most(WARM.1), events);
     let reset = || {
         shared.progress.set(0.0);
         shared.spent.borrow_mut().fill(Time::ZERO);
     };
-    let done = |events| enough(shared.progress.get(), (LEAST_OPERATIONS, whole), COUNTED, events);
+    let done = |events| enough(counted, of_all(COUNTED.0, LEAST_OPERATIONS), most(COUNTED.1), events);
     let (elapsed, events) = sim.run_in_steps(step, STEPS, warm, reset, done)?;
     // What was begun before anything counted is in it, what has not ended is not: so it is not quite the time of all.
     let spent = shared.spent.borrow();
@@ -200,6 +205,8 @@ fn shared(
     let answers = cpus.iter().map(|&cpu| sim.word("answers", machine.node_of(cpu))).collect();
     let objects = BESIDES + program.lines.len() + program.locks.len();
     let executing = cpus.iter().map(|&cpu| (machine.core_of(cpu), Cell::new(0))).collect();
+    let takes_ns = takes_ns(machine, program);
+    let mean_ns = takes_ns.iter().sum::<f64>() / takes_ns.len() as f64;
     Shared {
         lines,
         locks,
@@ -209,12 +216,14 @@ fn shared(
         progress: Cell::new(0.0),
         answers,
         cpus: cpus.to_vec(),
-        weights: weights(machine, program),
+        mean_ns,
+        weights: takes_ns.iter().map(|takes| if mean_ns > 0.0 { takes / mean_ns } else { 1.0 }).collect(),
         executing,
     }
 }
 
-fn weights(machine: &Machine, program: &Program) -> Vec<f64> {
+/// How long each operation takes if nothing holds it up, as the processor's figures say.
+fn takes_ns(machine: &Machine, program: &Program) -> Vec<f64> {
     let processor = machine.processor();
     let (instruction, system_call) = processor.map_or(UNTOLD_NS, |processor| {
         (processor.ns_per_instruction(processor.ghz(1), 1), processor.system_call.as_ns())
@@ -225,10 +234,7 @@ fn weights(machine: &Machine, program: &Program) -> Vec<f64> {
         Event::Fill(bytes) => processor.map_or(0.0, |processor| processor.ns_of_bytes(bytes).0),
         _ => 0.0,
     };
-    let takes: Vec<f64> =
-        program.operations.iter().map(|operation| operation.iter().map(takes_ns).sum()).collect();
-    let mean = takes.iter().sum::<f64>() / takes.len() as f64;
-    takes.iter().map(|takes| if mean > 0.0 { takes / mean } else { 1.0 }).collect()
+    program.operations.iter().map(|operation| operation.iter().map(takes_ns).sum()).collect()
 }
 
 /// Whether one differs from another by so much that a few of them are not like all.
@@ -280,7 +286,7 @@ impl Task {
         let (mut from, rest) = self.start(&cpu, &operations[first]);
         cpu.user(rest).await;
         if from > 0 {
-            self.counts(first);
+            self.counts(first, 1.0);
         }
         for &operation in self.order(&cpu, first).iter().cycle() {
             self.perform(&cpu, operation, from).await;
@@ -289,10 +295,10 @@ impl Task {
         }
     }
 
-    /// One more of an operation's events is done.
-    fn counts(&self, operation: usize) {
-        let share = self.shared.weights[operation] / self.shared.program.operations[operation].len() as f64;
-        self.shared.progress.set(self.shared.progress.get() + share);
+    /// So many more of an operation's events are done; fewer where a reader has to start again.
+    fn counts(&self, operation: usize, events: f64) {
+        let of = self.shared.program.operations[operation].len() as f64;
+        self.shared.progress.set(self.shared.progress.get() + self.shared.weights[operation] * events / of);
     }
 
     /// All operations, from that one on: as a task does them in one order again and again, a seldom one weighs what it
@@ -408,9 +414,7 @@ impl Task {
                 }
             };
             self.shared.spent.borrow_mut()[object] += cpu.now() - before;
-            if next > at {
-                self.counts(number);
-            }
+            self.counts(number, next as f64 - at as f64);
             at = next;
         }
     }
@@ -627,6 +631,38 @@ mod tests {
     }
 
     #[test]
+    fn whole_cycles_of_operations_that_differ_much_come_to_an_end() {
+        let (take, give) = (Event::Lock { lock: 0, shared: false }, Event::Unlock { lock: 0, shared: false });
+        let held = |instructions| vec![take, Event::Work(instructions), give];
+        let mut operations = vec![held(100_000.0); 254];
+        operations.extend(vec![held(10_000_000.0); 2]);
+        let program = Rc::new(Program { operations, ..(*of(vec![Event::Work(1.0)])).clone() });
+        let machine = Machine::named("xeon-e7-8895v3-x4").unwrap();
+        let rate = |tasks, spinlocks| {
+            replay(&machine, &program, Setting { spinlocks, ..Setting::plain(tasks) }).unwrap().throughput
+        };
+        let alone = rate(1, SpinKind::Qspinlock);
+        for spinlocks in [SpinKind::Qspinlock, SpinKind::Cna] {
+            let all = rate(144, spinlocks) / alone; // one at a time, at the clock of a socket that is busy
+            assert!(all > 0.7 && all < 1.0, "{all}");
+        }
+    }
+
+    #[test]
+    fn what_a_reader_does_again_is_no_progress() {
+        let (take, give) = (Event::Lock { lock: 4, shared: false }, Event::Unlock { lock: 4, shared: false });
+        let (begin, end) = (Event::Lock { lock: 4, shared: true }, Event::Unlock { lock: 4, shared: true });
+        let rate = |events: usize| {
+            let read = [&[begin][..], &vec![Event::Work(5000.0 / events as f64); events], &[end]].concat();
+            let mut program = (*of(vec![take, Event::Work(500.0), give, Event::Work(5000.0)])).clone();
+            program.operations.extend(vec![read; 7]);
+            replay(&machine(), &Rc::new(program), Setting::plain(8)).unwrap().throughput
+        };
+        let (few, many) = (rate(1), rate(50));
+        assert!((many / few - 1.0).abs() < 0.05, "{few} {many}");
+    }
+
+    #[test]
     fn an_operation_of_many_events_counts_to_its_end() {
         let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
         let mut operation = vec![access; 50_000];
@@ -680,7 +716,7 @@ mod tests {
         assert!(rates[1].throughput > 6.0 * rates[0].throughput);
     }
 
-    /// Of the operations that tasks choose from, one is `rare`, and fifteen are `common`.
+    /// Of the operations that tasks do in turns, one is `rare`, and fifteen are `common`.
     fn mixed(rare: Vec<Event>, common: &[Event]) -> f64 {
         let mut program = (*of(rare)).clone();
         program.operations.extend(vec![common.to_vec(); 15]);

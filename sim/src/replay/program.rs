@@ -81,7 +81,7 @@ pub enum Event {
     Interrupt,
 }
 
-/// What tasks do: each does one of the operations after the other, in an order that chance decides.
+/// What tasks do: each does all operations again and again, in an order of its own that chance decides.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub lines: Vec<LineOf>,

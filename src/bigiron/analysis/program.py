@@ -51,7 +51,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """Operations that tasks do again and again, one after the other, in an order that chance decides."""
+    """Operations that tasks do again and again, each in an order of its own that chance decides."""
 
     lines: Sequence[Line]
     locks: Sequence[Lock]
