@@ -309,6 +309,12 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, options: list[str], complai
     assert answer.status == 2 and complaint in answer.complaint, answer
 
 
+def woken(target: pl.Expr | None) -> pl.DataFrame:
+    """A trace in which each operation wakes that task at its end."""
+    kind = pl.col("kind").str.replace("exit", "wake")
+    return events(1).with_columns(kind=kind, target=pl.lit(None, pl.Int64) if target is None else target)
+
+
 def cut(what: str) -> pl.DataFrame:
     whole = events(1, lock="mutex_lock")
     return {
@@ -317,7 +323,17 @@ def cut(what: str) -> pl.DataFrame:
         "kind": whole.with_columns(kind=pl.col("kind").str.replace("exit", "jump")),
         "column": whole.drop("instructions"),
         "sleep": whole.with_columns(kind=pl.col("kind").str.replace("exit", "sleep")),
-        "wake": whole.with_columns(kind=pl.col("kind").str.replace("exit", "wake")),
+        "wake": woken(None),
+        "wake task": woken((pl.col("task") + 1) % 4),
+        "wake seldom": pl.concat(
+            [
+                *(events(1).with_columns(operation=pl.col("operation") + 2 * times) for times in range(16)),
+                woken(None)
+                .filter(operation=0)
+                .with_columns(operation=pl.lit(32, pl.Int64), instructions=pl.col("instructions") * 10),
+            ],
+            how="diagonal",
+        ),
     }[what]
 
 
@@ -328,8 +344,10 @@ def cut(what: str) -> pl.DataFrame:
         ("end", "was cut: operation 0 of task 0 ends with a lock held"),
         ("kind", "unknown kind: jump"),
         ("column", "has no instructions"),
-        ("sleep", "its tasks sleep"),
-        ("wake", "or wake others"),
+        ("sleep", "its tasks sleep for others than locks"),
+        ("wake", "its tasks wake others than themselves"),
+        ("wake task", "its tasks wake others than themselves"),
+        ("wake seldom", "its tasks wake others than themselves"),
     ],
 )
 def test_a_trace_that_is_not_whole_is_refused(tmp_path: Path, what: str, why: str) -> None:
@@ -340,8 +358,8 @@ def test_a_trace_that_is_not_whole_is_refused(tmp_path: Path, what: str, why: st
 
 def test_a_task_may_wake_itself(tmp_path: Path) -> None:
     """As a signal to itself does."""
-    woken = cut("wake").with_columns(target=pl.col("task"))
-    assert not answered(traced(tmp_path / "s", woken=woken), "--machine", XEON, "--tasks", "2")["refused"]
+    study = traced(tmp_path / "s", woken=woken(pl.col("task")))
+    assert not answered(study, "--machine", XEON, "--tasks", "2")["refused"]
 
 
 def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
@@ -479,6 +497,16 @@ def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> Non
     )
     answer = bigiron("predict", study, "--machine", XEON)
     assert answer.status == 2 and "do not enter the kernel" in answer.complaint
+
+
+@pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])
+def test_the_smallest_system_call_enters_the_kernel(tmp_path: Path, kernel: str) -> None:
+    measured(
+        *("getppid1", "--kernel", kernel, "--cpus", "2", "--probe", "conflicts,locks,work"),
+        *("--operations", "20", "-o", tmp_path / "s"),
+    )
+    document = answered(store.open_study(tmp_path / "s"), "--machine", XEON, "--tasks", "2")
+    assert not document["refused"] and document["recordings"][0]["instructions"] > 100
 
 
 def test_counts_of_a_real_kernel(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ _NEW_PAGES = re.compile(
     r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
     r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
 )
-_MOST_ASLEEP = 0.05  # of the operations; those that sleep or wake others are left out
+_MOST_ASLEEP = (
+    0.05  # of the operations, and of their instructions, that sleep or wake others: they are left out
+)
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
 _HAIR = 1e-9
@@ -75,9 +77,7 @@ def program(table: pl.DataFrame) -> Program:
 
 def program_of_whole(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
     """The same of what `whole` has looked at; `carried`: what the machine in question adds to operations."""
-    asleep = table.filter(_waits_or_wakes()).select("task", "operation").unique()
-    table = table.join(asleep, on=["task", "operation"], how="anti", maintain_order="left")
-    table = _with_more_instructions(table, carried)
+    table = _with_more_instructions(followed(table), carried)
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, tasks)
     names = _names(table, of_line)
@@ -176,17 +176,30 @@ def why_not(table: pl.DataFrame) -> str:
 
 def why_not_whole(table: pl.DataFrame) -> str:
     """The same of one that `whole` has looked at."""
-    operations = table.group_by("task", "operation").agg(asleep=_waits_or_wakes().any())
-    if operations["asleep"].sum() > _MOST_ASLEEP * operations.height:
-        return "its tasks sleep for others than locks, or wake others, which a replay does not follow yet"
+    operations = table.group_by("task", "operation").agg(
+        pl.col("instructions").sum(), sleeps=_sleeps().any(), wakes=_wakes_another().any()
+    )
+    for does, what in (("sleeps", "sleep for others than locks"), ("wakes", "wake others than themselves")):
+        those = operations.filter(pl.col(does))
+        executed = int(those["instructions"].sum()), int(operations["instructions"].sum())
+        if those.height > _MOST_ASLEEP * operations.height or executed[0] > _MOST_ASLEEP * executed[1]:
+            return f"its tasks {what}, which a replay does not follow yet"
     return ""
 
 
-def _waits_or_wakes() -> pl.Expr:
-    """Whether a task sleeps, or wakes one that does: what it would sleep for may be there in each turn."""
-    return (pl.col("kind") == "sleep") | (
-        (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
-    )
+def followed(table: pl.DataFrame) -> pl.DataFrame:
+    """The operations that a replay follows: those that neither sleep nor wake others."""
+    others = table.filter(_sleeps() | _wakes_another()).select("task", "operation").unique()
+    return table.join(others, on=["task", "operation"], how="anti", maintain_order="left")
+
+
+def _sleeps() -> pl.Expr:
+    return pl.col("kind") == "sleep"
+
+
+def _wakes_another() -> pl.Expr:
+    """A task, or what is none of the workload's: in turns, what that sleeps for may be there each time."""
+    return (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
 
 
 def whole(table: pl.DataFrame) -> pl.DataFrame:

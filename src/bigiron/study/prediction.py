@@ -37,7 +37,9 @@ _ALONE = "it was recorded with one task, which shares nothing: record it with 8 
 
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
-_FEWEST = 50  # instructions in the kernel, an operation: to enter and leave it takes more
+_FEWEST = (
+    50  # instructions in the kernel, an operation: to enter and leave it once takes two to five times as many
+)
 _OUTSIDE = (
     "most of its operations do not enter the kernel, and how much they execute outside is not recorded: "
     "take a workload whose operation is a system call or a fault, or many"
@@ -316,16 +318,17 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
-    each = table.group_by("task", "operation").agg(pl.col("instructions").sum())["instructions"].to_numpy()
+    each = trace.followed(checked).group_by("task", "operation").agg(pl.col("instructions").sum())
+    executed = each["instructions"].to_numpy()
     # A seldom one that takes long would be in few draws, and weigh too much there: it is one of all instead.
-    is_uneven = bool(each.std() > _UNEVEN * each.mean())
+    is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
 
     def source(chance: np.random.Generator) -> Program:
         most = len(whole.operations)
         chosen = chance.choice(most, most if is_uneven else min(most, _SAMPLED), replace=is_uneven)
         return replace(whole, operations=[whole.operations[number] for number in chosen])
 
-    instructions = float(each.mean())
+    instructions = float(executed.mean())
     return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
 
 
