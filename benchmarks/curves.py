@@ -45,7 +45,7 @@ SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
 WANTED = 0.85  # of all points, in their intervals
 LAWS_SHARE = 0.25  # of the range, to which the universal scalability law is fitted
-PAGES, MORE_PAGES, HUGE, WHOLE_HUGE = 64, 512, 1024, 8192  # pages an operation of the page_fault workloads
+PAGES, MORE_PAGES, HUGE, WHOLE_HUGE = 64, 512, 1024, 32768  # pages an operation of the page_fault workloads
 
 MORE = {
     "user": ["--scope", "user"],
@@ -55,7 +55,7 @@ MORE = {
     "whole": ["--operations", "12"],
     # More CPUs would clear their memory for longer than a cell may take.
     "whole huge": [
-        *("--cpus", "4", "--memory", "4096", "--operations", "4"),
+        *("--cpus", "4", "--memory", "4096", "--operations", "4", "--deadline", "1800"),
         *("--boot", "init_on_alloc=0 transparent_hugepage=always"),
     ],
 }

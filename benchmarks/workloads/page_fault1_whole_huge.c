@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* page_fault1 with its mapping and unmapping, where transparent huge pages are always on; a quarter of its 128 MiB. */
+/* page_fault1 with its mapping and unmapping, where transparent huge pages are always on. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LEN (32UL << 20)
+#define LEN (128UL << 20)
 
-char *testcase_description = "map 32 MiB of anonymous memory, of huge pages, touch each of its 8192 pages, unmap it";
+char *testcase_description = "map 128 MiB of anonymous memory, of huge pages, touch each of its 32768 pages, unmap it";
 
 static void die(const char *what)
 {
