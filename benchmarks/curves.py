@@ -134,7 +134,7 @@ UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
 scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
 
 UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr", "malloc1-thr")
-"""Recordings that are scored, and not fitted to: of another mixture than the benchmark's, or of another kernel;
+"""Recordings that are scored, and not fitted to: of another mixture than the benchmark's, or another kernel;
 and of tasks that sleep for a semaphore: published throughput of two is an eighth of that of five."""
 
 
