@@ -634,8 +634,8 @@ mod tests {
     fn whole_cycles_of_operations_that_differ_much_come_to_an_end() {
         let (take, give) = (Event::Lock { lock: 0, shared: false }, Event::Unlock { lock: 0, shared: false });
         let held = |instructions| vec![take, Event::Work(instructions), give];
-        let mut operations = vec![held(100_000.0); 254];
-        operations.extend(vec![held(10_000_000.0); 2]);
+        let mut operations = vec![held(500_000.0); 254];
+        operations.extend(vec![held(50_000_000.0); 2]);
         let program = Rc::new(Program { operations, ..(*of(vec![Event::Work(1.0)])).clone() });
         let machine = Machine::named("xeon-e7-8895v3-x4").unwrap();
         let rate = |tasks, spinlocks| {
