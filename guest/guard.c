@@ -17,6 +17,7 @@
 
 static pid_t guard;
 static int life[2]; /* nobody writes: reading ends when all who could have ended */
+static int ready[2]; /* nobody writes: reading ends when no signal to the agent's group ends the guard */
 
 /* Nobody speaks on either; both are read until they end. */
 static int has_ended(const struct pollfd *fd)
@@ -58,9 +59,21 @@ static void guard_main(pid_t agent)
 	close(life[1]);
 	for (int signal = 1; signal < NSIG; signal++)
 		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
+	close(ready[0]);
+	close(ready[1]);
 	watch_over(agent);
 	failed = hotplug_restore();
 	_exit(restore_settings() || failed);
+}
+
+static void wait_until_ready(void)
+{
+	char byte;
+
+	close(ready[1]);
+	while (read(ready[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	close(ready[0]);
 }
 
 /* The workload has no part in it. */
@@ -81,7 +94,7 @@ int guard_begin(const struct job *job)
 	hotplug_remember();
 	if (remember_settings(job))
 		return 1;
-	if (pipe2(life, O_CLOEXEC))
+	if (pipe2(life, O_CLOEXEC) || pipe2(ready, O_CLOEXEC))
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
 	guard = fork();
 	if (guard < 0)
@@ -89,6 +102,7 @@ int guard_begin(const struct job *job)
 	if (!guard)
 		guard_main(agent);
 	close(life[0]);
+	wait_until_ready();
 	return leave_stdin_to_guard();
 }
 
