@@ -17,7 +17,6 @@
 
 static pid_t guard;
 static int life[2]; /* nobody writes: reading ends when all who could have ended */
-static int ready[2]; /* nobody writes: reading ends when no signal to the agent's group ends the guard */
 
 /* Nobody speaks on either; both are read until they end. */
 static int has_ended(const struct pollfd *fd)
@@ -51,7 +50,7 @@ static void watch_over(pid_t agent)
 	}
 }
 
-static void guard_main(pid_t agent)
+static void guard_main(pid_t agent, const int *ready)
 {
 	int failed;
 
@@ -66,7 +65,8 @@ static void guard_main(pid_t agent)
 	_exit(restore_settings() || failed);
 }
 
-static void wait_until_ready(void)
+/* Until no signal to the agent's group ends the guard as well: nobody writes, and reading ends. */
+static void wait_until_ready(const int *ready)
 {
 	char byte;
 
@@ -90,6 +90,7 @@ static int leave_stdin_to_guard(void)
 int guard_begin(const struct job *job)
 {
 	pid_t agent = getpid();
+	int ready[2];
 
 	hotplug_remember();
 	if (remember_settings(job))
@@ -100,9 +101,9 @@ int guard_begin(const struct job *job)
 	if (guard < 0)
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
 	if (!guard)
-		guard_main(agent);
+		guard_main(agent, ready);
 	close(life[0]);
-	wait_until_ready();
+	wait_until_ready(ready);
 	return leave_stdin_to_guard();
 }
 

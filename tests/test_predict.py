@@ -487,15 +487,11 @@ def test_operations_that_differ_much_are_all_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("probes", ["conflicts,locks,work", "conflicts,locks,work,trace"])
 def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> None:
     """Whatever limits them, the kernel's counts have nothing of it: they would be said to scale."""
-    source, study = tmp_path / "counting.c", tmp_path / "s"
-    source.write_text(
-        "void testcase(volatile unsigned long long *n, unsigned long nr) { (void)nr; while (1) ++*n; }"
-    )
     measured(
-        *("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2", "--probe", probes),
-        *("--operations", "20", "-o", study),
+        *("counters_packed", "--kernel", "debian/6.12", "--cpus", "2", "--probe", probes),
+        *("--operations", "20", "-o", tmp_path / "s"),
     )
-    answer = bigiron("predict", study, "--machine", XEON)
+    answer = bigiron("predict", tmp_path / "s", "--machine", XEON)
     assert answer.status == 2 and "do not enter the kernel" in answer.complaint
 
 

@@ -49,9 +49,7 @@ _NEW_PAGES = re.compile(
     r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
     r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
 )
-_MOST_ASLEEP = (
-    0.05  # of the operations, and of their instructions, that sleep or wake others: they are left out
-)
+_MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
 _HAIR = 1e-9
@@ -72,12 +70,12 @@ def program(table: pl.DataFrame) -> Program:
     >>> found.lines, [event[:2] for event in found.operations[1]]
     ([Line(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
     """
-    return program_of_whole(whole(table))
+    return program_of_followed(followed(whole(table)))
 
 
-def program_of_whole(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
-    """The same of what `whole` has looked at; `carried`: what the machine in question adds to operations."""
-    table = _with_more_instructions(followed(table), carried)
+def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
+    """The same of what `followed` has left; `carried`: what the machine in question adds to operations."""
+    table = _with_more_instructions(table, carried)
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, tasks)
     names = _names(table, of_line)
@@ -188,7 +186,7 @@ def why_not_whole(table: pl.DataFrame) -> str:
 
 
 def followed(table: pl.DataFrame) -> pl.DataFrame:
-    """The operations that a replay follows: those that neither sleep nor wake others."""
+    """The operations that a replay follows, of what `whole` has looked at: they neither sleep nor wake others."""
     others = table.filter(_sleeps() | _wakes_another()).select("task", "operation").unique()
     return table.join(others, on=["task", "operation"], how="anti", maintain_order="left")
 

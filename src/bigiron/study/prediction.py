@@ -37,9 +37,7 @@ _ALONE = "it was recorded with one task, which shares nothing: record it with 8 
 
 _SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
 
-_FEWEST = (
-    50  # instructions in the kernel, an operation: to enter and leave it once takes two to five times as many
-)
+_FEWEST = 50  # instructions an operation in the kernel: entering and leaving it takes more than twice as many
 _OUTSIDE = (
     "most of its operations do not enter the kernel, and how much they execute outside is not recorded: "
     "take a workload whose operation is a system call or a fault, or many"
@@ -314,11 +312,12 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         checked = trace.whole(table)
         if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
-        whole = trace.program_of_whole(checked, carried)
+        followed = trace.followed(checked)
+        whole = trace.program_of_followed(followed, carried)
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
-    each = trace.followed(checked).group_by("task", "operation").agg(pl.col("instructions").sum())
+    each = followed.group_by("task", "operation").agg(pl.col("instructions").sum())
     executed = each["instructions"].to_numpy()
     # A seldom one that takes long would be in few draws, and weigh too much there: it is one of all instead.
     is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
