@@ -186,7 +186,7 @@ def why_not_whole(table: pl.DataFrame) -> str:
 
 
 def followed(table: pl.DataFrame) -> pl.DataFrame:
-    """The operations that a replay follows, of what `whole` has looked at: they neither sleep nor wake others."""
+    """Of what `whole` has looked at, what a replay follows: operations that neither sleep nor wake others."""
     others = table.filter(_sleeps() | _wakes_another()).select("task", "operation").unique()
     return table.join(others, on=["task", "operation"], how="anti", maintain_order="left")
 
