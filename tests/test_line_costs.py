@@ -9,6 +9,7 @@ from conftest import bigiron, measured
 from playwright.sync_api import Browser, expect
 
 from bigiron.analysis import explain
+from bigiron.analysis.explain import LineFinding, Recorded
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.match_lines import Line, Row
 from bigiron.analysis.prediction import Interval
@@ -28,6 +29,11 @@ def mmap1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study
 
 
+def found_at(point: LinesAt) -> list[LineFinding]:
+    found = explain.explain(Recorded(point, None, None)).findings
+    return [finding for finding in found if isinstance(finding, LineFinding)]
+
+
 def test_what_is_seldom_touched_and_costs_most_leads() -> None:
     often, seldom = (
         Row({"v": Line(name, {"f": count}, count, count, 8, 8, False)})
@@ -35,8 +41,8 @@ def test_what_is_seldom_touched_and_costs_most_leads() -> None:
     )
     costs = LineCosts(HASWELL, 48, {"v": {"struct b.y": Interval(0.6, 0.5, 0.7)}}, {})
     point = LinesAt(8, 8, ["v"], "v", [often, seldom], {}, {})
-    assert [finding.rows for finding in explain.findings(point)] == [[often]]
-    found = explain.findings(replace(point, costs=costs))
+    assert [finding.rows for finding in found_at(point)] == [[often]]
+    found = found_at(replace(point, costs=costs))
     assert [finding.rows for finding in found] == [[seldom], [often]]
 
 

@@ -9,6 +9,7 @@ from conftest import WORKLOADS, bigiron, compared, measured
 
 import bigiron as library
 from bigiron.analysis import explain, shape
+from bigiron.analysis.explain import LineFinding, Recorded
 from bigiron.analysis.match_lines import Line, Row
 from bigiron.analysis.shared_lines import LinesAt
 from bigiron.errors import UserError
@@ -205,8 +206,8 @@ def test_what_depends_does_not_lead() -> None:
     first, second = Row({"v": line("a.x", 6.0)}), Row({"v": line("b.y", 1.0)})
     first.depends = ("depends on memory (gone with 8 GiB)",)
     point = LinesAt(8, 8, ["v"], "v", [first, second], {}, {})
-    found = explain.findings(point)
-    assert [finding.rows for finding in found] == [[second], [first]]
+    found = explain.explain(Recorded(point, None, None)).findings
+    assert [finding.rows for finding in found if isinstance(finding, LineFinding)] == [[second], [first]]
 
 
 def test_each_cell_is_planned_again_with_each_shape() -> None:

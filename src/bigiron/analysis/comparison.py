@@ -6,14 +6,18 @@ CSV, JSON and the report's page (`bigiron.report`) only lay it out.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from bigiron.analysis import spread
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.profiles import Figure
-from bigiron.analysis.verdict import Judgement, Repeated
+from bigiron.analysis.spread import Boots
+from bigiron.analysis.verdict import Judgement, Repeated, Verdict
+from bigiron.counted import counted
 from bigiron.lazy import polars as pl
 
 Details: TypeAlias = tuple[tuple[str, str], ...]
@@ -142,8 +146,10 @@ class Row:
     name: str
     figures: tuple[Figure, ...]
     """One for each of the first measures. A variant that has none of it has no values."""
-    differs: bool | None = None
-    """Whether exact counts differ by more than chance; None where only repetitions can tell."""
+    verdict: Verdict | None = None
+    """Whether counts differ by more than boots of one kernel do; None where that is not asked."""
+    is_layout: bool = False
+    """Whether it is shared only by where objects lie in their slab, which is another place in each boot."""
     labels: tuple[tuple[str, ...], ...] = ()
     """What else is known of it, one for each of the point's labels; several names are symbols."""
     caption: tuple[str, ...] = ()
@@ -169,6 +175,25 @@ class Row:
     def main(self) -> Figure:
         """The figure by which rows are ranked; its name is what the row is called where it stands alone."""
         return self.figures[self.rank]
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known to differ."""
+        return self.verdict is Verdict.changed
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it may differ: boots of one kernel differ as much, or there is only one."""
+        return self.verdict is Verdict.undecided
+
+    @property
+    def mark(self) -> str:
+        """In front of its name: `*` differs, `~` layout, `?` undecided."""
+        if self.verdict is Verdict.changed:
+            return "*"
+        if self.is_layout:
+            return "~"
+        return "?" if self.is_undecided else ""
 
 
 @dataclass(frozen=True)
@@ -220,6 +245,12 @@ class Point:
     items: tuple[Item, ...] = ()
     known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
     records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether some of what it shows may differ, or their sum may."""
+        rows = (*self.rows, self.total) if self.total else self.rows
+        return any(row.is_undecided for row in rows)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -380,11 +411,48 @@ def largest_change(figure: Figure, base: str, others: Sequence[str]) -> float:
     return max((figure.change(base, variant) for variant in others), key=abs, default=0.0)
 
 
-def exceeds(
-    figure: Figure, base: str, others: Sequence[str], tolerance: float, relative: float = 0.01
-) -> bool:
-    """Whether some variant differs from the base by more than a tolerance and a share of the figure."""
-    before = figure.mean(base)
-    return any(
-        abs(after - before) > tolerance + relative * max(after, before) for after in map(figure.mean, others)
-    )
+def verdict(
+    counts: Iterable[tuple[Figure, float]],
+    base: str,
+    even: Container[str],
+    boots: Mapping[str, int],
+    relative: float = 0.01,
+) -> Verdict | None:
+    """Whether any of a row's counts changed in some variant; each count with what of it does not matter.
+
+    `boots`: of all variants, how many there are; `even` has those in whose every boot each CPU has the same
+    counts. None where there is nothing to compare.
+    """
+
+    def of(figure: Figure, variant: str) -> Boots:
+        values = figure.values.get(variant)
+        if not values:
+            return spread.none(boots[variant])
+        return Boots(values, uneven=0.0 if variant in even else math.inf)
+
+    found = [
+        spread.compare(of(figure, base), of(figure, variant), tolerance, relative)
+        for figure, tolerance in counts
+        for variant in boots
+        if variant != base
+    ]
+    return spread.strongest(found) if found else None
+
+
+BEYOND_BOOTS = ", and by more than boots of one kernel do"
+"""What else a mark means, after what it does not mark."""
+
+
+def on_marks(rows: Iterable[Row], boots: int, apart: int = 0) -> Iterator[str]:
+    """What the marks but `*` mean, where there are any; `apart`: undecided rows that are not shown."""
+    marks = {row.mark for row in rows}
+    if "?" in marks or apart:
+        why = (
+            f"in {boots} boots of each kernel it varies as much"
+            if boots > 1
+            else f"one boot does not tell (--reps {spread.MOST_BOOTS}: a boot each)"
+        )
+        more = f"; {counted(apart, 'more row')} below 0.5 per operation" if apart else ""
+        yield f"? may differ: {why}{more}"
+    if "~" in marks:
+        yield "~ layout: shared by where objects lie in their slab, which differs from boot to boot"

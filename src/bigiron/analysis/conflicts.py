@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
+from bigiron.analysis import spread
 from bigiron.analysis.sharing import Written, in_pair, sharing
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
@@ -26,6 +27,10 @@ SCHEMA = Schema(
         "writes_per_op": pl.Float64(),
         "accesses_per_op": pl.Float64(),
         "all_per_op": pl.Float64(),  # accesses, also those that no other CPU can have disturbed
+        "layout_writes_per_op": pl.Float64(),  # that are shared only by where objects lie in their slab
+        "layout_accesses_per_op": pl.Float64(),
+        "even": pl.Boolean(),  # all CPUs make as many of the other accesses
+        "movable": pl.Boolean(),  # it has an object of a slab whose objects begin anywhere in a line
         "writers": pl.UInt32(),  # CPUs
         "readers": pl.UInt32(),  # CPUs
         "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
@@ -49,12 +54,17 @@ SCHEMA = Schema(
 PAIR_BYTES = 128
 """Of two lines that processors with an adjacent-line prefetcher fetch together."""
 
+FAINT = 0.005
+"""Accesses per operation below which a line is one of thousands, and only their sum is of interest."""
+
 _NEARLY = 0.9  # of the accesses of the hottest instruction
 _ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 
-def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+def profile(
+    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1], line_bytes: int = 64
+) -> pl.DataFrame:
     """The shared lines of one cell, most accessed first.
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
@@ -68,8 +78,10 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = C
         return pl.DataFrame(schema=SCHEMA)
     lines = _shared_lines(touched)
     touched = touched.join(lines, on="line", how="semi")
-    # Of recycled memory, which can be most, nobody is told what kind of sharing it is.
-    kept = touched.join(lines.filter(~pl.col("recycled")), on="line", how="semi")
+    lines = lines.join(_by_layout(touched, operations, line_bytes), on="line")
+    # Most lines are recycled memory, or faint: nobody asks what kind of sharing those are.
+    worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
+    kept = touched.join(lines.filter(worth), on="line", how="semi")
     false_sharing = _false_sharing(kept)
     told = false_sharing.join(_kinds(kept, false_sharing), on="line")
     return _described(lines, touched, told.with_columns(halves=pl.lit([], SCHEMA["halves"])))
@@ -101,6 +113,7 @@ def pairs(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CON
     )
     lines = _shared_lines(touched).filter(pl.col("accesses_per_op") > _ROUNDING).with_columns(recycled=False)
     touched = touched.join(lines, on="line", how="semi")
+    lines = lines.join(_by_layout(touched, operations, PAIR_BYTES, of_pairs=True), on="line")
     told = _halves(touched).join(_kinds(touched, None), on="line")
     no_bytes = pl.lit([], SCHEMA["offsets"])
     return _described(lines, touched, told.with_columns(offsets=no_bytes, false_sharing=False))
@@ -200,6 +213,50 @@ def hottest_objects(touched: pl.DataFrame, accesses: str, *of: str) -> pl.DataFr
         .sort("pc", "address", "object", descending=[True, False, False])
         .unique(of, keep="first", maintain_order=True)
         .select(*of, "object")
+    )
+
+
+def _by_layout(
+    touched: pl.DataFrame, operations: int, line_bytes: int, of_pairs: bool = False
+) -> pl.DataFrame:
+    """What of a line's accesses depends on where objects lie in their slab, and whether the rest is even.
+
+    Objects of a slab begin anywhere in a line, unless their distance is a multiple of its length. Then an
+    access is shared wherever its object lies only if it is to a byte that several CPUs touch and one writes.
+    No access to a pair is, as what lies beside what shares its lines.
+    """
+    anywhere = (pl.col("start") > 0) & (pl.col("stride") % line_bytes != 0)
+    touched = touched.with_columns(
+        movable=anywhere.any().over("line"), block=pl.col("address") - pl.col("address") % 64
+    )
+    shared = _shared_bytes(touched.filter("movable" if not of_pairs else pl.lit(False)))
+    kept = touched.join(shared, on=["line", "block"], how="left").with_columns(
+        by_layout=pl.col("movable") & (pl.col("bytes") & pl.col("shared").fill_null(0) == 0)
+    )
+    sums = kept.group_by("line").agg(
+        pl.col("movable").first(),
+        layout_writes_per_op=pl.col("writes_per_op").filter("by_layout").sum(),
+        layout_accesses_per_op=pl.col("accesses_per_op").filter("by_layout").sum(),
+    )
+    rest = kept.filter(~pl.col("by_layout"))
+    even = spread.even(rest, ["line"], "accesses", touched["cpu"].n_unique(), operations)
+    return sums.join(even, on="line", how="left").with_columns(pl.col("even").fill_null(False))
+
+
+def _shared_bytes(touched: pl.DataFrame) -> pl.DataFrame:
+    """Of each 64-byte block of a line the bytes that several CPUs touch and one writes, a bit each."""
+    masks = touched.group_by("line", "block", "cpu").agg(
+        touched=pl.col("bytes").bitwise_or(),
+        written=pl.col("bytes").filter(pl.col("writes") > 0).bitwise_or().fill_null(0),
+    )
+    found: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for line, block, _, mask, writes in masks.iter_rows():
+        once, twice, written = found.get((line, block), (0, 0, 0))
+        found[line, block] = once | mask, twice | once & mask, written | writes
+    return pl.DataFrame(
+        [(line, block, twice & written) for (line, block), (_, twice, written) in found.items()],
+        {"line": pl.UInt64, "block": pl.UInt64, "shared": pl.UInt64},
+        orient="row",
     )
 
 

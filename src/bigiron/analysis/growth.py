@@ -23,6 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from bigiron.analysis.student import t_below
+
 FEWEST = 3
 """CPU counts without which no law can be told from another."""
 
@@ -367,22 +369,3 @@ def _fitted(form: Form, sample: _Sample) -> Candidate | None:
     return Candidate(
         form, a, b, log_evidence, misfit, deviation, left, sample.smallest, middle, on_level, on_b
     )
-
-
-def t_below(t: float, freedom: int) -> float:
-    """Student's t distribution function for whole degrees of freedom (Abramowitz and Stegun, 26.7.3, 26.7.4).
-
-    >>> round(t_below(2.776445, 4), 6), round(t_below(-12.7062, 1), 6)
-    (0.975, 0.025)
-    """
-    angle = math.atan(t / math.sqrt(freedom))
-    cosine = math.cos(angle)
-    odd = freedom % 2
-    term, total = (cosine if odd else 1.0), 0.0
-    for k in range(odd, freedom - 1, 2):
-        total += term
-        term *= cosine**2 * (k + 1) / (k + 2)
-    within = math.sin(angle) * total
-    if odd:
-        within = 2 / math.pi * (angle + within)
-    return (1 + within) / 2

@@ -14,22 +14,16 @@ from typing import Literal, TypeAlias
 
 from bigiron.analysis import check, conflicts, lines_of_cpus, locks, match_lines, rules, shared_lines
 from bigiron.analysis.comparison import Cell, Cells, Measurements, Options
+from bigiron.analysis.cost import OF_A_PAIR, TRANSFER, longer
 from bigiron.analysis.counted_operation import LOCKING, without_waiting, work_of_operations
 from bigiron.analysis.explain import evidence_of
-from bigiron.analysis.match_lines import Row, kind, plain
+from bigiron.analysis.match_lines import Row, is_part, kind, plain
 from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import READERS
 from bigiron.analysis.rules import Rule
 from bigiron.lazy import polars as pl
 
 Kind = Literal["coherence", "locks", "instructions", "neither"]
-
-TRANSFER = 100.0
-"""Instructions in the time that a line takes from one core to another: 50 ns, as most servers have it inside
-a socket, at two instructions a nanosecond."""
-
-OF_A_PAIR = 0.5
-"""What of that a pair of lines costs: only processors that prefetch the adjacent line mind it."""
 
 RELEVANT = 0.01
 """Of an operation's time: what costs less explains nothing that a robot reports, which is 2 % and more."""
@@ -153,24 +147,6 @@ class _Operation:
         return self.work + sum(line.demand for line in self.lines.values())
 
 
-def queueing(alone: float, demand: float, customers: int, places: float = 1.0) -> float:
-    """An operation's time where so many do it, `demand` of it in places that have room for one at a time.
-
-    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980). Each place has as much of the demand.
-
-    >>> [round(queueing(1000, 100, tasks)) for tasks in (1, 5, 100)]
-    [1000, 1052, 10000]
-    >>> round(queueing(1000, 100, 100, places=100))
-    1011
-    """
-    elsewhere, waiting, time = max(alone - demand, 0.0), 0.0, alone
-    for number in range(1, customers + 1):
-        here = demand * (1 + waiting)
-        time = elsewhere + here
-        waiting = number * here / time / places if time else 0.0
-    return time
-
-
 def judge(
     lines: Measurements, taken: Measurements, work: Measurements, base: str, new: str, claim: Claim
 ) -> Judgement:
@@ -257,7 +233,7 @@ class _Found:
         """Accesses in each repetition to all lines and pairs of a kind."""
         found: dict[str, tuple[float, ...]] = {}
         for line in (row.lines[name] for row, _ in self._rows if name in row.lines):
-            accesses = tuple(count for _, count in line.repetitions)
+            accesses = tuple(one.accesses for one in line.repetitions)
             was = found.get(kind(line.object), (0.0,) * len(accesses))
             found[kind(line.object)] = tuple(map(sum, zip(was, accesses, strict=True)))
         return found
@@ -416,7 +392,7 @@ class _Found:
             table = self._cells[name][0].table
             lines = table.filter(pl.col("object") == row.lines[name].object)["line"].unique()
             there = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
-            if any(_is_part(plain(one), lock) for one in there for lock in called):
+            if any(is_part(plain(one), lock) for one in there for lock in called):
                 return True
         return False
 
@@ -451,10 +427,7 @@ class _Found:
         """How much longer an operation takes where nothing else limits it; and that as a share."""
         customers = max(1, round(max(before.users, after.users) * tasks))
         places = max(before.places, after.places)
-        was = queueing(self.base.alone, before.demand, customers, places)
-        more = after.demand - before.demand
-        longer = queueing(self.base.alone + more, after.demand, customers, places) - was
-        return longer, longer / was if was else 0.0
+        return longer(self.base.alone, before.demand, after.demand, customers, places)
 
     def _differ(self, counts: _Counts, tolerance: float, share: float = _SAME) -> bool:
         """Whether the two kernels lie further apart than the repetitions of either."""
@@ -563,7 +536,7 @@ def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float
 
 def _accesses(row: Row, names: Iterable[str]) -> dict[str, tuple[float, ...]]:
     return {
-        name: tuple(accesses for _, accesses in row.lines[name].repetitions) if name in row.lines else (0.0,)
+        name: tuple(one.accesses for one in row.lines[name].repetitions) if name in row.lines else (0.0,)
         for name in names
     }
 
@@ -577,20 +550,11 @@ def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
     name = plain(row.object)
     for lock in changed:
         called = plain(lock.object)
-        if _is_part(name, called) or _is_part(called, name):
+        if is_part(name, called) or is_part(called, name):
             return True
         if _structure(name) == _structure(called) and _share_of(row, lock.writers) >= _MOST_ACCESSES:
             return True
     return False
-
-
-def _is_part(name: str, of: str) -> bool:
-    """Whether one name is the other's, or that of a member.
-
-    >>> _is_part("struct file.f_lock", "struct file"), _is_part("struct file_lock.flc_lock", "struct file")
-    (True, False)
-    """
-    return name.startswith(of) and name[len(of) :][:1] in ("", ".", "+")
 
 
 def _share_of(row: Row, takers: Collection[str]) -> float:

@@ -6,15 +6,29 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bigiron.analysis import comparison
-from bigiron.analysis.comparison import Cells, Comparison, Item, Measure, Measurements, Options, Point, Row
+from bigiron.analysis import comparison, spread
+from bigiron.analysis.comparison import (
+    Cell,
+    Cells,
+    Comparison,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
 from bigiron.analysis.profiles import Figure
+from bigiron.analysis.verdict import Verdict
 from bigiron.counted import counted, some
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 
 _TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
+FINENESS = "0.05 acquisitions and 1 instruction per operation and 1 %"
+"""Up to what no difference is looked for, in words."""
+
 _MOST_FUNCTIONS = 8
 _HELD = 1  # the measure by which rows are ranked
 _MEASURES = (
@@ -47,16 +61,7 @@ def profile(
 
     `counts` has the columns of the probe locks; `operations` is how many were recorded, of all tasks.
     """
-    taken = counts.filter(pl.col("context").is_in(contexts)).select(
-        pl.col("object")
-        .str.replace(r" of CPU \d+$", " of each CPU")
-        .str.replace(r"^(vmalloc memory of \w+)\+0x[0-9a-f]+$", "$1")
-        .alias("lock"),
-        pl.col("function").map_elements(taken_by, pl.String).alias("taken_by"),
-        pl.col("path").str.split(";").list.last().alias("taker"),
-        pl.col("lock").alias("address"),
-        "cpu", "acquisitions", "instructions", "longest",
-    )  # fmt: skip
+    taken = _named(counts, contexts)
     if taken.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     what = ["lock", "taken_by"]
@@ -84,6 +89,32 @@ def profile(
         .sort(pl.col("cpus") == 1, -pl.col("held_per_op"), *what)
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
+
+
+def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
+    """The acquisitions, by names that all locks of a kind have in common."""
+    return counts.filter(pl.col("context").is_in(contexts)).select(
+        pl.col("object")
+        .str.replace(r" of CPU \d+$", " of each CPU")
+        .str.replace(r"^(vmalloc memory of \w+)\+0x[0-9a-f]+$", "$1")
+        .alias("lock"),
+        pl.col("function").map_elements(taken_by, pl.String).alias("taken_by"),
+        pl.col("path").str.split(";").list.last().alias("taker"),
+        pl.col("lock").alias("address"),
+        "cpu", "acquisitions", "instructions", "longest",
+    )  # fmt: skip
+
+
+def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
+    """The locks that all CPUs take as often, and hold for as many instructions."""
+    taken, what = _named(cell.table, contexts), ["lock", "taken_by"]
+    if taken.is_empty():
+        return set()
+    found = [
+        spread.even(taken, what, count, taken["cpu"].n_unique(), cell.operations).filter("even")
+        for count in ("acquisitions", "instructions")
+    ]
+    return set.intersection(*(set(even.select(what).iter_rows()) for even in found))
 
 
 def taken_by(function: str) -> str:
@@ -147,7 +178,9 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         legend=(
             f"differs from {base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "
             f"operation and 1 %, or held by more than {_TOLERANCES['held_per_op']:.0f} instruction and 1 %"
+            f"{comparison.BEYOND_BOOTS}"
         ),
+        notes=tuple(comparison.on_marks(shown, min(map(len, cells.values())))),
         lost=tuple(
             f"{variant}: {count} acquisitions are not counted: their release was not seen, or no room"
             for variant, count in lost.items()
@@ -170,12 +203,30 @@ def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
         for lock, taken_by_, functions in found.select("lock", "taken_by", "taken_in").iter_rows():
             takers.setdefault((lock, taken_by_), {}).update(dict.fromkeys(functions))
     others = [variant for variant in cells if variant != base]
+    even = {
+        variant: set.intersection(*(_even(cell, contexts) for cell in repetitions))
+        for variant, repetitions in cells.items()
+    }
+    boots = {variant: len(repetitions) for variant, repetitions in cells.items()}
     figures = comparison.joined(
         {variant: [_figures(found) for found in repetitions] for variant, repetitions in profiles.items()},
         _MEASURES,
         called=lambda key: f"{key[0]} ({key[1]})",
     )
-    rows = [_row(key, figures[key], list(takers[key]), base, others) for key in figures]
+    rows = [
+        _row(
+            key,
+            figures[key],
+            list(takers[key]),
+            comparison.verdict(
+                zip(figures[key], _TOLERANCES.values(), strict=False),
+                base,
+                {variant for variant in cells if key in even[variant]},
+                boots,
+            ),
+        )
+        for key in figures
+    ]
     return sorted(
         rows,
         key=lambda row: (
@@ -194,16 +245,13 @@ def _figures(found: pl.DataFrame) -> Iterator[tuple[tuple[str, str], tuple[float
 
 
 def _row(
-    key: tuple[str, str], figures: tuple[Figure, ...], functions: list[str], base: str, others: list[str]
+    key: tuple[str, str], figures: tuple[Figure, ...], functions: list[str], verdict: Verdict | None
 ) -> Row:
     lock, taken_by_ = key
     return Row(
         lock,
         figures,
-        differs=any(
-            comparison.exceeds(figure, base, others, tolerance)
-            for figure, tolerance in zip(figures, _TOLERANCES.values(), strict=False)
-        ),
+        verdict=verdict,
         labels=((taken_by_,), tuple(functions)),
         caption=(f"{taken_by_} in {some(functions, _MOST_FUNCTIONS)}",),
         details=(("taken by", taken_by_), ("taken in", ", ".join(functions))),
@@ -215,7 +263,13 @@ def _item(row: Row) -> Item:
     (taken_by_,), functions = row.labels
     taken, held, longest, cpus, locks = row.figures
     return Item(
-        {"lock": row.name, "taken_by": taken_by_, "taken_in": functions, "differs": row.differs},
+        {
+            "lock": row.name,
+            "taken_by": taken_by_,
+            "taken_in": functions,
+            "differs": row.differs,
+            "verdict": row.verdict,
+        },
         {
             variant: {
                 "acquisitions_per_op": round(taken.mean(variant), 6),

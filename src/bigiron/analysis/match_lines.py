@@ -11,8 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from heapq import heappop, heappush
+from statistics import fmean
 from typing import Any, NamedTuple
 
+from bigiron.analysis.spread import strongest
+from bigiron.analysis.verdict import Verdict
 from bigiron.lazy import Floats, Integers, Mask
 from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
@@ -26,11 +29,23 @@ _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
 _OTHER_MEMBER = (
     0.95  # what of the likeness of two lines of one struct is left if they are not the same member
 )
+ANYTHING = ("kmalloc", "page or slab object", "per-CPU memory of CPU")
+"""Kinds that are only memory: two lines of one of them need not be of one object."""
+
 _UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
 _IN_MIND = 16  # rows that a line has chosen, before it looks again
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
+
+
+class PerBoot(NamedTuple):
+    """A line in one repetition, each of which has a boot of its own; counts per operation."""
+
+    writes: float
+    accesses: float
+    layout_writes: float = 0.0  # of these, shared only by where objects lie in their slab
+    layout_accesses: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,16 @@ class Line:
     paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
-    repetitions: tuple[tuple[float, float], ...] = ()  # writes and accesses per operation in each
+    repetitions: tuple[PerBoot, ...] = ()
+    even: bool = False  # whether in each of them all CPUs access it as often, but for what is layout
+    movable: bool = False  # whether where it begins in a cache line differs from object to object
+    number: int = 1  # of lines that it stands for
+
+    @property
+    def layout_per_op(self) -> float:
+        """Accesses per operation that are shared only by where objects lie in their slab."""
+        return fmean(one.layout_accesses for one in self.repetitions) if self.repetitions else 0.0
+
     halves: tuple[Half, ...] = ()  # of a pair
 
     @cached_property
@@ -72,6 +96,8 @@ class Row:
 
     lines: dict[str, Line] = field(default_factory=dict)
     depends: tuple[str, ...] = ()  # on what of the machine's shape, in words
+    verdicts: dict[str, Verdict] = field(default_factory=dict)  # of each other variant, against the base
+    differs_by_layout: bool = False  # and by nothing else
 
     @property
     def object(self) -> str:
@@ -82,6 +108,16 @@ class Row:
     def false_sharing(self) -> bool:
         """Whether in some column no byte of it is touched by two CPUs."""
         return any(line.false_sharing for line in self.lines.values())
+
+    @property
+    def number(self) -> int:
+        """Of lines that it stands for, in the column that has most."""
+        return max(line.number for line in self.lines.values())
+
+    @property
+    def cpus(self) -> int:
+        """The most that touch it in a column."""
+        return max(max(line.writers, line.readers) for line in self.lines.values())
 
     @property
     def offsets(self) -> dict[int, str]:
@@ -117,21 +153,37 @@ class Row:
         """Writes per operation in a column."""
         return self.lines[variant].writes_per_op if variant in self.lines else 0.0
 
+    def layout(self, variant: str) -> float:
+        """Accesses per operation in a column that are shared only by where objects lie in their slab."""
+        return self.lines[variant].layout_per_op if variant in self.lines else 0.0
+
     def change(self, base: str, variants: Sequence[str]) -> float:
-        """The largest change of accesses per operation from the base, signed."""
-        changes = [self.accesses(variant) - self.accesses(base) for variant in variants]
+        """The largest change of accesses per operation from the base, signed, but for what is layout."""
+        changes = [
+            self.accesses(variant) - self.layout(variant) - self.accesses(base) + self.layout(base)
+            for variant in variants
+        ]
         return max(changes, key=abs, default=0.0)
 
-    def differs(self, base: str, variants: Sequence[str]) -> bool:
-        """Whether some column differs from the base by more than the tolerance."""
-        return any(
-            abs(after - before) > TOLERANCE + RELATIVE_TOLERANCE * max(after, before)
-            for variant in variants
-            for before, after in (
-                (self.accesses(base), self.accesses(variant)),
-                (self.writes(base), self.writes(variant)),
-            )
-        )
+    @property
+    def differs(self) -> bool:
+        """Whether some column differs from the base by more than boots of one kernel do."""
+        return self.verdict is Verdict.changed
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The strongest of all columns'; None where nothing was compared."""
+        return strongest(self.verdicts.values()) if self.verdicts else None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether some column may differ from the base, and none is known to."""
+        return self.verdict is Verdict.undecided
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether most of it is shared only by where objects lie in their slab, wherever it is hottest."""
+        return self._hottest.layout_per_op > self._hottest.accesses_per_op / 2
 
     @property
     def last(self) -> Line:
@@ -170,7 +222,16 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             sharing=dict(zip(row["sharing"], row["because"], strict=True)),
             all_per_op=row["all_per_op"],
             offsets={touched["cpu"]: touched["bytes"] for touched in row["offsets"]},
-            repetitions=((row["writes_per_op"], row["accesses_per_op"]),),
+            repetitions=(
+                PerBoot(
+                    row["writes_per_op"],
+                    row["accesses_per_op"],
+                    row["layout_writes_per_op"],
+                    row["layout_accesses_per_op"],
+                ),
+            ),
+            even=row["even"],
+            movable=row["movable"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
@@ -200,8 +261,12 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         all_per_op=sum(line.all_per_op for line in lines) / repetitions,
         offsets=row.offsets,
         repetitions=tuple(
-            (row.writes(number), row.accesses(number)) for number in map(str, range(repetitions))
+            row.lines[number].repetitions[0] if number in row.lines else PerBoot(0.0, 0.0)
+            for number in map(str, range(repetitions))
         ),
+        even=len(lines) == repetitions and all(line.even for line in lines),
+        movable=any(line.movable for line in lines),
+        number=max(line.number for line in lines),
         halves=row.halves,
     )
 
@@ -407,6 +472,15 @@ def member(object: str) -> str:
     ('struct dentry.d_lockref', 'vm_committed_as.lock')
     """
     return ".".join(plain(object).split(".")[:2])
+
+
+def is_part(name: str, of: str) -> bool:
+    """Whether one name is the other's, or that of a member.
+
+    >>> is_part("struct file.f_lock", "struct file"), is_part("struct file_lock.flc_lock", "struct file")
+    (True, False)
+    """
+    return name.startswith(of) and name[len(of) :][:1] in ("", ".", "+")
 
 
 def _likeness(lines: list[Line], others: _Ready) -> Floats:

@@ -7,7 +7,8 @@ against another CPU count, or against another day.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bigiron.analysis.match_lines import Line, kind, overlap, plain, summed
+from bigiron.analysis.conflicts import FAINT
+from bigiron.analysis.match_lines import Line, PerBoot, kind, overlap, plain, summed
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
@@ -30,6 +31,21 @@ def added_up(lines: Sequence[Line]) -> list[Line]:
             relatives.append([line])
     sums = [sum_of(family) for relatives in families.values() for family in relatives]
     return sorted(sums, key=lambda line: -line.accesses_per_op)
+
+
+def with_faint_merged(lines: Sequence[Line]) -> list[Line]:
+    """The lines, with faint ones of one kind and with the same hottest function added up.
+
+    A workload that creates files has ten thousand faint lines, and to match each with each takes minutes.
+    """
+    families: dict[tuple[str, str], list[Line]] = {}
+    kept = []
+    for line in lines:
+        if line.accesses_per_op >= FAINT:
+            kept.append(line)
+        else:
+            families.setdefault((kind(line.object), next(iter(line.weights), "")), []).append(line)
+    return [*kept, *(family[0] if len(family) == 1 else sum_of(family) for family in families.values())]
 
 
 def _likeness(larger: Line, smaller: Line) -> float:
@@ -66,5 +82,8 @@ def sum_of(family: Sequence[Line]) -> Line:
         writers=max(line.writers for line in family),
         readers=max(line.readers for line in family),
         false_sharing=any(line.false_sharing for line in family),
-        repetitions=tuple((sum(w for w, _ in each), sum(a for _, a in each)) for each in repetitions),
+        repetitions=tuple(PerBoot(*map(sum, zip(*each, strict=True))) for each in repetitions),
+        even=all(line.even for line in family),
+        movable=any(line.movable for line in family),
+        number=sum(line.number for line in family),
     )

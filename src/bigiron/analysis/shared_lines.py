@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bigiron.analysis import conflicts, match_lines, paths, shape
+from bigiron.analysis import comparison, conflicts, line_verdicts, match_lines, merge_lines, paths, shape
 from bigiron.analysis.comparison import (
     Cell,
     Cells,
@@ -27,6 +27,9 @@ from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted, some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
+
+SPREAD = 0.01
+"""By which share of it a count differs between boots of one kernel where that is worth saying."""
 
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _MOST_FUNCTIONS = 8
@@ -125,19 +128,22 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
     recycled: dict[str, tuple[float, float]] = {}
     for variant, repetitions in cells.items():
         profiles = _profiles(repetitions, options)
-        columns[variant] = match_lines.mean([match_lines.lines_of(profile) for profile in profiles])
+        columns[variant] = match_lines.mean([_lines_of(profile) for profile in profiles])
         again = pl.concat(profiles).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
         recycled[variant] = (again.height / len(repetitions), accesses / len(repetitions))
     dependence = shape.depends(columns, _changes(measured, point, options))
     rows = match_lines.match(columns)
+    base = options.base_of(columns)
+    others = [variant for variant in columns if variant != base]
+    line_verdicts.judge(rows, base, others, {variant: len(each) for variant, each in cells.items()})
     for row in rows:
         row.depends = dependence.of(row.lines.values())
     lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
     found = LinesAt(
         *point,
         list(columns),
-        options.base_of(columns),
+        base,
         rows,
         lost,
         recycled,
@@ -147,7 +153,8 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
     rows.sort(
         key=lambda row: (
             -found.cost([row]),
-            -abs(row.change(found.base, found.others)) if row.differs(found.base, found.others) else 0.0,
+            -abs(row.change(base, others)) if row.differs else 0.0,
+            row.is_layout,
             -max(row.accesses(variant) for variant in columns),
             row.object,
             row.functions,
@@ -161,6 +168,10 @@ def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFram
     return [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
 
 
+def _lines_of(profile: pl.DataFrame) -> list[Line]:
+    return merge_lines.with_faint_merged(match_lines.lines_of(profile))
+
+
 def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
     """The same lines on machines of other shapes."""
     return [
@@ -168,7 +179,7 @@ def _changes(measured: Measurements, point: tuple[int, int], options: Options) -
             changed.of,
             changed.to[point],
             {
-                variant: match_lines.mean(list(map(match_lines.lines_of, _profiles(repetitions, options))))
+                variant: match_lines.mean(list(map(_lines_of, _profiles(repetitions, options))))
                 for variant, repetitions in changed.points[point].items()
             },
             changed.boots,
@@ -199,16 +210,25 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
         ),
         columns=(
             *("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs"),
-            "variant",
+            *("verdict", "variant"),
         ),
-        cell_columns={name: name for name in ("writes_per_op", "accesses_per_op", "writers", "readers")},
+        cell_columns={
+            name: name
+            for name in (
+                *("writes_per_op", "accesses_per_op", "layout_per_op", "least_per_op", "most_per_op"),
+                *("writers", "readers"),
+            )
+        },
         paths=options.paths,
     )  # fmt: skip
 
 
 def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
-    every = [(_row(group, found), len(group.rows)) for group in _groups(found)]
-    shown = [(row, lines) for row, lines in every if row.main.most >= match_lines.TOLERANCE]
+    every = [(_row(group, found), group.number) for group in _groups(found)]
+    large = [(row, lines) for row, lines in every if row.main.most >= match_lines.TOLERANCE]
+    shown = [(row, lines) for row, lines in large if not (row.is_undecided and row.main.most < _SMALL)]
+    apart = sum(lines for row, lines in large) - sum(lines for _, lines in shown)
+    boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared lines"
     totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
     return Point(
@@ -229,15 +249,20 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         keeps_order=True,
         measures=_MEASURES,
         rows=tuple(row for row, _ in shown),
-        hidden=len(found.rows) - sum(lines for _, lines in shown),
+        hidden=sum(row.number for row in found.rows) - sum(lines for _, lines in large),
         more=f"lines below {match_lines.TOLERANCE} accesses per operation",
         total=totals,
         labels=("sharing", "touched by"),
         legend=(
-            f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %; "
-            "-: not shared there"
+            f"differs from {found.base} by more than {match_lines.TOLERANCE} per operation and 1 %"
+            f"{comparison.BEYOND_BOOTS}; -: not shared there"
         ),
-        notes=(*_recycled(found), *found.more, *(found.costs.notes if found.costs else ())),
+        notes=(
+            *comparison.on_marks((row for row, _ in shown), boots, apart),
+            *_recycled(found),
+            *found.more,
+            *(found.costs.notes if found.costs else ()),
+        ),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
         items=tuple(_item(row, found) for row in found.rows),
@@ -288,9 +313,14 @@ class _Group:
     def name(self) -> str:
         """What the lines are, and how many."""
         first = self.rows[0].object
-        if len(self.rows) == 1:
+        if self.number == 1:
             return first
-        return f"{len(self.rows)} x {match_lines.common([row.object for row in self.rows])}"
+        return f"{self.number} x {match_lines.common([row.object for row in self.rows])}"
+
+    @property
+    def number(self) -> int:
+        """How many lines they are."""
+        return sum(row.number for row in self.rows)
 
     def lines(self, variant: str) -> list[Line]:
         """Those that a variant has."""
@@ -305,14 +335,14 @@ def _groups(found: LinesAt) -> list[_Group]:
     """Rows that are alike put together: for instance the pages of one slab cache."""
     groups: dict[tuple[object, ...], list[Lines]] = {}
     for row in found.rows:
-        kind, marked = match_lines.kind(row.object), row.differs(found.base, found.others)
+        kind, marked = match_lines.kind(row.object), (row.differs, row.is_undecided, row.is_layout)
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
         one_of_many = small or kind == "struct page"
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
         groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
 
     def rank(group: _Group) -> tuple[float, float, float]:
-        marked = group.rows[0].differs(found.base, found.others)
+        marked = group.rows[0].differs
         change = abs(sum(row.change(found.base, found.others) for row in group.rows))
         cost = found.cost(group.rows)
         return (-cost, -change if marked else 0.0, -max(map(group.accesses, found.variants)))
@@ -333,7 +363,8 @@ def _row(group: _Group, found: LinesAt) -> Row:
     return Row(
         group.name,
         _figures(group, found),
-        differs=first.differs(found.base, found.others) if found.others else None,
+        verdict=first.verdict,
+        is_layout=first.is_layout,
         labels=((kinds,), tuple(first.functions[:_MOST_FUNCTIONS])),
         caption=tuple(filter(None, captions)),
         depends=first.depends,
@@ -437,7 +468,8 @@ def _item(row: Lines, found: LinesAt) -> Item:
             "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
             "false_sharing": row.false_sharing,
             "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
-            "differs": row.differs(found.base, found.others),
+            "differs": row.differs,
+            "verdict": row.verdict,
             **({"depends": list(row.depends)} if row.depends else {}),
             **({"predicted": predicted_shares(row, found.costs)} if found.costs else {}),
             **(
@@ -470,6 +502,9 @@ def _cell(line: Line) -> dict[str, Any]:
     return {
         "writes_per_op": round(line.writes_per_op, 6),
         "accesses_per_op": round(line.accesses_per_op, 6),
+        "layout_per_op": round(line.layout_per_op, 6),
+        "least_per_op": round(min(one.accesses for one in line.repetitions), 6),
+        "most_per_op": round(max(one.accesses for one in line.repetitions), 6),
         "writers": line.writers,
         "readers": line.readers,
     }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 
-from bigiron.analysis import comparison
+from bigiron.analysis import comparison, spread
 from bigiron.analysis.comparison import (
     Cell,
     Cells,
@@ -18,9 +21,15 @@ from bigiron.analysis.comparison import (
 )
 from bigiron.analysis.growth import Series
 from bigiron.analysis.profiles import Figure
+from bigiron.analysis.verdict import Verdict
 from bigiron.counted import counted
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
+
+_TOLERANCE = 1.0  # instructions per operation up to which nothing differs, and 1 %
+_OF_ALL = 0.005  # a share of all instructions, up to which they do not differ
+FINENESS = "1 instruction per operation and 1 % of each function, 0.5 % of all"
+"""Up to what no difference is looked for, in words."""
 
 _LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
 _MOST = 40
@@ -43,11 +52,8 @@ def profile(
     `counts` has the columns of the probe work. A function that is on a path twice counts once there. The sum
     of `own_per_op` is all the work there is.
     """
-    ran = (
-        counts.filter(pl.col("context").is_in(contexts))
-        .group_by("path", "function")
-        .agg(pl.col("instructions").sum() / operations)
-    )
+    counts = counts.filter(pl.col("context").is_in(contexts))
+    ran = counts.group_by("path", "function").agg(pl.col("instructions").sum() / operations)
     own = ran.group_by("function").agg(own_per_op=pl.col("instructions").sum())
     inclusive = (
         ran.with_columns(
@@ -100,16 +106,43 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     base = options.base_of(cells)
     others = [variant for variant in cells if variant != base]
+    cells = {
+        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
+        for variant, each in cells.items()
+    }
     rows = comparison.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
     )
+    even = {
+        variant: set.intersection(*(_even(cell, "function", options.contexts) for cell in each))
+        for variant, each in cells.items()
+    }
+    boots = {variant: len(each) for variant, each in cells.items()}
+
+    def verdict(function: str, own: Figure) -> Verdict | None:
+        of = {variant for variant in cells if function in even[variant]}
+        return comparison.verdict([(own, _TOLERANCE)], base, of, boots)
+
     ordered = sorted(
         rows.items(),
         key=lambda row: (-round(row[1][0].largest_change(base, others), 3), -row[1][0].most, row[0]),
     )
-    shown = [Row(function, figures) for function, figures in ordered if figures[0].most >= _LEAST]
+    shown = [
+        Row(function, figures, verdict(function, figures[0]))
+        for function, figures in ordered
+        if figures[0].most >= _LEAST
+    ]
     total = comparison.total("all functions", rows.values(), _MEASURES, cells)
+    repeats = {
+        variant
+        for variant, each in cells.items()
+        if all(_even(cell, "context", options.contexts) >= set(options.contexts) for cell in each)
+    }
+    total = replace(
+        total,
+        verdict=comparison.verdict([(total.main, _TOLERANCE)], base, repeats, boots, _OF_ALL),
+    )
     return Point(
         probe="work",
         cpus=cpus,
@@ -132,6 +165,11 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         most=_MOST,
         total=total,
         by_symbol=True,
+        legend=(
+            f"differs from {base} by more than {_TOLERANCE:.0f} instruction per operation and 1 %"
+            f"{comparison.BEYOND_BOOTS}"
+        ),
+        notes=tuple(comparison.on_marks(shown, min(boots.values()))),
         shows_change=True,
         place={"cpus": cpus, "tasks": tasks},
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
@@ -141,9 +179,39 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     )
 
 
+def _even(cell: Cell, of: str, contexts: tuple[str, ...]) -> set[str]:
+    """The functions, or the contexts, of which all CPUs execute as many instructions."""
+    counts = cell.table.filter(pl.col("context").is_in(contexts))
+    found = spread.even(counts, [of], "instructions", counts["cpu"].n_unique(), cell.operations)
+    return set(found.filter("even")[of])
+
+
 def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
     for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
         yield function, tuple(figures)
+
+
+def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
+    """The counts with the functions, also those on the paths, by `same_function`."""
+    names = pl.concat([counts["function"], counts["path"].str.split(";").explode()]).unique().drop_nulls()
+    same = {name: same_function(name) for name in names}
+    changed = {name: short for name, short in same.items() if name != short}
+    if not changed:
+        return counts
+    path = pl.col("path").str.split(";").list.eval(pl.element().replace(changed)).list.join(";")
+    return counts.with_columns(pl.col("function").replace(changed), path=path)
+
+
+@cache
+def same_function(symbol: str) -> str:
+    """A function by the name that it has in all kernels.
+
+    The compiler marks what it made of a function. Since 6.10 memory allocators have `_noprof` variants.
+
+    >>> same_function("exit_to_user_mode_prepare.isra.0"), same_function("kmem_cache_alloc_noprof")
+    ('exit_to_user_mode_prepare', 'kmem_cache_alloc')
+    """
+    return re.sub(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$", "", symbol).removesuffix("_noprof")
 
 
 def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:

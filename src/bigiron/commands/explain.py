@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
-from bigiron.analysis import shared_lines
 from bigiron.analysis.comparison import Options
 from bigiron.commands.options import Context, ForMachine, ListFormat, contexts
 from bigiron.report import explain as explanation
-from bigiron.study import measurements, prediction, store
+from bigiron.study import prediction, store
 
 
 def explain(
@@ -28,5 +27,4 @@ def explain(
     opened = store.open_study(study)
     costs = prediction.line_costs(opened, machine) if machine else None
     options = Options(opened.base(base), contexts(context), costs=costs)
-    found = shared_lines.line_up_all(measurements.read(opened, "conflicts"), options)
-    print(explanation.FORMATS[format.value](found), end="")
+    print(explanation.FORMATS[format.value](explanation.explanation(opened, options)), end="")

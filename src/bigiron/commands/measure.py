@@ -10,8 +10,8 @@ import typer
 
 from bigiron.commands.complaints import complain
 from bigiron.report.progress import ProgressBar
+from bigiron.study import boots, sequential, store
 from bigiron.study import run as runner
-from bigiron.study import sequential, store
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 
@@ -36,17 +36,23 @@ def measure_study(
     try:
         study = store.create(output, spec, workload)
         missing = runner.missing(study)
-        if not missing and not max_time_s:
-            print(f"every cell of {output} is measured: see `bigiron compare {output}`")
+        all_there = f"every cell of {output} is measured: see `bigiron compare {output}`"
+        if not (missing or max_time_s or _boots_again(study.spec)):
+            print(all_there)
             return
         where = fleet or jobs or runner.default_jobs(study.spec)
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
             if max_time_s:
                 records, undecided = sequential.run(study, programs, where, progress, until)
+            elif _boots_again(study.spec):
+                records = boots.run(study, programs, where, progress)
             else:
                 records = runner.run(study, programs, where, progress)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+    if not records and not max_time_s:
+        print(all_there)
+        return
     failures = [record.failure for record in records if record.failure]
     print(
         f"{len(records) - len(failures)} of {len(records)} cells measured{_decided(undecided)}: "
@@ -54,6 +60,10 @@ def measure_study(
     )
     if failures:
         raise typer.Exit(3 if any(failure.kind == "machine" for failure in failures) else 2)
+
+
+def _boots_again(spec: Spec) -> bool:
+    return spec.is_booted_again and len(spec.variant) > 1 and spec.most_boots > spec.repetitions
 
 
 def _decided(undecided: int | None) -> str:

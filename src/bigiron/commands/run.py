@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from bigiron import probes
+from bigiron.analysis.spread import MOST_BOOTS
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
@@ -152,7 +153,11 @@ class Repetitions:
     """How often a cell is measured."""
 
     reps: Annotated[
-        int | None, typer.Option(help="repetitions of every cell  [default: 1; 8 with --until-decided]")
+        int | None,
+        typer.Option(
+            help="repetitions of every cell, each on a boot of its own  [default: 1, and up to "
+            f"{MOST_BOOTS} where counts of two kernels may differ by chance; 8 with --until-decided]"
+        ),
     ] = None
     until_decided: Annotated[
         bool,
@@ -267,6 +272,7 @@ def question(
         check_shape=where.check_shape,
         clock=where.clock.value,
         repetitions=first if repetitions.reps is None else repetitions.reps,
+        most_boots=MOST_BOOTS if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=what.operations,
         cpus_to_cycle=what.cpus_to_cycle,

@@ -59,6 +59,8 @@ class Symbolized:
 
     name: str
     types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
+    start: int = 0  # of the slab object that it is in; 0 where it is in none
+    stride: int = 0  # bytes from that object to the next
 
     def of_cpu(self, cpu: int) -> Symbolized:
         """The same, of memory that each CPU has."""
@@ -150,7 +152,12 @@ class Objects:
         untyped = {object.start for object in found.values() if object and not self._own_type(object)}
         per_cpu = any(self._per_cpu.locate(address) for address in addresses)
         self._pointed.walk(self._starts(filter(None, found.values())), untyped, per_cpu)
-        return {access: self._name(*access) for access in wanted}
+        return {access: self._in_slab(access[0], self._name(*access)) for access in wanted}
+
+    def _in_slab(self, address: int, named: Symbolized) -> Symbolized:
+        """The same with the slab object that the address is in."""
+        found = self._slab_object_at(address)
+        return replace(named, start=found.start, stride=found.cache.size) if found else named
 
     @property
     def page_bytes(self) -> int:

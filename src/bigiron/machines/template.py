@@ -31,7 +31,10 @@ from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.outcome import StoppedError
 
-FORMAT = 4
+FORMAT = 5
+BOOTS = 4
+"""How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
+
 _LOOK_S = 0.25  # how soon a stop is noticed
 _STAGING = ".new-"
 _CHECKED = "checked"
@@ -70,6 +73,7 @@ class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     options: list[str]  # of QEMU: the machine, the CPU
     initramfs_sha256: str
     distances: tuple[tuple[int, ...], ...] = ()  # between nodes, where they are not QEMU's
+    boot_number: int = 1  # which of its boots: each has other random numbers, and so other places of objects
     format: int = FORMAT
 
     @property

@@ -70,6 +70,7 @@ class VirtualMachine:
     init: Path | None = None  # what it boots into; None: compiled here
     modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
     from_template: bool = False  # whether it is resumed from one that was booted and kept
+    boot_number: int = 1  # which of the boots of such a machine it is resumed from
     instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
     clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
     seed: bytes = b""  # of its random numbers; empty: another one each time
@@ -422,6 +423,7 @@ class _Cell:
             memory_mib=vm.memory_mib,
             options=[*vm.architecture.machine, *vm.remapping],
             initramfs_sha256=kernels.sha256_of(self.initrd),
+            boot_number=vm.boot_number,
         )
 
     @property

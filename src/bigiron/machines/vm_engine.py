@@ -10,7 +10,7 @@ from pathlib import Path
 from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines import dilation, kvm
+from bigiron.machines import dilation, kvm, template
 from bigiron.machines import topology as topologies
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.file_system import FileSystem
@@ -121,6 +121,7 @@ class VmEngine(Engine):
             "turn": machine.turn,
             **({"instructions_a_ns": machine.instructions_a_ns} if self.slow_clock else {}),
             "from_template": machine.from_template,
+            "boot_number": machine.boot_number,
             **(self.file_system.environment(kernel) if self.file_system else {}),
         }
 
@@ -164,7 +165,10 @@ class VmEngine(Engine):
             turns=job.programs.turns,
             change=job.change,
             init=job.programs.init,
-            from_template=target.resumes and not (job.programs.fresh_boot or job.change.boots or under_kvm),
+            from_template=target.resumes
+            and job.repetition <= template.BOOTS
+            and not (job.programs.fresh_boot or job.change.boots or under_kvm),
+            boot_number=job.repetition,
         )
         if self.file_system:
             machine = self.file_system.put_into(machine, kernel)

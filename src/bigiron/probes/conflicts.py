@@ -44,6 +44,8 @@ SCHEMA = Schema(
         "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
         "object": pl.String,  # what lies at `address` (docs/schema.md)
         "types": pl.String,  # of the structs that hold it, outermost first, and its own: "dentry;lockref;int"
+        "start": pl.UInt64,  # where the slab object begins that `address` is in; 0: in none
+        "stride": pl.UInt32,  # bytes from that object to the next one of its slab
         "pc": pl.UInt64,  # address of the instruction
         "function": pl.String,
         "offset": pl.UInt32,  # of the instruction in the function
@@ -113,6 +115,8 @@ def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects
     others = others.with_columns(
         object=pl.Series([named.name for named in found], dtype=pl.String),
         types=pl.Series([named.types for named in found], dtype=pl.String),
+        start=pl.Series([named.start for named in found], dtype=pl.UInt64),
+        stride=pl.Series([named.stride for named in found], dtype=pl.UInt32),
     )
     return pl.concat([others, in_files])
 
@@ -130,7 +134,12 @@ def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.
     in_files = places.join(files, on="page")
     offsets = pl.Series([hex(offset) for offset in range(objects.page_bytes)])
     in_files = in_files.with_columns(offset=offsets.gather(in_files["address"] - in_files["page"])).select(
-        "address", "length", object=pl.format(CACHED, "offset", "file"), types=pl.lit("")
+        "address",
+        "length",
+        object=pl.format(CACHED, "offset", "file"),
+        types=pl.lit(""),
+        start=pl.lit(0, pl.UInt64),
+        stride=pl.lit(0, pl.UInt32),
     )
     return in_files, places.join(files, on="page", how="anti").drop("page")
 
@@ -200,6 +209,7 @@ PROBE = Probe(
     collect=_collect,
     needs_recorder=True,
     compare=lambda read, options: shared_lines.compare(read, options),
+    has_verdicts=True,
     stacks=StackSource(
         lambda table, done, contexts: conflicts.stacks(table, done, contexts),
         "accesses to shared cache lines",

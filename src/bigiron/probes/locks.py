@@ -83,6 +83,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     compare=lambda read, options: locks.compare(read, options),
+    has_verdicts=True,
     needs_recorder=True,
     only_on=("x86_64",),
 )

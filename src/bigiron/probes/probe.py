@@ -132,6 +132,8 @@ class Probe:
     """The architectures that it knows; all unless given."""
     compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks."""
+    has_verdicts: bool = False
+    """Whether its comparison says which counts differ by more than boots of one kernel do."""
     stacks: StackSource | None = None
     growth: GrowthSource | None = None
     samples: Callable[[pl.DataFrame], MetricSamples] | None = None

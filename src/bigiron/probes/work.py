@@ -58,6 +58,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     compare=lambda read, options: work.compare(read, options),
+    has_verdicts=True,
     needs_recorder=True,
     stacks=StackSource(
         lambda table, done, contexts: work.stacks(table, done, contexts),

@@ -16,7 +16,6 @@ import bigiron
 from bigiron import probes, sanitize
 from bigiron.analysis import shared_lines
 from bigiron.analysis.comparison import Options, Point, Row, with_caveats
-from bigiron.analysis.explain import findings
 from bigiron.analysis.growth import number as three_digits
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
@@ -30,6 +29,7 @@ from bigiron.readers.measured_points import Measured
 from bigiron.report import cells, dispatch, flame, growth, knee, lkp, predict
 from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
+from bigiron.report.explain import Explanation
 from bigiron.report.flame import Contexts, Flame
 from bigiron.study import measurements
 from bigiron.study.prediction import Prediction
@@ -148,7 +148,10 @@ def document_of(
     parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
     if incomplete:
         parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
-    answered, answer = _answer(judged, parts, lines, prediction)
+    explained = None
+    if set(explanation.PROBES) & set(measured):
+        explained = explanation.explanation(study, options, lines)
+    answered, answer = _answer(judged, parts, explained, prediction)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
     return Document(
         study=study.name,
@@ -203,23 +206,22 @@ def _question(spec: Spec, base: str) -> str:
 def _answer(
     judged: Judged | None,
     parts: Sequence[Section],
-    lines: SharedLines | None,
+    explained: Explanation | None,
     predicted: Prediction | None,
 ) -> tuple[str, list[Finding]]:
     answered, said = "", []
-    if lines:
-        point = lines.points[-1]
-        found = findings(point)
-        answered = explanation.heading(lines, point, found)
+    if explained:
+        answered, recorded = explanation.heading(explained), explained.recorded
         said += [
-            Finding(explanation.sentence(one, point), tuple(explanation.evidence(one, point)))
-            for one in found[:_MOST_FINDINGS]
+            Finding(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
+            for one in explained.findings[:_MOST_FINDINGS]
         ]
+        said += map(Finding, explanation.notes(explained))
     if predicted:
         said += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
     said += judged.said if judged else ()
     for part in parts:
-        if part.probe != "conflicts" and part.tables[-1].others:
+        if part.probe not in explanation.PROBES and part.tables[-1].others:
             said += _changes(part.tables[-1])
     return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
 

@@ -1,91 +1,232 @@
-"""What `bigiron explain` prints: sentences, most important first, each with its evidence."""
+"""What `bigiron explain` prints: findings in sentences, the most expensive first, each with its evidence."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from bigiron.analysis import conflicts
-from bigiron.analysis.explain import LEAST, Finding, findings
-from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
+from bigiron.analysis import conflicts, explain, line_verdicts, locks, shared_lines, work
+from bigiron.analysis.comparison import Options
+from bigiron.analysis.comparison import Row as Counted
+from bigiron.analysis.explain import (
+    LEAST,
+    Explained,
+    Finding,
+    LineFinding,
+    LockFinding,
+    Recorded,
+    WorkFinding,
+)
+from bigiron.analysis.shared_lines import SharedLines, bytes_by_cpu, halves, predicted
+from bigiron.analysis.spread import MOST_BOOTS
 from bigiron.counted import counted, listed, some
+from bigiron.errors import UserError
 from bigiron.report.listing import Listing, as_json
+from bigiron.study import measurements
+from bigiron.study.store import Study
+
+PROBES = ("conflicts", "locks", "work")
+"""What is explained, as far as it was recorded."""
 
 _WIDTH = 72  # of a mail
 _MOST = 8
+_MOST_FUNCTIONS = 6
 _LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
 
 
-def text(lines: SharedLines) -> str:
-    """The findings at the largest number of CPUs."""
-    point = lines.points[-1]
-    found = findings(point)
-    said = textwrap.wrap(heading(lines, point, found), _WIDTH)
-    for note in point.costs.notes if point.costs else ():
+@dataclass(frozen=True)
+class Explanation:
+    """What is said of a study: all findings, at the largest number of CPUs."""
+
+    study: str
+    workload: str
+    contexts: tuple[str, ...]
+    explained: Explained
+    boots: int  # of the variant that has fewest
+    missing: tuple[str, ...]  # of the probes, those that were not recorded
+
+    @property
+    def recorded(self) -> Recorded:
+        """What it rests on."""
+        return self.explained.recorded
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The most expensive first."""
+        return self.explained.findings
+
+
+def explanation(study: Study, options: Options, lines: SharedLines | None = None) -> Explanation:
+    """What a study says, from all that it recorded; UserError if that is none of what is explained."""
+    read = {probe: measurements.read(study, probe) for probe in PROBES if study.measured_with("", probe)}
+    if not read:
+        raise UserError(
+            f"{study.folder} has no counts to explain: record them with --probe {','.join(PROBES)}"
+        )
+    point = max(set.intersection(*(set(measured.points) for measured in read.values())))
+    if "conflicts" in read:
+        lines = lines or shared_lines.line_up_all(read["conflicts"], options)
+    found = Recorded(
+        next((one for one in lines.points if (one.cpus, one.tasks) == point), None) if lines else None,
+        *(
+            next(one for one in compare(read[name], options).points if (one.cpus, one.tasks) == point)
+            if name in read
+            else None
+            for name, compare in (("locks", locks.compare), ("work", work.compare))
+        ),
+    )
+    first = next(iter(read.values()))
+    return Explanation(
+        first.study,
+        first.workload,
+        options.contexts,
+        explain.explain(found),
+        min(len(cells) for measured in read.values() for cells in measured.points[point].values()),
+        tuple(name for name in PROBES if name not in read),
+    )
+
+
+def text(found: Explanation) -> str:
+    """For a terminal or a mail."""
+    said = textwrap.wrap(heading(found), _WIDTH)
+    lines = found.recorded.lines
+    for note in lines.costs.notes if lines and lines.costs else ():
         said += textwrap.wrap(note, _WIDTH)
-    for number, finding in enumerate(found[:_MOST], start=1):
-        said += ["", *_finding(number, finding, point)]
-    if len(found) > _MOST:
-        said += ["", f"{len(found) - _MOST} more: see bigiron compare."]
+    for number, finding in enumerate(found.findings[:_MOST], start=1):
+        said += ["", *_finding(number, finding, found.recorded)]
+    if len(found.findings) > _MOST:
+        said += ["", f"{len(found.findings) - _MOST} more: see bigiron compare."]
+    for note in notes(found):
+        said += ["", *textwrap.wrap(note, _WIDTH)]
     return "\n".join(said) + "\n"
 
 
-def heading(lines: SharedLines, point: LinesAt, found: list[Finding]) -> str:
+def heading(found: Explanation) -> str:
     """What the findings are about, or that there are none."""
-    where = f"{lines.workload} with {counted(point.cpus, 'CPU')} and {counted(point.tasks, 'task')}"
-    if lines.contexts != conflicts.CONTEXTS[:1]:
-        where += f" ({', '.join(lines.contexts)} context)"
-    if point.others:
-        against = f"{', '.join(point.others)} against {point.base}"
-        if not found:
-            return f"{where}, {against}: no shared cache line is used more or less than before."
-        return f"{where}, {against}: what changed in the cache lines that CPUs share. Counts, not times."
-    if not found:
+    recorded = found.recorded
+    where = f"{found.workload} with {counted(recorded.cpus, 'CPU')} and {counted(recorded.tasks, 'task')}"
+    if found.contexts != conflicts.CONTEXTS[:1]:
+        where += f" ({', '.join(found.contexts)} context)"
+    if recorded.others:
+        where += f", {', '.join(recorded.others)} compared with {recorded.base}"
+        if not found.findings:
+            return f"{where}: no difference was found in {_compared(found)}."
+        return f"{where}: what changed, the most expensive first. Counts, not times."
+    where += f", {recorded.base}"
+    if not recorded.lines:
+        return f"{where}: conflicts were not recorded, so what limits it is not known."
+    if not found.findings:
         return (
-            f"{where}, {point.base}: nothing shared limits it: no cache line that several CPUs touch has "
+            f"{where}: no shared cache line limits it: none that several CPUs touch has "
             f"{LEAST} accesses per operation or more."
         )
-    if all(finding.depends for finding in found):
+    if all(finding.depends for finding in found.findings):
         return (
-            f"{where}, {point.base}: nothing limits it whatever the machine's shape and its boot; what "
-            "follows depends on them. Counts, not times."
+            f"{where}: nothing limits it on every shape and boot of the machine; what follows depends on "
+            "them. Counts, not times."
         )
-    return f"{where}, {point.base}: what will limit it as CPUs are added. Counts, not times."
+    return f"{where}: what will limit it as CPUs are added. Counts, not times."
 
 
-def _finding(number: int, finding: Finding, point: LinesAt) -> list[str]:
+def _compared(found: Explanation) -> str:
+    """What was compared, and how finely."""
+    how_fine = {
+        "conflicts": f"shared cache lines (to {line_verdicts.FINENESS})",
+        "locks": f"locks (to {locks.FINENESS})",
+        "work": f"instructions (to {work.FINENESS})",
+    }
+    return listed([what for name, what in how_fine.items() if name not in found.missing])
+
+
+def notes(found: Explanation) -> Iterator[str]:
+    """What the findings leave out."""
+    recorded = found.recorded
+    if recorded.others and (undecided := found.explained.undecided):
+        yield (
+            f"Not decided: {counted(undecided, 'count')} that may differ. "
+            + (
+                f"One boot of each kernel does not tell: run again with --reps {MOST_BOOTS}, a boot each."
+                if found.boots == 1
+                else f"Boots of one kernel differ as much ({found.boots} boots of each)."
+            )
+        )
+    if layout := found.explained.layout:
+        yield (
+            f"Left out as layout: {counted(len(layout), 'shared cache line')} that differ only by where "
+            f"objects lie in their slab, which changes from boot to boot ({_names(layout)})."
+        )
+    if found.missing and recorded.others:
+        yield f"Not recorded, so not compared: {listed(list(found.missing))}."
+
+
+def _names(rows: list[Any]) -> str:
+    return some(list(dict.fromkeys(row.object for row in rows)), 3)
+
+
+def _finding(number: int, finding: Finding, recorded: Recorded) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
-    lines = textwrap.wrap(sentence(finding, point), _WIDTH, initial_indent=lead, subsequent_indent=indent)
-    for label, value in evidence(finding, point):
+    lines = textwrap.wrap(sentence(finding, recorded), _WIDTH, initial_indent=lead, subsequent_indent=indent)
+    for label, value in evidence(finding, recorded):
         lines += textwrap.wrap(
             f"{label[:10]:11}{value}", _WIDTH, initial_indent=indent, subsequent_indent=indent + " " * 11
         )
     return lines
 
 
-def sentence(finding: Finding, point: LinesAt) -> str:
+def sentence(finding: Finding, recorded: Recorded) -> str:
     """What a maintainer would say of it."""
-    cpus = max(max(line.writers, line.readers) for row in finding.rows for line in row.lines.values())
-    who = "all" if cpus == point.cpus else str(cpus)
-    many = f" ({len(finding.rows)} lines)" if len(finding.rows) > 1 else ""
+    match finding:
+        case LineFinding():
+            said = _of_lines(finding, recorded)
+        case LockFinding():
+            said = _of_lock(finding, recorded)
+        case WorkFinding():
+            said = _of_work(finding, recorded)
+        case _:
+            raise AssertionError(finding)
+    return f"{_direction(finding, recorded)}{said}"
+
+
+def _direction(finding: Finding, recorded: Recorded) -> str:
+    """Whether it is better or worse than on the base, and by how much: `Worse by 2.000 accesses: `."""
+    if not recorded.others:
+        return ""
+    variant, effect = finding.effect
+    change = effect.after - effect.before
+    on = f" on {variant}" if len(recorded.others) > 1 else ""
+    share = f", {change / effect.before:+.0%}" if effect.before else ""
+    if effect.direction == "neither":
+        return f"Neither better nor worse{on} ({change:+.3f} {finding.unit} per operation). "
+    return f"{effect.direction.capitalize()}{on} by {abs(change):.3f} {finding.unit} per operation{share}. "
+
+
+def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
+    cpus = max(row.cpus for row in finding.rows)
+    who = "all" if cpus == recorded.cpus else str(cpus)
+    many = f" ({len(finding.rows)} cache lines)" if len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
         f"In {listed(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
-        f"{_counted(finding, point)}, from {who} CPUs.{because}{_depends(finding)}"
+        f"{_how_often(finding, recorded)}, from {who} CPUs.{because}{_depends(finding)}"
     )
 
 
-def _depends(finding: Finding) -> str:
-    """That another machine's shape changes it."""
-    return "".join(f" It {mark}." for mark in finding.depends)
+def _depends(finding: LineFinding) -> str:
+    """That another machine's shape, or another boot, changes it."""
+    marks = [f" It {mark}." for mark in finding.depends]
+    if finding.rows[0].is_layout:
+        marks.append(" This is layout: it depends on where objects lie in their slab, and differs by boot.")
+    return "".join(marks)
 
 
-def _counted(finding: Finding, point: LinesAt) -> str:
+def _how_often(finding: LineFinding, recorded: Recorded) -> str:
     """How often in each variant, and how often to write."""
     only_writes = all(
-        finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in point.variants
+        finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in recorded.variants
     )
     counts = []
-    for variant in point.variants:
+    for variant in recorded.variants:
         writes, accesses = finding.writes(variant), finding.accesses(variant)
         if not accesses:
             counts.append(f"never on {variant}")
@@ -95,101 +236,214 @@ def _counted(finding: Finding, point: LinesAt) -> str:
     return listed(counts) + (", always to write" if only_writes else "")
 
 
-def evidence(finding: Finding, point: LinesAt) -> list[tuple[str, str]]:
+def _of_lock(finding: LockFinding, recorded: Recorded) -> str:
+    return f"The lock {finding.lock.name} is {_taken(finding.lock, recorded)}."
+
+
+def _taken(lock: Counted, recorded: Recorded) -> str:
+    taken, held = lock.figures[0], lock.figures[1]
+    return listed(
+        [
+            f"taken {taken.mean(variant):.3f} times on {variant}, for {held.mean(variant):.1f} instructions"
+            for variant in recorded.variants
+        ]
+    )
+
+
+def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
+    counts = [f"{finding.total.main.mean(variant):.1f} on {variant}" for variant in recorded.variants]
+    said = f"The kernel executes {listed(counts)} instructions per operation."
+    if changed := [_moved(row, recorded) for row in finding.functions[:2]]:
+        said += f" Most of the change is in {listed(changed)}."
+    return said
+
+
+def _moved(row: Counted, recorded: Recorded) -> str:
+    change = max((row.main.change(recorded.base, variant) for variant in recorded.others), key=abs)
+    return f"{row.name} ({change:+.1f})"
+
+
+def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
     """Label and text of what the sentence rests on."""
-    objects = _objects(finding)
-    known = [
-        ("line", some(objects, 3)),
-        ("functions", ", ".join(finding.functions[:6])),
-    ]
-    if sharing := finding.rows[0].sharing:
-        known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in sharing.items())))
-    if finding.rows[0].offsets:
-        known.append(("bytes", bytes_by_cpu(finding.rows[0])))
-    if finding.rows[0].halves:
-        known.append(("pair", halves(finding.rows[0])))
+    match finding:
+        case LineFinding():
+            return _evidence_of_lines(finding, recorded)
+        case LockFinding():
+            return [("taken in", ", ".join(finding.lock.labels[1][:_MOST_FUNCTIONS]))]
+        case WorkFinding():
+            return list(_evidence_of_work(finding, recorded))
+    return []
+
+
+def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tuple[str, str]]:
+    for label, sign in (("more in", 1), ("fewer in", -1)):
+        moved = [
+            _moved(row, recorded)
+            for row in finding.functions
+            if sign * sum(row.main.change(recorded.base, one) for one in recorded.others) > 0
+        ]
+        if moved:
+            yield label, some(moved, _MOST_FUNCTIONS)
+
+
+def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
+    first = finding.rows[0]
+    known = [("line", some(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
+    if first.sharing:
+        known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())))
+    if first.offsets:
+        known.append(("bytes", bytes_by_cpu(first)))
+    if first.halves:
+        known.append(("pair", halves(first)))
     for name, by_variant in list(finding.ways.items())[:4]:
-        figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in point.variants)
+        figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in recorded.variants)
         known.append((name, f"{figures} (accesses per operation)"))
-    if cost := predicted(finding.rows, point):
+    known += [("boots", text) for text in _by_boot(finding, recorded)]
+    if finding.lock:
+        known.append(("lock", f"{finding.lock.name}: {_taken(finding.lock, recorded)}"))
+    if recorded.lines and (cost := predicted(finding.rows, recorded.lines)):
         known.insert(0, ("cost", cost))
     if finding.rule:
         known += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
     return known
 
 
-def as_csv(lines: SharedLines) -> str:
+def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
+    """By how much boots of one kernel differ, where they do."""
+    said = []
+    for variant in recorded.variants:
+        lines = [row.lines[variant] for row in finding.rows if variant in row.lines]
+        boots = zip(*(line.repetitions for line in lines), strict=True)
+        each = [sum(one.accesses for one in boot) for boot in boots]
+        if each and max(each) - min(each) > shared_lines.SPREAD * max(each):
+            said.append(f"{min(each):.3f} to {max(each):.3f} on {variant}")
+    if said:
+        yield f"{', '.join(said)} (accesses per operation)"
+
+
+def as_csv(found: Explanation) -> str:
     """One line a finding and variant, all of them (docs/schema.md)."""
-    point = lines.points[-1]
     columns = (
-        "finding",
-        "sentence",
-        "what",
-        "rule",
-        "objects",
-        "functions",
-        "variant",
-        "writes_per_op",
-        "accesses_per_op",
+        *("finding", "direction", "cost", "sentence", "what", "rule", "objects", "functions"),
+        *("variant", "unit", "count"),
     )
     rows = [
         (
-            number,
-            sentence(finding, point),
-            finding.what,
-            finding.rule.name if finding.rule else "",
-            "; ".join(_objects(finding)),
-            " ".join(finding.functions),
-            variant,
-            *_counts(finding, variant).values(),
+            *(number, _direction_of(finding, found), _cost(finding), sentence(finding, found.recorded)),
+            *(_what(finding), finding.rule.name if finding.rule else ""),
+            *("; ".join(_objects(finding)), " ".join(_functions(finding))),
+            *(variant, finding.unit, count),
         )
-        for number, finding in enumerate(findings(point), start=1)
-        for variant in point.variants
+        for number, finding in enumerate(found.findings, start=1)
+        for variant, count in _counts(finding, found.recorded).items()
     ]
     return Listing(columns, rows).as_csv()
 
 
-def as_document(lines: SharedLines) -> str:
+def as_document(found: Explanation) -> str:
     """All findings (docs/schema.md)."""
-    point = lines.points[-1]
+    recorded = found.recorded
     document = {
-        "study": lines.study,
-        "workload": lines.workload,
-        "cpus": point.cpus,
-        "tasks": point.tasks,
-        "base": point.base,
-        "findings": [
-            {
-                "sentence": sentence(finding, point),
-                "what": finding.what,
-                "rule": finding.rule.name if finding.rule else None,
-                "why": finding.rule.why if finding.rule else None,
-                "experiment": finding.rule.experiment if finding.rule else None,
-                "source": finding.rule.source if finding.rule else None,
-                "objects": _objects(finding),
-                "functions": finding.functions,
-                "depends": list(finding.depends),
-                "ways": [
-                    {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
-                    for way, counts in finding.ways.items()
-                ],
-                "cells": {variant: _counts(finding, variant) for variant in point.variants},
-            }
-            for finding in findings(point)
-        ],
+        "study": found.study,
+        "workload": found.workload,
+        "cpus": recorded.cpus,
+        "tasks": recorded.tasks,
+        "base": recorded.base,
+        "boots": found.boots,
+        "compared": [probe for probe in PROBES if probe not in found.missing],
+        "undecided": found.explained.undecided,
+        "layout": [row.object for row in found.explained.layout],
+        "findings": [_as_document(finding, found) for finding in found.findings],
     }
     return as_json(document)
 
 
-def _objects(finding: Finding) -> list[str]:
-    return list(dict.fromkeys(row.object for row in finding.rows))
-
-
-def _counts(finding: Finding, variant: str) -> dict[str, float]:
+def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:
+    rule = finding.rule
     return {
-        "writes_per_op": round(finding.writes(variant), 6),
-        "accesses_per_op": round(finding.accesses(variant), 6),
+        "sentence": sentence(finding, found.recorded),
+        "what": _what(finding),
+        "direction": _direction_of(finding, found) or None,
+        "cost": _cost(finding),
+        "unit": finding.unit,
+        "rule": rule.name if rule else None,
+        "why": rule.why if rule else None,
+        "experiment": rule.experiment if rule else None,
+        "source": rule.source if rule else None,
+        "objects": _objects(finding),
+        "functions": _functions(finding),
+        "depends": list(finding.depends),
+        "ways": [
+            {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
+            for way, counts in (finding.ways.items() if isinstance(finding, LineFinding) else ())
+        ],
+        "cells": _counts(finding, found.recorded),
     }
 
 
-FORMATS: dict[str, Callable[[SharedLines], str]] = {"text": text, "csv": as_csv, "json": as_document}
+def _direction_of(finding: Finding, found: Explanation) -> str:
+    return finding.effect[1].direction if found.recorded.others else ""
+
+
+def _cost(finding: Finding) -> float:
+    return round(finding.effect[1].cost, 3)
+
+
+def _what(finding: Finding) -> str:
+    match finding:
+        case LineFinding():
+            return finding.what
+        case LockFinding():
+            return finding.lock.name
+    return "instructions"
+
+
+def _objects(finding: Finding) -> list[str]:
+    match finding:
+        case LineFinding():
+            return list(dict.fromkeys(row.object for row in finding.rows))
+        case LockFinding():
+            return [finding.lock.name]
+    return []
+
+
+def _functions(finding: Finding) -> list[str]:
+    match finding:
+        case LineFinding():
+            return finding.functions
+        case LockFinding():
+            return list(finding.lock.labels[1])
+        case WorkFinding():
+            return [row.name for row in finding.functions]
+    return []
+
+
+def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
+    """By variant, what the finding counts."""
+    match finding:
+        case LineFinding():
+            return {
+                variant: {
+                    "writes_per_op": round(finding.writes(variant), 6),
+                    "accesses_per_op": round(finding.accesses(variant), 6),
+                }
+                for variant in recorded.variants
+            }
+        case LockFinding():
+            taken, held = finding.lock.figures[:2]
+            return {
+                variant: {
+                    "acquisitions_per_op": round(taken.mean(variant), 6),
+                    "held_per_op": round(held.mean(variant), 6),
+                }
+                for variant in recorded.variants
+            }
+        case WorkFinding():
+            return {
+                variant: {"instructions_per_op": round(finding.total.main.mean(variant), 6)}
+                for variant in recorded.variants
+            }
+    return {}
+
+
+FORMATS: dict[str, Callable[[Explanation], str]] = {"text": text, "csv": as_csv, "json": as_document}

@@ -155,7 +155,7 @@ def _mark(point: Point, row: Row | None) -> str:
     """Before each name, where exact counts are compared."""
     if not point.legend:
         return ""
-    return "* " if row and row.differs else "  "
+    return f"{row.mark if row else '':2}"
 
 
 def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:

@@ -59,7 +59,7 @@ def _beside(point: Point, rows: Sequence[Row]) -> str:
         labels = [*map(_label, row.labels)] or [""] * len(point.labels)
         figures = [" ".join(filter(None, cells_of(point, row, variant))) for variant in point.variants]
         change = [change_of(point, row)] if changes else []
-        mark = ["\\*" if row.differs else ""] if marks else []
+        mark = [plain(row.mark)] if marks else []
         name = code(row.name) if point.by_symbol and row is not point.total else plain(row.name)
         name = ", ".join([name, *map(plain, row.depends)])
         lines.append(

@@ -28,7 +28,7 @@ def wider(old: Spec, asked: Spec) -> Spec | None:
         return None
     added = {
         key: getattr(both, key)
-        for key in ("cpus", "tasks", "variant", "look", "workload_file", "check_shape")
+        for key in ("cpus", "tasks", "variant", "most_boots", "look", "workload_file", "check_shape")
     }
     return both if replace(asked, **added) == both else None
 
@@ -55,8 +55,9 @@ def _can_add(spec: Spec, key: str, value: Any) -> bool:
     if key == "tasks":
         return spec.tasks == value or "all" not in (spec.tasks, value)
     if key == "repetitions":
-        # With looks, what was added since was chosen by what the first ones gave.
-        return spec.repetitions == value or bool(value > spec.repetitions and not spec.look)
+        # What was added since to a throughput was chosen by what the first repetitions gave.
+        chosen = spec.look and not spec.is_booted_again
+        return spec.repetitions == value or bool(value > spec.repetitions and not chosen)
     if key == "variant":
         names = {variant.name: variant for variant in spec.variant}
         return all(names.get(one.name, one) == one for one in value)
@@ -67,11 +68,14 @@ def _union(spec: Spec, asked: Spec) -> Spec:
     tasks = spec.tasks
     if spec.tasks != "all" and asked.tasks != "all":
         tasks = _added(spec.tasks, asked.tasks)
+    repetitions = max(spec.repetitions, asked.repetitions)
     return replace(
         spec,
         cpus=_added(spec.cpus, asked.cpus),
         tasks=tasks,
-        repetitions=max(spec.repetitions, asked.repetitions),
+        repetitions=repetitions,
+        most_boots=max(spec.most_boots, asked.most_boots),
+        look=[look for look in spec.look if look.repetitions > repetitions],
         variant=_added(spec.variant, asked.variant),
         check_shape=spec.check_shape or asked.check_shape,
     )

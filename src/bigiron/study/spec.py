@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from bigiron import probes, sanitize, typed, workloads
-from bigiron.analysis import verdict
+from bigiron.analysis import spread, verdict
 from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
@@ -94,6 +94,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     like_sha256: str = ""
     """Of its file; filled in when the study is made."""
     repetitions: int = 1
+    most_boots: int = spread.MOST_BOOTS
+    """Of each kernel. Each repetition has a boot of its own; more are added where counts differ by chance."""
     look: list[Look] = []
     """Repetitions that were added since, where something was undecided; each has more than the one before."""
     tolerance: float = verdict.TOLERANCE
@@ -135,6 +137,12 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     def has_metrics(self) -> bool:
         """Whether it measures something that has noise, and more or less of which is better."""
         return any(probe.samples for probe in probes.among(self.probes))
+
+    @property
+    def is_booted_again(self) -> bool:
+        """Whether its repetitions are boots that are added where counts of two variants differ by chance."""
+        counts = any(probe.has_verdicts for probe in probes.among(self.probes))
+        return self.engine.emulated and counts and not self.measures_time
 
     @property
     def measures_time(self) -> bool:
@@ -328,6 +336,7 @@ def check_numbers(spec: Spec) -> None:
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)
+    _checked("most_boots", [spec.most_boots], MOST_REPETITIONS)
     _checked("operations", [spec.operations], 1 << 30)
     if spec.disk_mib:
         _checked("disk_mib", [spec.disk_mib], MOST_DISK_MIB)

@@ -1,0 +1,98 @@
+"""Whether a count differs by more than between boots: by chance it does not, by program it does."""
+
+import doctest
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bigiron.analysis import cost, line_verdicts, match_lines, spread, student, work
+from bigiron.analysis.match_lines import Line, PerBoot, Row
+from bigiron.analysis.spread import Boots, compare
+from bigiron.analysis.verdict import Verdict
+from bigiron.lazy import polars as pl
+
+
+@pytest.mark.parametrize("module", [cost, spread, student, work, line_verdicts])
+def test_the_examples(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("boots", [2, 3, 4])
+def test_what_varies_by_chance_is_seldom_called_changed(boots: int) -> None:
+    chance = np.random.default_rng(1)
+    changed = sum(
+        compare(*(Boots(tuple(chance.normal(5.0, 1.0, boots))) for _ in range(2)), 0.05) is Verdict.changed
+        for _ in range(5000)
+    )
+    assert changed <= 5000 * spread.CHANCE * 3
+
+
+@pytest.mark.parametrize("boots", [2, 4])
+def test_a_change_far_beyond_the_spread_is_found(boots: int) -> None:
+    chance = np.random.default_rng(2)
+    base = Boots(tuple(chance.normal(5.0, 0.01, boots)))
+    assert compare(base, Boots(tuple(chance.normal(7.0, 0.01, boots))), 0.05) is Verdict.changed
+
+
+def test_what_has_one_of_two_values_takes_four_boots_to_be_told() -> None:
+    assert compare(Boots((0.0, 0.0)), Boots((7.0, 7.0)), 0.05) is Verdict.undecided
+    assert compare(Boots((0.0,) * 4), Boots((7.0,) * 4), 0.05) is Verdict.changed
+    assert compare(Boots((0.0, 0.0, 7.0, 0.0)), Boots((7.0,) * 4), 0.05) is Verdict.undecided
+
+
+def test_even_counts_are_whole_numbers_of_all_cpus() -> None:
+    rows = [("a", cpu, 3000) for cpu in range(4)] + [("b", cpu, 3000) for cpu in range(3)]
+    rows += [("c", cpu, 544) for cpu in range(4)] + [("d", cpu, 3000 + 100 * cpu) for cpu in range(4)]
+    table = pl.DataFrame(rows, schema=["line", "cpu", "accesses"], orient="row")
+    found = spread.even(table, ["line"], "accesses", 4, 2000)
+    assert dict(found.iter_rows()) == {"a": True, "b": False, "c": False, "d": False}
+
+
+def line(
+    object: str, boots: Sequence[PerBoot], even: bool = False, movable: bool = False, by: str = "f"
+) -> Line:
+    accesses = sum(one.accesses for one in boots) / len(boots)
+    writes = sum(one.writes for one in boots) / len(boots)
+    return Line(
+        *(object, {by: accesses}, writes, accesses, 8, 8, False),
+        repetitions=tuple(boots),
+        even=even,
+        movable=movable,
+    )
+
+
+def judged(base: Sequence[Line], new: Sequence[Line]) -> list[Row]:
+    rows = match_lines.match({"base": list(base), "new": list(new)})
+    boots = {name: len(lines[0].repetitions) for name, lines in (("base", base), ("new", new))}
+    line_verdicts.judge(rows, "base", ["new"], boots)
+    return rows
+
+
+def test_where_an_object_lies_in_its_slab_is_no_difference() -> None:
+    beside = [PerBoot(2.0, 27.0, 1.0, 25.0)]
+    apart = [PerBoot(1.0, 2.0)]
+    (row,) = judged([line("struct cred.usage", beside, movable=True)], [line("struct cred.usage", apart)])
+    assert row.verdict is Verdict.unchanged and row.differs_by_layout and row.is_layout
+
+
+def test_lines_of_one_kind_are_judged_by_their_sum() -> None:
+    base = [line("struct page (slab)", [PerBoot(n, n)] * 2, by=by) for by, n in (("f", 1.0), ("g", 3.0))]
+    new = [line("struct page (slab)", [PerBoot(n, n)] * 2, by=by) for by, n in (("f", 3.0), ("g", 1.0))]
+    assert [row.verdict for row in judged(base, new)] == [Verdict.unchanged] * 2
+
+
+def test_a_line_that_is_the_only_one_of_its_name_is_itself() -> None:
+    base = [line("rq_lock", [PerBoot(6.0, 6.0)], even=True), line("rq_other", [PerBoot(2.0, 2.0)], even=True)]
+    new = [line("rq_lock", [PerBoot(2.0, 2.0)], even=True), line("rq_other", [PerBoot(6.0, 6.0)], even=True)]
+    assert [row.verdict for row in judged(base, new)] == [Verdict.changed] * 2
+
+
+def test_one_boot_of_what_is_uneven_does_not_tell() -> None:
+    (row,) = judged([line("vm_lock", [PerBoot(6.0, 6.0)])], [line("vm_lock", [PerBoot(2.0, 2.0)])])
+    assert row.is_undecided and not row.differs
+
+
+def test_functions_have_one_name_in_all_kernels() -> None:
+    assert work.same_function("__kmalloc_noprof") == "__kmalloc"
+    assert work.same_function("link_path_walk.part.0.constprop.0") == "link_path_walk"
