@@ -29,7 +29,7 @@ program   ar                           binutils         makes the tests' librari
 library   libc.a                       libc6-dev        the static C library: the guest agent is one static binary
 program   make                         make             make demo, make test
 program   git                          git              reads kernel trees
-program   clang                        clang            compiles the BPF program of the probe blocked
+program   clang                        clang            compiles the BPF programs of probes
 library   libbpf.a                     libbpf-dev       loads BPF programs: it is linked into the guest agent
 library   libelf.a                     libelf-dev       reads them for libbpf
 library   libz.a                       zlib1g-dev       is needed by libelf
@@ -61,6 +61,9 @@ program   go                           golang-go        has pprof, which reads w
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
 program   unshare                      util-linux       makes their namespaces
+program   gpg                          gpg              signs their archive of packages
+program   gpg-agent                    gpg-agent        keeps its key
+program   gpgconf                      gpgconf          ends that agent
 program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
 program   umount                       mount            takes them away again
 END
@@ -229,7 +232,11 @@ apt_install() {
     apt_get install -q -y --no-install-recommends --no-remove "$@" || fail "apt-get install $*"
 }
 
-apt_get() { quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+# An archive that is being updated has each list under its hash before it has it under its name.
+apt_get() {
+    quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+        -o Acquire::By-Hash=force -o Acquire::Retries=3 "$@"
+}
 as_root() { if [ "$EUID" = 0 ]; then "$@"; else sudo "$@"; fi; }
 quietly() { "$@" >"$log" 2>&1 </dev/null; }
 have() { command -v "$1" >/dev/null; }
