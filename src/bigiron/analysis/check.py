@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from bigiron.analysis import match_lines, merge_lines
+from bigiron.analysis import match_lines, merge_lines, spread
 from bigiron.analysis.match_lines import Line
 from bigiron.counted import counted
 
@@ -26,6 +26,8 @@ class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     accesses: float
     most_writes: float = 0.0
     most_accesses: float = 0.0
+    uneven: bool = False
+    """Whether CPUs do not access it equally often, so that chance may decide how often they do."""
     tolerance: float | None = None
     """For this line, instead of the baseline's."""
     functions: dict[str, float]
@@ -56,6 +58,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     """The release that was measured; to be read, not compared."""
     cpus: int
     tasks: int
+    boots: int = 1
+    """On which it was measured."""
     memory_mib: int = 0
     """Of the machine; 0: not known."""
     clock_slower: int = 1
@@ -119,10 +123,20 @@ class Finding:
     allowed: tuple[float, ...]
     after: tuple[float, ...]  # of the repetition that has fewest: a regression is in each of them
     by: str = ""  # who does it: "touched by dput, d_alloc"
+    is_chance: bool = False  # whether chance decides it, and there are too few boots to tell
 
     @property
     def worse(self) -> bool:
-        """Whether it is more than is allowed."""
+        """Whether it is known to be more than is allowed."""
+        return self._exceeds and not self.is_chance
+
+    @property
+    def may_be_worse(self) -> bool:
+        """Whether it is more than is allowed, in one boot, of what differs from boot to boot."""
+        return self._exceeds and self.is_chance
+
+    @property
+    def _exceeds(self) -> bool:
         return any(after > allowed for after, allowed in zip(self.after, self.allowed, strict=True))
 
     @property
@@ -160,10 +174,21 @@ class Checked:
         return [finding for finding in self.findings if finding.worse]
 
     @property
-    def gaps(self) -> list[str]:
-        """What was not compared, in words."""
-        return [f"{probe} not compared ({why})" for probe, why in self.left_out.items()]
+    def undecided(self) -> list[Finding]:
+        """What may be: one boot does not tell."""
+        return [finding for finding in self.findings if finding.may_be_worse]
 
+    @property
+    def gaps(self) -> list[str]:
+        """What was not compared, or not decided, in words."""
+        found = [f"{probe} not compared ({why})" for probe, why in self.left_out.items()]
+        if self.undecided:
+            found.append(f"{len(self.undecided)} may be worse: {ONE_BOOT}")
+        return found
+
+
+ONE_BOOT = f"one boot does not tell (run both with --reps {spread.FEWEST_BOOTS})"
+"""Why something is not decided."""
 
 PROBES = ("conflicts", "work")
 """Those whose counts can be held against a baseline."""
@@ -179,7 +204,8 @@ _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorde
 
 
 def _added_up(lines: Sequence[Line]) -> list[Line]:
-    """Lines that are alike as one, and all that is the allocators'."""
+    """Lines that are alike as one, and all that is the allocators'; without accesses that are layout."""
+    lines = [match_lines.without_layout(line) for line in lines]
     theirs = [line for line in lines if is_of_allocators(line.object)]
     others = merge_lines.added_up([line for line in lines if line not in theirs])
     return [*others, replace(merge_lines.sum_of(theirs), object=ALLOCATORS)] if theirs else others
@@ -204,6 +230,7 @@ def _known(row: match_lines.Row, columns: list[str]) -> Known:
         accesses=mean_accesses,
         most_writes=max(writes) if max(writes) > mean_writes + 0.001 else 0.0,
         most_accesses=max(accesses) if max(accesses) > mean_accesses + 0.001 else 0.0,
+        uneven=not all(line.even for line in row.lines.values()),
         functions={
             function: round(weights[function] / len(columns), 3)
             for function in row.functions[:_MOST_FUNCTIONS]
@@ -216,17 +243,25 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
     """Each line that the baseline or the cell's repetitions have, the one with the largest increase first."""
     before = [(line, _as_line(line)) for line in baseline.lines]
     columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
+    one_boot = min(baseline.boots, len(columns)) < spread.FEWEST_BOOTS
     findings = []
     for row in match_lines.match({_BASE: [line for _, line in before], **columns}):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
-        after = min(map(row.writes, columns)), min(map(row.accesses, columns))
+        is_chance = one_boot and _is_uneven(row, recorded)
         if recorded:
-            findings.append(_known_line(row, recorded, after, tolerance))
+            findings.append(replace(_known_line(row, recorded, columns, tolerance), is_chance=is_chance))
             continue
+        after = min(map(row.writes, columns)), min(map(row.accesses, columns))
         disturbed = min(_disturbed(row, column, baseline.cpus) for column in columns)
         if disturbed > LEAST:
-            findings.append(_new_line(row, after, disturbed, tolerance))
+            findings.append(replace(_new_line(row, after, disturbed, tolerance), is_chance=is_chance))
     return worst_first(findings)
+
+
+def _is_uneven(row: match_lines.Row, recorded: Known | None) -> bool:
+    """Whether chance may decide how often it is accessed."""
+    now = [line for column, line in row.lines.items() if column != _BASE]
+    return bool(recorded and recorded.uneven) or not all(line.even for line in now)
 
 
 def _disturbed(row: match_lines.Row, column: str, cpus: int) -> float:
@@ -254,12 +289,28 @@ def _new_line(
 
 
 def _known_line(
-    row: match_lines.Row, recorded: Known, after: tuple[float, float], tolerance: Tolerance
+    row: match_lines.Row, recorded: Known, columns: Iterable[str], tolerance: Tolerance
 ) -> Finding:
     tolerance = _of(recorded.object, recorded.tolerance, tolerance)
-    most = max(recorded.writes, recorded.most_writes), max(recorded.accesses, recorded.most_accesses)
-    allowed = (tolerance.allows(most[0]), tolerance.allows(most[1]))
-    return Finding(_name(row), _UNITS, (recorded.writes, recorded.accesses), allowed, after, _by(row))
+    names = list(columns)
+    before, allowed, after = zip(
+        compared(recorded.writes, recorded.most_writes, [*map(row.writes, names)], tolerance),
+        compared(recorded.accesses, recorded.most_accesses, [*map(row.accesses, names)], tolerance),
+        strict=True,
+    )
+    return Finding(_name(row), _UNITS, before, allowed, after, _by(row))
+
+
+def compared(
+    mean: float, most: float, now: Sequence[float], tolerance: Tolerance
+) -> tuple[float, float, float]:
+    """A count in the baseline, the most that is allowed, and the fewest of all boots.
+
+    The tolerance is allowed, or as much as boots of one kernel differ by.
+    """
+    most = max(mean, most)
+    own = max(2 * (most - mean), max(now) - min(now))
+    return mean, max(tolerance.allows(most), most + own), min(now)
 
 
 def _name(row: match_lines.Row) -> str:

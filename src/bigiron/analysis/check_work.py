@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bigiron.analysis.check import Finding, Function, Tolerance, Work
+from bigiron.analysis.check import Finding, Function, Tolerance, Work, compared
 from bigiron.counted import some
 
 LEAST = 1.0
@@ -40,10 +40,11 @@ def check(
     work: Work, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
 ) -> Finding:
     """An operation's work, and the functions that do more of it than they did."""
-    allowed = tolerance.or_own(work.tolerance).allows(max(work.instructions, work.most))
-    after = min(sum(counts.values()) for counts in repetitions)
+    totals = [sum(counts.values()) for counts in repetitions]
+    own = tolerance.or_own(work.tolerance)
+    before, allowed, after = compared(work.instructions, work.most, totals, own)
     by = grown(recorded, functions(repetitions))
-    return Finding("work", ("instructions",), (work.instructions,), (allowed,), (after,), by)
+    return Finding("work", ("instructions",), (before,), (allowed,), (after,), by)
 
 
 def grown(was: Sequence[Function], now: Sequence[Function]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from heapq import heappop, heappush
 from statistics import fmean
@@ -88,6 +88,22 @@ class Line:
         """The share of its accesses that each function does."""
         total = sum(self.weights.values())
         return {name: weight / total for name, weight in self.weights.items()} if total else {}
+
+
+def without_layout(line: Line) -> Line:
+    """The line without the accesses that are shared only by where objects lie in their slab."""
+    if not line.layout_per_op:
+        return line
+    each = tuple(
+        PerBoot(one.writes - one.layout_writes, one.accesses - one.layout_accesses)
+        for one in line.repetitions
+    )
+    return replace(
+        line,
+        repetitions=each,
+        writes_per_op=fmean(one.writes for one in each),
+        accesses_per_op=fmean(one.accesses for one in each),
+    )
 
 
 @dataclass

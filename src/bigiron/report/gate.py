@@ -145,6 +145,7 @@ def _point(
         kernel=kernel,
         cpus=cpus,
         tasks=tasks,
+        boots=len(records),
         memory_mib=_memory_mib(records),
         clock_slower=records[0].clock_slower,
     )
@@ -312,7 +313,7 @@ def as_document(workload: str, checked: list[Checked]) -> str:
 
 
 def _word(finding: Finding) -> str:
-    return "worse" if finding.worse else "ok"
+    return "worse" if finding.worse else "undecided" if finding.may_be_worse else "ok"
 
 
 def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
