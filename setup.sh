@@ -61,6 +61,9 @@ program   go                           golang-go        has pprof, which reads w
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
 program   unshare                      util-linux       makes their namespaces
+program   gpg                          gpg              signs their archive of packages
+program   gpg-agent                    gpg-agent        keeps its key
+program   gpgconf                      gpgconf          ends that agent
 program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
 program   umount                       mount            takes them away again
 END
@@ -229,7 +232,11 @@ apt_install() {
     apt_get install -q -y --no-install-recommends --no-remove "$@" || fail "apt-get install $*"
 }
 
-apt_get() { quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+# An archive that is being updated has each list under its hash before it has it under its name.
+apt_get() {
+    quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+        -o Acquire::By-Hash=force -o Acquire::Retries=3 "$@"
+}
 as_root() { if [ "$EUID" = 0 ]; then "$@"; else sudo "$@"; fi; }
 quietly() { "$@" >"$log" 2>&1 </dev/null; }
 have() { command -v "$1" >/dev/null; }

@@ -51,6 +51,8 @@ def left_of(folder: Path) -> list[str]:
 @pytest.mark.needs_more
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left(begun: subprocess.Popen[str], how: signal.Signals, tmp_path: Path) -> None:
+    apt_conf = (tmp_path / "bigiron/fresh/bookworm/apt.conf").read_text()
+    assert 'Acquire::By-Hash "force";' in apt_conf and "Acquire::Retries" in apt_conf
     if how == signal.SIGINT:
         os.killpg(begun.pid, how)  # as the terminal's Ctrl-C
     else:

@@ -93,55 +93,12 @@ def test_a_kernel_in_the_cache_needs_no_network(debian_6_1: Kernel, closed_mirro
     assert kernels.find("debian/6.1") == debian_6_1
 
 
-def test_an_exact_version_into_an_empty_cache(debian_6_1: Kernel, empty_cache: Path) -> None:
-    steps: list[str] = []
-    exact = kernels.fetch(f"debian/{debian_6_1.version}", on_step=steps.append)
-    assert (exact.sha256, exact.release) == (debian_6_1.sha256, debian_6_1.release)
-    assert steps[0] == "updating Debian's package lists for amd64"
-    assert f"downloading linux-image-{exact.release} {exact.version} (" in steps[-1]
-    assert everything_in(empty_cache / "kernels") == {
-        exact.image.parent.name,
-        f"{exact.image.parent.name}/vmlinuz",
-        f"{exact.image.parent.name}/kernel.json",
-    }
-
-
-@pytest.mark.parametrize("name", ["debian/9.9", "debian/6.1.1-1"])
-def test_a_kernel_debian_does_not_have(debian_6_1: Kernel, name: str) -> None:
-    with pytest.raises(
-        UserError, match=rf"^Debian has no kernel {name[7:]} for x86_64: it has debian/"
-    ) as error:
-        kernels.fetch(name)
-    assert "debian/6.1," in str(error.value)
-
-
 @pytest.mark.parametrize(
     "name", ["6.1", "debian/", "debian/../6.1", "debian/6.1 6.12", f"debian/{'6' * 300}"]
 )
 def test_a_name_that_is_no_kernel_to_fetch(empty_cache: Path, closed_mirror: None, name: str) -> None:
     with pytest.raises(UserError, match=r"is not a kernel to fetch|cannot name a kernel"):
         kernels.fetch(name)
-
-
-def test_what_an_archive_lists_and_no_longer_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As while it is updated."""
-    gone, there = (debian.Package(f"linux-image-6.12.{n}-x", f"6.12.{n}-1", "", 1, "x") for n in (118, 117))
-
-    def download(_apt: debian.Apt, packages: list[str], to: Path) -> list[Path]:
-        if packages == [f"{gone.name}={gone.version}"]:
-            raise UserError("404 Not Found")
-        return [to / packages[0]]
-
-    monkeypatch.setattr(debian.Apt, "update", lambda _apt, _on_step: "")
-    monkeypatch.setattr(debian.Apt, "image_packages", lambda _apt, _flavour: [gone, there])
-    monkeypatch.setattr(debian.Apt, "download", download)
-    monkeypatch.setattr(debian.Apt, "suite_of", lambda _apt, package: package.version)
-    steps: list[str] = []
-    file, package, suite = debian.download("6.12", "x86_64", tmp_path, steps.append)
-    assert (file.name, package, suite) == (f"{there.name}={there.version}", there, there.version)
-    assert steps[-1] == f"404 Not Found; the one before it: {there.name} {there.version}"
-    with pytest.raises(UserError, match="404 Not Found"):
-        debian.download(gone.version, "x86_64", tmp_path, steps.append)
 
 
 def test_no_network(empty_cache: Path, closed_mirror: None) -> None:

@@ -35,7 +35,7 @@ cannot() { echo "fresh: cannot be done here: $*" >&2 && exit 77; }
 install_mmdebstrap() {
     command -v mmdebstrap >/dev/null && return
     say "installing mmdebstrap: makes a Debian of packages"
-    { apt-get update -q && apt-get install -q -y --no-install-recommends mmdebstrap; } >/dev/null 2>&1 ||
+    { apt-get update -q -o Acquire::By-Hash=force && apt-get install -q -y --no-install-recommends mmdebstrap; } >/dev/null 2>&1 ||
         cannot "no mmdebstrap: apt-get install mmdebstrap"
 }
 
@@ -74,8 +74,10 @@ make_root() {
     say "making a root of Debian's $release in $root, in which nothing is but what every Debian has, and $1"
     mapfile -t sources < <(apt_sources)
     [ ${#sources[@]} != 0 ] || cannot "apt has no source of Debian here to take the address of a mirror from"
+    # An archive that is being updated has each list under its hash before it has it under its name.
+    printf '%s\n' 'Acquire::By-Hash "force";' 'Acquire::Retries "3";' >"$here/apt.conf"
     apt-config dump --no-empty Acquire::http Acquire::https Acquire::Retries Acquire::Check-Valid-Until \
-        Acquire::Check-Date >"$here/apt.conf"
+        Acquire::Check-Date >>"$here/apt.conf"
     # It may all be lost at any time, so dpkg need not wait for the disk.
     logged mmdebstrap --mode=root --variant=minbase --include="$1" --aptopt="$here/apt.conf" \
         --dpkgopt=force-unsafe-io "$release" "$root" "${sources[@]}" || fail "mmdebstrap"

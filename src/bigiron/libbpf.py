@@ -4,10 +4,12 @@ For this machine's architecture they are its own; for another they come from Deb
 the cache.
 """
 
+import contextlib
 import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from bigiron import tool
@@ -60,16 +62,42 @@ def _fetched(target: Architecture) -> Path:
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=".new-") as staging:
         folder = Path(staging)
         unpacked = folder / "unpacked"
-        packages = [*PACKAGES, *([_ZSTD[0]] if release != "bookworm" else [])]
-        try:
-            files = apt.download([f"{package}/{release}" for package in packages], folder)
-        except UserError as error:
-            raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
-        for file in files:
+        for package in [*PACKAGES, *([_ZSTD[0]] if release != "bookworm" else [])]:
+            try:
+                file = _downloaded(apt, package, _and_older(release), folder / package)
+            except UserError as error:
+                raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
             tool.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
         if not final.is_dir():
             unpacked.rename(final)
     return final
+
+
+def _downloaded(apt: debian.Apt, package: str, releases: Sequence[str], to: Path) -> Path:
+    """A package of the first release that has it: an archive may list one that it no longer has.
+
+    A static library of an older release links with this one's C library, too.
+    """
+    to.mkdir()
+    try:
+        (file,) = apt.download([f"{package}/{releases[0]}"], to)
+    except UserError:
+        for release in releases[1:]:
+            with contextlib.suppress(UserError):
+                (file,) = apt.download([f"{package}/{release}"], to)
+                return file
+        raise
+    return file
+
+
+def _and_older(release: str) -> Sequence[str]:
+    """A release and those before it, newest first.
+
+    >>> _and_older("trixie")
+    ['trixie', 'bookworm', 'bullseye']
+    """
+    releases = [suite for suite in debian.MAIN_SUITES if "-" not in suite]
+    return releases[releases.index(release) :: -1]
 
 
 def _release() -> str:

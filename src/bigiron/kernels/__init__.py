@@ -59,6 +59,10 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
     with store.writing(on_step) as staging:
         if here := store.lookup(name, arch):  # while waiting for the lock
             return here
+        if twin := _same_version(wanted, arch):
+            shutil.copyfile(twin.image, staging / "image")
+            facts = image.read(staging / "image", str(twin.image))
+            return store.keep(staging / "image", name, facts, twin.version, twin.source)
         file, package, suite = debian.download(wanted, arch, staging, on_step)
         deb.extract_image(file, staging / "image")
         facts = image.read(staging / "image", f"the image in {package.name}")
@@ -66,6 +70,15 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
             raise UserError(f"{package.name} holds another kernel: {facts.release} for {facts.arch}")
         source = f"Debian {suite}, {package.name} {package.version}"
         return store.keep(staging / "image", name, facts, package.version, source)
+
+
+def _same_version(wanted: str, arch: str) -> Kernel | None:
+    """The kernel in the cache, under another of Debian's names, of which `wanted` is the exact version."""
+    for here in installed():
+        is_debian_s = here.name.startswith(_DEBIAN) and here.arch == arch
+        if is_debian_s and debian.is_exactly(wanted, here.version, here.release, arch):
+            return store.lookup(here.name, arch)
+    return None
 
 
 def add(path: Path, name: str | None = None) -> Kernel:

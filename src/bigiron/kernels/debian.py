@@ -2,20 +2,27 @@
 
 Nothing of the machine's own package state is read or changed. Every index is verified by apt with Debian's
 keyring, and every package by the checksum in a verified index.
+
+An archive that is being updated names files that it does not have yet, or not any more. So apt asks
+for package lists by their hash first, tries again, and if all of that fails uses the last
+lists that it could read.
 """
 
 import functools
+import math
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bigiron.architectures import architecture
-from bigiron.cache_dir import cache_folder
+from bigiron.cache_dir import cache_folder, locked
+from bigiron.counted import counted, some
 from bigiron.errors import UserError
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
@@ -23,6 +30,9 @@ SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "BIGIRON_DEBIAN_MIRROR"
 FRESH_SECONDS = 3600  # package lists younger than this are used as they are
+PAUSES_S = (2.0, 10.0)  # before an archive that is being updated is asked again
+_OLDER = "get its package from snapshot.debian.org (bigiron kernel add FILE.deb)"
+_BEING_UPDATED = "Mirror sync in progress"  # says apt of a list that is not the one its Release file names
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,10 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
     Returns the file, the package, and the suite it is in.
     """
     apt, flavour = Apt(arch), flavour_of(wanted, arch)
-    return _download(wanted, f"for {arch}", apt, lambda: apt.image_packages(flavour), to, on_step)
+    images = functools.partial(apt.image_packages, flavour)
+    file, package, suite = _download(wanted, f"for {arch}", apt, images, to, on_step)
+    apt.keep(file, package)  # its modules may be wanted when the archive no longer has it
+    return file, package, suite
 
 
 def flavour_of(wanted: str, arch: str) -> str:
@@ -77,32 +90,57 @@ def _download(
     on_step: Callable[[str], None],
 ) -> tuple[Path, Package, str]:
     refused = apt.update(on_step)
-    available = packages()
+    package = _find(wanted, form, packages(), refused, on_step)
+    try:
+        file = _download_one(apt, package, to, on_step)
+    except UserError as error:
+        on_step(f"{error}; the archive may have changed")
+        refused = apt.update(on_step, again=True)
+        available = packages()
+        package, before = _find(wanted, form, available, refused, on_step), package
+        if package == before:
+            older = choose(wanted, [one for one in available if one.version != package.version])
+            if older is None:
+                raise UserError(f"debian/{wanted}: {error}; {_advice(str(error))}") from None
+            package = older
+        file = _download_one(apt, package, to, on_step)
+    return file, package, apt.suite_of(package)
+
+
+def _find(
+    wanted: str, form: str, available: list[Package], refused: str, on_step: Callable[[str], None]
+) -> Package:
+    """The package that holds what is wanted. `refused`: why not all package lists are up to date."""
     package = choose(wanted, available)
+    if package is None and refused:
+        raise UserError(
+            f"debian/{wanted}: {refused}; check the network, or name another mirror in {MIRROR_VARIABLE}"
+        )
     if package is None:
-        if refused:
-            raise UserError(
-                f"debian/{wanted}: apt could not read all package lists: {refused}; "
-                f"check the network, or name another mirror in {MIRROR_VARIABLE}"
-            )
         raise UserError(
             f"Debian has no kernel {wanted} {form}: it has {', '.join(_series(available)) or 'none'} "
-            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2"
+            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2; for one that "
+            f"Debian had before, {_OLDER}"
         )
     if refused:
-        on_step(f"apt could not read all package lists, so there may be a newer one: {refused}")
+        on_step(f"{refused}; there may be a newer kernel")
+    return package
+
+
+def _download_one(apt: "Apt", package: Package, to: Path, on_step: Callable[[str], None]) -> Path:
     on_step(f"downloading {package.name} {package.version} ({package.size / 1e6:.0f} MB)")
-    try:
-        (file,) = apt.download([f"{package.name}={package.version}"], to)
-    except UserError as error:
-        # An archive that is being updated may list what is not there any more.
-        older = choose(wanted, [one for one in available if one.version != package.version])
-        if older is None:
-            raise
-        on_step(f"{error}; the one before it: {older.name} {older.version}")
-        (file,) = apt.download([f"{older.name}={older.version}"], to)
-        package = older
-    return file, package, apt.suite_of(package)
+    (file,) = apt.download([f"{package.name}={package.version}"], to)
+    return file
+
+
+def _advice(error: str) -> str:
+    """What to do where a package that is listed cannot be downloaded."""
+    if "404" not in error:
+        return f"check the network, or name another mirror in {MIRROR_VARIABLE}"
+    return (
+        "the package list names it, and the archive does not have it: try again later, "
+        f"name another mirror in {MIRROR_VARIABLE}, or {_OLDER}"
+    )
 
 
 def release_of(package: str, flavour: str) -> str:
@@ -149,6 +187,20 @@ def _matches(wanted: str, package: Package) -> bool:
     return bare in (package.version, package.version.partition("-")[0]) or wanted == package.release
 
 
+def is_exactly(wanted: str, version: str, release: str, arch: str) -> bool:
+    """Whether a kernel's exact version, or its release, is wanted.
+
+    >>> is_exactly("6.1.192-2", "6.1.192-2", "6.1.0-56-cloud-amd64", "x86_64")
+    True
+    >>> [is_exactly(one, "6.1.192-2", "6.1.0-56-cloud-amd64", "x86_64") for one in ("6.1", "6.1.192-2-amd64")]
+    [False, False]
+    """
+    flavour = flavour_of(release, arch)
+    return wanted == release or (
+        flavour_of(wanted, arch) == flavour and wanted.removesuffix(f"-{flavour}") == version
+    )
+
+
 def _compare(one: Package, other: Package) -> int:
     """Debian's order of versions, asked of dpkg. A linux-binary package goes before an empty linux-image."""
     if one.version == other.version:
@@ -168,28 +220,58 @@ class Apt:
     def __init__(self, arch: str) -> None:
         self._arch = architecture(arch).debian
         self._folder = cache_folder("apt") / self._arch
-        for needed in ("sources", "state/lists/partial", "cache/archives/partial"):
+        for needed in ("sources", "packages", "state/lists/partial", "cache/archives/partial"):
             (self._folder / needed).mkdir(parents=True, exist_ok=True)
         (self._folder / "status").touch()
         (self._folder / "apt.conf").write_text(_configuration(), encoding="utf-8")
 
-    def update(self, on_step: Callable[[str], None]) -> str:
-        """Bring the package lists up to date; what apt refused, in its own words, "" if nothing.
+    def update(self, on_step: Callable[[str], None], *, again: bool = False) -> str:
+        """Bring the package lists up to date; why that failed and which are used instead, "" if it did not.
 
         One suite that a mirror no longer (or not yet) has does not keep the others from being used.
+        `again`: even if they are young.
         """
-        sources, stamp = _sources(), self._folder / "sources" / "debian.sources"
-        if stamp.exists() and stamp.read_text(encoding="utf-8") == sources:
-            age = time.time() - stamp.stat().st_mtime
-            if 0 <= age < FRESH_SECONDS:
+        with locked(self._folder, lambda: on_step("waiting for another bigiron that updates package lists")):
+            stamp, sources = self._folder / "sources" / "debian.sources", _sources()
+            if not again and _age_s(stamp) < FRESH_SECONDS and stamp.read_text(encoding="utf-8") == sources:
                 return ""
-        stamp.write_text(sources, encoding="utf-8")
-        on_step(f"updating Debian's package lists for {self._arch}")
+            stamp.write_text(sources, encoding="utf-8")
+            os.utime(stamp, (0, 0))  # not up to date, however this ends
+            on_step(f"updating Debian's package lists for {self._arch}")
+            done = self._try_to_update(on_step)
+            unread = _suites_in(done.stderr) if done.returncode else []
+            for suite in {*MAIN_SUITES, *SECURITY_SUITES}.difference(unread):
+                self._read_at(suite).touch()
+            if done.returncode == 0:
+                stamp.touch()
+                return ""
+            return f"apt could not read all package lists: {_reason(done)}; {self._in_their_place(unread)}"
+
+    def _try_to_update(self, on_step: Callable[[str], None]) -> "subprocess.CompletedProcess[str]":
         done = self._run("apt-get", "update", "--error-on=any")
-        if done.returncode == 0:
-            return ""
-        os.utime(stamp, (0, 0))  # not up to date: try again the next time
-        return _reason(done)
+        for pause in PAUSES_S:
+            if done.returncode == 0 or _BEING_UPDATED not in done.stderr:
+                break
+            on_step(f"Debian's archive is being updated: trying again in {pause:g} s")
+            time.sleep(pause)
+            done = self._run("apt-get", "update", "--error-on=any")
+        return done
+
+    def _in_their_place(self, unread: Sequence[str]) -> str:
+        """What is used instead of lists that could not be read."""
+        here = [suite for suite in unread if self._read_at(suite).exists()]
+        none = [suite for suite in unread if suite not in here]
+        said = []
+        if here:
+            oldest = max(_age_s(self._read_at(suite)) for suite in here)
+            said.append(f"using the lists of {some(here, 3)} as they were {_ago(oldest)}")
+        if none:
+            said.append(f"there is no list of {some(none, 3)} yet")
+        return "; ".join(said)
+
+    def _read_at(self, suite: str) -> Path:
+        """A file made when a suite's list was last found to be up to date."""
+        return self._folder / f"read-{suite}"
 
     def image_packages(self, flavour: str) -> list[Package]:
         """Every package of a flavour that may hold a kernel image."""
@@ -208,12 +290,26 @@ class Apt:
         return [Package(fields["Package"], fields["Version"], "", int(fields["Size"])) for fields in stanzas]
 
     def download(self, packages: Sequence[str], to: Path) -> list[Path]:
-        """Download packages (`NAME`, the newest, or `NAME=VERSION`) into a folder that has none yet."""
+        """Download packages (`NAME`, the newest, or `NAME=VERSION`) into a folder that has none yet.
+
+        A version that `keep` has is taken from there, whatever the archive has by now.
+        """
+        if all(self._kept(package).exists() for package in packages):
+            return [Path(shutil.copy(self._kept(package), to)) for package in packages]
         done = self._run("apt-get", "download", *packages, cwd=to)
         files = list(to.glob("*.deb"))
         if done.returncode or len(files) != len(packages):
             raise UserError(f"{' '.join(packages)} could not be downloaded: {_reason(done)}")
         return files
+
+    def keep(self, file: Path, package: Package) -> None:
+        """Keep a package that was downloaded, whole or not at all."""
+        kept = self._kept(f"{package.name}={package.version}")
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=kept.parent) as staging:
+            Path(shutil.copy(file, staging)).rename(kept)
+
+    def _kept(self, package: str) -> Path:
+        return self._folder / "packages" / f"{package}.deb"
 
     def suite_of(self, package: Package) -> str:
         """The first suite that has it: `linux-… | 6.1.192-2 | URI bookworm-security/main amd64 Packages`."""
@@ -263,6 +359,8 @@ Dir::Etc::preferences "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
 Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
+Acquire::By-Hash "force";
+Acquire::Retries "3";
 Acquire::GzipIndexes "true";
 Acquire::Languages "none";
 APT::Sandbox::User "root";
@@ -275,6 +373,39 @@ def _sources() -> str:
     main, security = mirrors()
     text = _stanza(main, MAIN_SUITES)
     return text + ("\n" + _stanza(security, SECURITY_SUITES) if security else "")
+
+
+def _suites_in(complaints: str) -> list[str]:
+    """The suites that apt complains of; all where it names none.
+
+    >>> _suites_in("E: Failed to fetch http://x/debian/dists/trixie-backports/main/binary-amd64/Packages.xz")
+    ['trixie-backports']
+    >>> _suites_in("E: The repository 'http://x/security bookworm-security Release' has no Release file.")
+    ['bookworm-security']
+    """
+    every = (*MAIN_SUITES, *SECURITY_SUITES)
+    named = [suite for suite in every if re.search(rf"/dists/{suite}/| {suite} (In)?Release'", complaints)]
+    return named or list(every)
+
+
+def _age_s(file: Path) -> float:
+    """Seconds since a file was written; endless where there is none, or where that was in the future."""
+    age = time.time() - file.stat().st_mtime if file.exists() else math.inf
+    return age if age >= 0 else math.inf
+
+
+def _ago(seconds: float) -> str:
+    """In words.
+
+    >>> _ago(59), _ago(7300), _ago(200_000), _ago(math.inf)
+    ('a minute ago', '2 hours ago', '2 days ago', 'some time ago')
+    """
+    if seconds == math.inf:
+        return "some time ago"
+    for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= unit:
+            return f"{counted(int(seconds // unit), name)} ago"
+    return "a minute ago"
 
 
 def _stanza(uri: str, suites: Iterable[str]) -> str:

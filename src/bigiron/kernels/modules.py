@@ -206,13 +206,17 @@ def _packages(kernel: Kernel, to: Path) -> list[Path]:
     # From 7.x on the image, the modules and what is built in lie in packages of their own.
     parts = (kind,) if kind == "image" else ("modules", "base")
     names = [name.replace(f"-{kind}-", f"-{part}-", 1) for part in parts]
-    apt = debian.Apt(kernel.arch)
-    apt.update(lambda _step: None)
+    apt, wanted = debian.Apt(kernel.arch), [f"{one}={version}" for one in names]
     try:
-        return apt.download([f"{one}={version}" for one in names], to)
+        return apt.download(wanted, to)
+    except UserError:  # the lists that are here may be older than the kernel
+        refused = apt.update(lambda _step: None)
+    try:
+        return apt.download(wanted, to)
     except UserError as error:
+        why = f"{error} ({refused})" if refused else str(error)
         raise UserError(
-            f"the modules of {kernel.name}: {error}; a newer one has them: delete {kernel.image.parent}"
+            f"the modules of {kernel.name}: {why}; a newer one has them: delete {kernel.image.parent}"
         ) from None
 
 
