@@ -19,7 +19,7 @@ from bigiron.analysis import check, check_work
 from bigiron.analysis.check import Checked, Finding, Function, Known, Point, Tolerance, Work
 from bigiron.analysis.match_lines import Line
 from bigiron.errors import UserError
-from bigiron.report import gate, junit, ktap
+from bigiron.report import comment, gate, junit, ktap
 from bigiron.study import baseline as baselines
 from bigiron.study.baseline import WORK_TOLERANCE, Baseline
 
@@ -344,6 +344,55 @@ def test_text_names_the_line_and_who_touches_it() -> None:
     assert "skipped open1, w, 8 CPUs, 8 tasks: not in the study" in text
 
 
+def only(name: str, left_out: str, worse: bool = False) -> Checked:
+    found = Finding(name, ("u",), (1.0,), (1.5,), (9.0 if worse else 1.0,), "")
+    return Checked(
+        "v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [found], left_out={left_out: "the baseline has none"}
+    )
+
+
+SKIPPED = Checked("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study")
+BOTH = Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
+
+
+@pytest.mark.parametrize(
+    ("checked", "verdict"),
+    [
+        ([BOTH], "has no more conflicts and no more instructions than is allowed"),
+        ([only("label", "work")], "has no more conflicts than is allowed; instructions not compared"),
+        ([only("work", "conflicts")], "has no more instructions than is allowed; conflicts not compared"),
+        ([BOTH, only("a", "work")], "has no more conflicts than is allowed; instructions not compared"),
+        (
+            [BOTH, SKIPPED],
+            "has no more conflicts and no more instructions than is allowed; 1 of 2 points not checked",
+        ),
+        ([only("work", "conflicts"), only("a", "work")], "conflicts not compared; instructions not compared"),
+    ],
+)
+def test_a_comment_claims_no_more_than_was_compared(checked: list[Checked], verdict: str) -> None:
+    assert comment.text("open1", checked).splitlines()[0] == f"**bigiron: open1 {verdict}**"
+
+
+def test_each_format_says_what_was_not_compared() -> None:
+    checked = [only("label", "work")]
+    assert gate.text("open1", checked) == (
+        "ok      open1, v, 8 CPUs, 8 tasks: 1 count; work not compared (the baseline has none)\n"
+    )
+    assert "- v, 8 CPUs, 8 tasks: 0 counts of 1 worse; work not compared (the baseline has none)\n" in (
+        comment.text("open1", checked)
+    )
+    assert "  1..2\n  ok 1 label\n  ok 2 work # SKIP not compared: the baseline has none\n" in (
+        ktap.text("open1", checked)
+    )
+    root = ElementTree.fromstring(junit.text("open1", checked))
+    assert (root.get("tests"), root.get("skipped")) == ("2", "1")
+    (left_out,) = root.findall(".//testcase[@name='work']/skipped")
+    assert left_out.get("message") == "not compared: the baseline has none"
+    (at,) = json.loads(gate.as_document("open1", checked))["points"]
+    assert at["not_compared"] == {"work": "the baseline has none"}
+    assert gate.as_csv("open1", checked).splitlines()[-1].endswith("work,the baseline has none,skipped,,,,")
+
+
 # A real kernel
 
 
@@ -372,6 +421,17 @@ def test_a_regression_fails_and_is_named(studies: dict[str, Path], baseline: Pat
     assert bigiron("check", studies[OLD], "--baseline", baseline, "--format", "ktap").status == 1
     xml = bigiron("check", studies[OLD], "--baseline", baseline, "--format", "junit").out
     assert ElementTree.fromstring(xml).find(".//failure") is not None
+
+
+def test_what_a_baseline_does_not_have_is_not_said_to_be_the_same(
+    studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    of_lines, without = tmp_path / "of lines.toml", "; work not compared (the baseline has none)\n"
+    of_lines.write_text(baseline.read_text().replace('["conflicts", "work"]', '["conflicts"]'))
+    assert bigiron("check", studies[NEW], "--baseline", of_lines).out.endswith(f": 1 count{without}")
+    emptied = tmp_path / "emptied.toml"
+    emptied.write_text(re.sub("\nwork = .*", "", baseline.read_text()))
+    assert bigiron("check", studies[NEW], "--baseline", emptied).out.endswith(f": 1 count{without}")
 
 
 def test_another_run_of_the_same_passes(baseline: Path, tmp_path: Path) -> None:

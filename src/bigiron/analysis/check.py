@@ -5,8 +5,8 @@ its address. check_work.py does the same with instructions.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -152,11 +152,21 @@ class Checked:
     against: str  # the baseline's place
     findings: list[Finding]
     skipped: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict)  # probes that were not compared, and why
 
     @property
     def worse(self) -> list[Finding]:
         """What is more than the baseline allows."""
         return [finding for finding in self.findings if finding.worse]
+
+    @property
+    def gaps(self) -> list[str]:
+        """What was not compared, in words."""
+        return [f"{probe} not compared ({why})" for probe, why in self.left_out.items()]
+
+
+PROBES = ("conflicts", "work")
+"""Those whose counts can be held against a baseline."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

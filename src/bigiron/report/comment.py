@@ -1,11 +1,12 @@
 """A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
 
-from bigiron.analysis.check import Checked, Finding
+from bigiron.analysis.check import PROBES, Checked, Finding
 from bigiron.counted import counted, some
 from bigiron.report.listing import code, markdown, plain
 
 _MOST = 20  # findings: GitHub takes 65,536 characters
 _MOST_NAMES = 8
+_COUNTED = {"conflicts": "conflicts", "work": "instructions"}
 _HEADINGS = ("what", "per operation", "now", "before", "passes")
 
 
@@ -15,7 +16,8 @@ def text(workload: str, checked: list[Checked]) -> str:
     parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]
     for point in checked:
         against = f", against {point.against}" if point.against != point.place else ""
-        state = point.skipped or f"{counted(len(point.worse), 'count')} of {len(point.findings)} worse"
+        counts = f"{counted(len(point.worse), 'count')} of {len(point.findings)} worse"
+        state = point.skipped or "; ".join([counts, *point.gaps])
         parts.append(f"- {plain(point.place)}{plain(against)}: {plain(state)}\n")
     if worse:
         shown = worse[:_MOST]
@@ -30,9 +32,16 @@ def text(workload: str, checked: list[Checked]) -> str:
 def _verdict(workload: str, checked: list[Checked], worse: int) -> str:
     if worse:
         return f"{plain(workload)} has {counted(worse, 'count')} above what is allowed"
-    if all(point.skipped for point in checked):
+    done = [point for point in checked if not point.skipped]
+    if not done:
         return f"nothing of {plain(workload)} was checked"
-    return f"{plain(workload)} has no more conflicts, and no more work, than is allowed"
+    compared = [probe for probe in PROBES if not any(probe in point.left_out for point in done)]
+    more = " and ".join(f"no more {_COUNTED[probe]}" for probe in compared)
+    said = [f"has {more} than is allowed"] if compared else []
+    said += [f"{_COUNTED[probe]} not compared" for probe in PROBES if probe not in compared]
+    if len(done) < len(checked):
+        said.append(f"{len(checked) - len(done)} of {counted(len(checked), 'point')} not checked")
+    return f"{plain(workload)} {'; '.join(said)}"
 
 
 def _rows(finding: Finding) -> list[list[str]]:

@@ -23,7 +23,7 @@ from bigiron.study.store import CellRecord, Study
 
 _WIDTH = 100
 _MOST_NAMES = 8
-_PROBES = ("conflicts", "work")
+_NO_COUNTS = "the baseline has none"
 _LOST = {"conflicts": "lost_accesses", "work": "lost_instructions"}
 
 _Place = tuple[str, int, int]  # variant, CPUs, tasks
@@ -49,16 +49,22 @@ def check_study(study: Study, path: Path) -> list[Checked]:
         _refuse_another_machine(baseline, path, point, records)
         used.add(point.place)
         findings = _findings(study, records, point, baseline)
-        checked.append(Checked(msgspec.structs.replace(point, variant=variant).place, point.place, findings))
+        place = msgspec.structs.replace(point, variant=variant).place
+        left_out = {probe: _NO_COUNTS for probe in check.PROBES if not _is_in(probe, point, baseline)}
+        checked.append(Checked(place, point.place, findings, left_out=left_out))
     skipped = [point.place for point in baseline.point if point.place not in used]
     return checked + [Checked(place, place, [], "not in the study") for place in skipped]
+
+
+def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
+    return probe in baseline.probes and (probe != "work" or point.work is not None)
 
 
 def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
     found = []
     if "conflicts" in baseline.probes:
         found += check.check(point, _lines(study, records), baseline.tolerances)
-    if "work" in baseline.probes and point.work:
+    if point.work and _is_in("work", point, baseline):
         now = _functions(study, records)
         found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
     return found
@@ -67,7 +73,8 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
 def check_against_history(study: Study, path: Path) -> list[Checked]:
     """Hold each point of a study against what a history has of the kernel before its own."""
     history = open_history(path)
-    probes = [probe for probe in _PROBES if probe in study.spec.probes]
+    probes = [probe for probe in check.PROBES if probe in study.spec.probes]
+    left_out = {probe: "the study did not record it" for probe in check.PROBES if probe not in probes}
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
         place = Point(variant=variant, cpus=cpus, tasks=tasks).place
@@ -80,7 +87,7 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
         if "work" in probes:
             grown = check_work.grown(before.functions, check_work.functions(_functions(study, records)))
             findings = [replace(one, by=grown) if one.name == held.WORK else one for one in findings]
-        checked.append(Checked(place, before.place, findings))
+        checked.append(Checked(place, before.place, findings, left_out=left_out))
     if all(one.skipped for one in checked):
         raise UserError(
             f"{path} has newer kernels alone: there is none before the study's to hold it against"
@@ -101,7 +108,7 @@ def record(study: Study, path: Path) -> str:
         arch=study.spec.arch,
         clock=study.spec.clock,
         fs=str(study.spec.file_system or ""),
-        probes=[probe for probe in _PROBES if probe in study.spec.probes],
+        probes=[probe for probe in check.PROBES if probe in study.spec.probes],
     )
     measured = _measured(study, new.probes)
     new = msgspec.structs.replace(new, turn=_turn(next(iter(measured.values()))))
@@ -170,7 +177,7 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
         if not record or record.failure:
             state = "failed" if record else "is not measured yet"
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
-        for probe in probes or _PROBES[:1]:
+        for probe in probes or check.PROBES[:1]:
             if probe not in record.tables:
                 raise UserError(f"{cell} was measured without the probe {probe}, which is what is checked")
             if lost := record.facts[probe][_LOST[probe]]:
@@ -246,7 +253,8 @@ def _state(point: Checked) -> str:
 def _summary(point: Checked) -> str:
     if point.skipped:
         return point.skipped
-    return f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
+    counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
+    return "; ".join([counts, *point.gaps])
 
 
 def _cut(by: str) -> str:
@@ -259,7 +267,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 def as_csv(workload: str, checked: list[Checked]) -> str:
-    """One line a finding and unit, of the points that were checked (docs/schema.md)."""
+    """One line a finding and unit, and one a probe that was not compared (docs/schema.md)."""
     counts_of = ("unit", "found_per_op", "baseline_per_op", "allowed_per_op")
     columns = ("workload", "point", "against", "name", "by", "state", *counts_of)
     rows = [
@@ -267,6 +275,11 @@ def as_csv(workload: str, checked: list[Checked]) -> str:
         for point in checked
         for finding in point.findings
         for counts in _counts(finding)
+    ]
+    rows += [
+        (workload, point.place, point.against, probe, why, "skipped", *[None] * len(counts_of))
+        for point in checked
+        for probe, why in point.left_out.items()
     ]
     return Listing(columns, rows).as_csv()
 
@@ -281,6 +294,7 @@ def as_document(workload: str, checked: list[Checked]) -> str:
                 "against": point.against,
                 "state": _state(point),
                 "why_skipped": point.skipped or None,
+                "not_compared": dict(point.left_out),
                 "findings": [
                     {
                         "name": finding.name,

@@ -19,6 +19,9 @@ def text(workload: str, checked: list[Checked]) -> str:
         if point.skipped:
             case = ElementTree.SubElement(suite, "testcase", classname=group, name="all of it")
             ElementTree.SubElement(case, "skipped", message=_written(point.skipped))
+        for probe, why in point.left_out.items():
+            case = ElementTree.SubElement(suite, "testcase", classname=group, name=_written(probe))
+            ElementTree.SubElement(case, "skipped", message=_written(f"not compared: {why}"))
         for finding in point.findings:
             case = ElementTree.SubElement(suite, "testcase", classname=group, name=_written(finding.name))
             if finding.worse:
@@ -29,7 +32,7 @@ def text(workload: str, checked: list[Checked]) -> str:
 
 
 def _totals(checked: list[Checked]) -> dict[str, str]:
-    skipped = sum(bool(point.skipped) for point in checked)
+    skipped = sum(bool(point.skipped) + len(point.left_out) for point in checked)
     return {
         "tests": str(skipped + sum(len(point.findings) for point in checked)),
         "failures": str(sum(len(point.worse) for point in checked)),
