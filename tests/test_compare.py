@@ -5,6 +5,7 @@ import html as html_escapes
 import io
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -570,6 +571,39 @@ def test_a_variant_that_failed_has_no_column(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [None], "new": [NEW]})
     (point,) = compare_study(study, None, ("operation",)).points
     assert (point.variants, point.base) == (("new",), "new")
+
+
+def test_every_format_names_the_cells_that_are_not_compared(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD, OLD], "new": [NEW, None], "newest": [None, None]})
+    failed = "newest, 2 CPUs (failed: it burnt)"
+    shutil.rmtree(study.folder / "cells/old-2cpus-2tasks-r2")
+    said = (
+        f"not compared: {failed}; old, 2 CPUs, repetition 2 (not measured yet); "
+        "new, 2 CPUs, repetition 2 (failed: it burnt); newest, 2 CPUs, repetition 2 (failed: it burnt)"
+    )
+    for name in dispatch.FORMATS:
+        text, beside = dispatch.compare(study, "conflicts", _as(name))
+        if name == "csv":
+            assert beside == [said]
+        elif name == "json":
+            missing = json.loads(text)["missing"]
+            assert missing[1] == {"cell": "old-2cpus-2tasks-r2", "why": "not measured yet"}
+            assert len(missing) == 4
+        else:
+            assert said in " ".join(text.split())
+    whole = study_of(tmp_path / "t", {"old": [OLD], "new": [NEW]})
+    assert "not compared" not in dispatch.compare(whole, "conflicts", _as("text"))[0]
+
+
+def test_a_probe_that_some_cells_do_not_have_is_named(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
+    record = study.records()[1]
+    cell = study.folder / "cells" / record.id / "cell.json"
+    cell.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, tables={})))
+    text, _ = dispatch.compare(study, "conflicts", _as("text"))
+    assert "not compared: new, 2 CPUs (the probe was not recorded)" in text
+    made = document.document_of(study, None, ("operation",))
+    assert made.parts[0].tables[0].missing == "not compared: new, 2 CPUs (the probe was not recorded)"
 
 
 def test_text(compared: Comparison) -> None:

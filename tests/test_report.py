@@ -18,8 +18,11 @@ from playwright.sync_api import Browser, Page, expect
 from test_compare import LINE, both, counts, study_of
 
 from bigiron import workloads
+from bigiron.cache_dir import cache_folder
+from bigiron.errors import UserError
 from bigiron.probes import Table, throughput
 from bigiron.report import chart, document, html, mail, markdown
+from bigiron.study import spec as study_spec
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Study
@@ -306,6 +309,86 @@ def test_a_mail_is_72_columns_wide(open1: Path) -> None:
         assert len(line) <= 72 or len(name) > 34 or line.startswith("    bigiron "), line
     assert "-66.7%" in answer.out and "struct aa_label.count.count" in answer.out
     assert "bigiron run study.toml -o open1" in answer.out
+
+
+def test_a_mail_has_no_deviation_of_one_run(tmp_path: Path) -> None:
+    rows = counts(*both("f", 10, line=LINE))
+    for repetitions, said in (1, "1 run"), (2, "mean +- sd"):
+        study = study_of(tmp_path / said, {"old": [rows] * repetitions, "new": [rows] * repetitions})
+        text = mail.text(document_of(study))
+        assert re.search(rf"^ *{re.escape(said)} +change +{re.escape(said)}$", text, re.MULTILINE), text
+        assert ("+- sd" in text) is (repetitions > 1)
+
+
+# How to measure it again
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another machine's cache, with this one's kernels, and no archive to fetch any from."""
+    there = tmp_path / "cache"
+    there.mkdir()
+    shutil.copytree(cache_folder("kernels"), there / "kernels")
+    monkeypatch.setenv("BIGIRON_CACHE", str(there))
+    monkeypatch.setenv("BIGIRON_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+    return there
+
+
+def test_what_reproduces_a_study_names_its_very_kernels(open1: Path, elsewhere: Path) -> None:
+    study = store.open_study(open1)
+    versions = {str(record.environment["kernel_version"]) for record in study.records()}
+    made = document_of(study)
+    fetched = [command for _, command in made.commands if "kernel fetch" in command]
+    assert sorted(fetched) == sorted(f"bigiron kernel fetch debian/{version}" for version in versions)
+    again, _ = study_spec.resolve(study_spec.from_toml(made.study_file.encode(), "study.toml"))
+    assert [variant.name for variant in again.variant] == ["debian/6.1", "debian/6.12"]
+    assert {variant.kernel.removeprefix("debian/") for variant in again.variant} == versions
+    assert [one.kernel_sha256 for one in again.variant] == [one.kernel_sha256 for one in study.spec.variant]
+    assert msgspec.structs.replace(again, variant=study.spec.variant) == study.spec
+
+
+def test_what_reproduces_a_study_is_refused_with_another_kernel(open1: Path, elsewhere: Path) -> None:
+    asked = study_spec.from_toml(document_of(store.open_study(open1)).study_file.encode(), "study.toml")
+    sha256 = asked.variant[0].kernel_sha256
+    other = msgspec.structs.replace(asked.variant[0], kernel_sha256=f"0000{sha256[4:]}")
+    with pytest.raises(
+        UserError,
+        match=rf"^variant debian/6\.1: the kernel debian/6\.1\..* is another image here \({sha256[:12]}\) "
+        rf"than the study asks for \(0000{sha256[4:12]}\)$",
+    ):
+        study_spec.resolve(msgspec.structs.replace(asked, variant=[other, asked.variant[1]]))
+
+
+def test_environments_have_what_says_something_of_the_study(open1: Path) -> None:
+    common = dict(document_of(store.open_study(open1)).environments.common)
+    assert common["memory, MiB"] and common["scope"] == "kernel" and common["turn"] == "operation"
+    assert not common.keys() & {
+        *("cpus to cycle", "blocked min us", "blocked states", "blocked user", "depth", "functions"),
+        "from template",
+    }
+
+
+def test_call_paths_say_what_their_figures_are(report: Path) -> None:
+    page = report.read_text()
+    heading = (
+        '<dt class="quiet">debian/6.1, debian/6.12</dt>'
+        '<dd class="quiet">accesses per operation, by call path</dd><dt>2.000, 0.000</dt>'
+    )
+    assert heading in page
+
+
+# What was not recorded
+
+
+def test_a_page_says_of_what_it_says_nothing(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", {"old": [counts(*both("f", 10, line=LINE))]})
+    said = (
+        "Nothing is said of locks and instructions, which were not recorded "
+        "(bigiron run --probe conflicts,locks,work)."
+    )
+    made = document_of(study)
+    for text in (mail.text(made), markdown.text(made), html.render(made)):
+        assert said in " ".join(text.replace("\\", "").split())
 
 
 def test_a_page_needs_a_file(open1: Path, tmp_path: Path) -> None:

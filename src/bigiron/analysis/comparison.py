@@ -22,6 +22,8 @@ from bigiron.lazy import polars as pl
 
 Details: TypeAlias = tuple[tuple[str, str], ...]
 
+_MOST_MISSING = 4  # cells that are named
+
 # What is compared
 
 
@@ -82,6 +84,15 @@ class Measurements:
     def time_notes(self) -> tuple[str, ...]:
         """What must be known of its times."""
         return time_notes(self.time)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A cell that a study asks for and that has nothing to compare."""
+
+    id: str
+    cell: str  # in words: debian/6.1, 8 CPUs
+    why: str
 
 
 @dataclass(frozen=True)
@@ -240,6 +251,7 @@ class Point:
     notes: tuple[str, ...] = ()  # what the figures do not say
     lost: tuple[str, ...] = ()  # what is missing in the figures
     unlike: str = ""  # how the machines of the variants differ
+    missing: str = ""  # which cells the whole comparison lacks: told once, at its last point
     appendices: tuple[Appendix, ...] = ()
     place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
     items: tuple[Item, ...] = ()
@@ -255,7 +267,7 @@ class Point:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be known of the figures whatever the probe."""
-        return (self.unlike, *self.lost) if self.unlike else self.lost
+        return tuple(filter(None, (self.unlike, *self.lost, self.missing)))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -323,6 +335,7 @@ class Comparison:
     paths: int = 0  # call paths to show in text
     pairwise: bool = False  # whether text has a table for each variant against the base
     judged: bool = False  # whether it has noise: verdicts, all points of one heading in one table
+    missing: tuple[Missing, ...] = ()  # cells that the study asks for, and that are not compared
 
 
 def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
@@ -340,6 +353,21 @@ def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
         for point in found.points
     )
     return replace(found, points=tuple(points))
+
+
+def with_missing(found: Comparison, missing: tuple[Missing, ...]) -> Comparison:
+    """The same, with the cells that it lacks: of them it cannot be said that nothing changed."""
+    if not missing:
+        return found
+    *points, last = found.points
+    return replace(found, points=(*points, replace(last, missing=not_compared(missing))), missing=missing)
+
+
+def not_compared(missing: Sequence[Missing]) -> str:
+    """Cells that are missing, in a sentence."""
+    named = [f"{one.cell} ({one.why})" for one in missing[:_MOST_MISSING]]
+    more = len(missing) - len(named)
+    return f"not compared: {'; '.join(named)}" + (f"; and {more} more (bigiron show has all)" if more else "")
 
 
 # How a probe's module makes one

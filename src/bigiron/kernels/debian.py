@@ -201,6 +201,18 @@ def is_exactly(wanted: str, version: str, release: str, arch: str) -> bool:
     )
 
 
+def exact_name(release: str, version: str, arch: str) -> str:
+    """The name by which any machine fetches exactly one kernel of Debian's.
+
+    >>> exact_name("6.1.0-56-cloud-amd64", "6.1.192-2", "x86_64")
+    'debian/6.1.192-2'
+    >>> exact_name("6.1.0-56-amd64", "6.1.192-2", "x86_64")
+    'debian/6.1.192-2-amd64'
+    """
+    flavour = flavour_of(release, arch)
+    return f"debian/{version}" + ("" if flavour == architecture(arch).flavours[0] else f"-{flavour}")
+
+
 def _compare(one: Package, other: Package) -> int:
     """Debian's order of versions, asked of dpkg. A linux-binary package goes before an empty linux-image."""
     if one.version == other.version:

@@ -117,6 +117,9 @@ def verdict_notes(comparison: Comparison) -> list[str]:
 
 def caveats(comparison: Comparison) -> list[str]:
     """What must be known of the figures, and where: what is missing in them, how machines differ."""
-    return list(
-        dict.fromkeys(f"{point.where}: {one}" for point in comparison.points for one in point.caveats)
-    )
+    said = [
+        one if one == point.missing else f"{point.where}: {one}"
+        for point in comparison.points
+        for one in point.caveats
+    ]
+    return list(dict.fromkeys(said))

@@ -6,7 +6,14 @@ from itertools import chain
 
 from bigiron import probes
 from bigiron.analysis import simulation, stacked
-from bigiron.analysis.comparison import Comparison, Measurements, Options, time_notes, with_caveats
+from bigiron.analysis.comparison import (
+    Comparison,
+    Measurements,
+    Options,
+    time_notes,
+    with_caveats,
+    with_missing,
+)
 from bigiron.analysis.line_costs import LineCosts
 from bigiron.analysis.stacked import By, Stacks
 from bigiron.report import programs, stacks, text, wiki
@@ -43,7 +50,7 @@ def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[st
     if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
     options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs, how.costs)
-    found = comparison_of(study, probe, options, how.by)
+    found = with_missing(comparison_of(study, probe, options, how.by), measurements.missing(study, probe))
     return FORMATS[how.format](found), caveats(found) if how.format == "csv" else []
 
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 import bigiron
 from bigiron import probes, sanitize
 from bigiron.analysis import shared_lines
-from bigiron.analysis.comparison import Options, Point, Row, with_caveats
+from bigiron.analysis.comparison import Options, Point, Row, not_compared, with_caveats
 from bigiron.analysis.growth import number as three_digits
 from bigiron.analysis.knee import Curve
 from bigiron.analysis.profiles import Figure, number
@@ -31,7 +29,7 @@ from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
 from bigiron.report.explain import Explanation
 from bigiron.report.flame import Contexts, Flame
-from bigiron.study import measurements
+from bigiron.study import measurements, reproduce, store
 from bigiron.study.prediction import Prediction
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study, losses
@@ -40,7 +38,7 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
-_HASHES = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
+_COUNTED = {"conflicts": "shared cache lines", "locks": "locks", "work": "instructions"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,7 @@ class Document:
     question: str
     answered: str  # what the answer is about
     answer: tuple[Finding, ...]
+    not_recorded: str  # what the answer says nothing of, in a sentence
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
     predicted: Predicted | None
@@ -145,7 +144,9 @@ def document_of(
     if "conflicts" in measured:
         lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
     incomplete = losses(study.all_records())
-    parts = tuple(_part(study, probe, options, lines) for probe in measured if not _is_judged(probe))
+    parts = tuple(
+        _with_gaps(_part(study, probe, options, lines), study) for probe in measured if not _is_judged(probe)
+    )
     if incomplete:
         parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
     explained = None
@@ -158,16 +159,15 @@ def document_of(
         question=_question(study.spec, base),
         answered=answered,
         answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
+        not_recorded=_not_recorded(study, measured),
         planned=len(cells),
-        missing=tuple(
-            (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
-        ),
+        missing=tuple((str(cell), why) for cell, record in cells if (why := store.why_missing(record))),
         predicted=_predicted(prediction, there) if prediction else None,
         judged=judged,
         parts=parts,
-        environments=_environments([(cell.id, record) for cell, record in cells]),
+        environments=_environments(study.spec, [(cell.id, record) for cell, record in cells]),
         commands=tuple(_commands(study, base, measured, contexts)),
-        study_file=_study_file(study.spec),
+        study_file=reproduce.study_file(study),
         source=_source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=bigiron.__version__,
@@ -178,13 +178,20 @@ def _is_measured(study: Study, probe: str) -> bool:
     return any(record.measured and probe in record.tables for record in study.records())
 
 
+def _not_recorded(study: Study, measured: Sequence[str]) -> str:
+    """Where the counts of a virtual machine are what an answer rests on, which of them there are not."""
+    lacking = [what for probe, what in _COUNTED.items() if probe not in measured]
+    if not (study.spec.engine.emulated and measured and lacking):
+        return ""
+    return (
+        f"Nothing is said of {listed(lacking)}, which were not recorded "
+        f"(bigiron run --probe {','.join(_COUNTED)})."
+    )
+
+
 def _is_judged(probe: str) -> bool:
     """Whether its figures are told by verdicts."""
     return any(one.samples for one in probes.among([probe]))
-
-
-def _why(record: CellRecord | None) -> str:
-    return f"failed: {record.failure.reason}" if record and record.failure else "not measured yet"
 
 
 # The question and the answer
@@ -370,6 +377,15 @@ def _part(study: Study, probe: str, options: Options, lines: SharedLines | None)
     return Section(probe, points, tuple(charts), burning, grown)
 
 
+def _with_gaps(part: Section, study: Study) -> Section:
+    """The same, with the measured cells that lack the probe; the page lists the others at its top."""
+    lacking = [one for one in measurements.missing(study, part.probe) if one.why == measurements.NOT_RECORDED]
+    if not lacking:
+        return part
+    *tables, last = part.tables
+    return replace(part, tables=(*tables, replace(last, missing=not_compared(lacking))))
+
+
 def _without_losses(part: Section) -> Section:
     return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
 
@@ -464,7 +480,7 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
 # How it was measured
 
 
-def _environments(cells: Sequence[tuple[str, CellRecord | None]]) -> Environments:
+def _environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) -> Environments:
     known = {name: _flat(record) for name, record in cells if record}
     keys = list(dict.fromkeys(key for each in known.values() for key in each))
     values = {key: [each.get(key, "") for each in known.values()] for key in keys}
@@ -474,8 +490,19 @@ def _environments(cells: Sequence[tuple[str, CellRecord | None]]) -> Environment
         (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
         for name, record in cells
     )
-    common = tuple((_label(key), values[key][0]) for key in alike if values[key][0])
+    usual = _as_ever(spec)
+    common = tuple(
+        (_label(key), values[key][0]) for key in alike if values[key][0] and values[key][0] != usual.get(key)
+    )
     return Environments(common, ("cell", "state", *map(_label, differing)), rows)
+
+
+def _as_ever(spec: Spec) -> dict[str, str]:
+    """What does not say anything of a study where it has this value in all cells."""
+    recorded = {kind.options for kind in probes.among(spec.probes)}
+    others = {probe.options for probe in probes.probes() if probe.options} - recorded
+    unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
+    return {**unused, "cpus_to_cycle": "0", "from_template": "True"}
 
 
 def _flat(record: CellRecord) -> dict[str, str]:
@@ -495,11 +522,11 @@ def _text(value: Any) -> str:
 
 
 def _state(record: CellRecord | None) -> str:
-    return "measured" if record and record.measured else _why(record).partition(":")[0]
+    return store.why_missing(record).partition(":")[0] or "measured"
 
 
 def _label(key: str) -> str:
-    return key.replace("_", " ").replace("sha256", "SHA-256")
+    return key.replace("_mib", ", MiB").replace("_", " ").replace("sha256", "SHA-256")
 
 
 def _commands(
@@ -511,7 +538,7 @@ def _commands(
     )
     if base != study.base(None):
         options += f" --base {shlex.quote(base)}"
-    for kernel in dict.fromkeys(variant.kernel for variant in study.spec.variant):
+    for kernel in dict.fromkeys(reproduce.kernels(study).values()):
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
     yield "every cell", f"bigiron run study.toml -o {name}"
@@ -523,30 +550,6 @@ def _commands(
     for probe in measured:
         yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}"
     yield "this report", f"bigiron report {name}{options} -o report.html"
-
-
-def _study_file(spec: Spec) -> str:
-    """What study.toml must say to ask the same again."""
-    document = _without_defaults(spec)
-    options = document.pop("options", probes.Options())
-    for kind in probes.option_kinds():
-        document |= options[kind].given
-    document["variant"] = [_without_defaults(variant) for variant in spec.variant]
-    if spec.engine.is_model:
-        document["simulation"] = _without_defaults(spec.simulation)
-    if spec.workload_file:
-        document["workload_file"] = "workload.c"
-    return msgspec.toml.encode(document).decode()
-
-
-def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
-    said = {}
-    for field in msgspec.structs.fields(struct):
-        value = getattr(struct, field.name)
-        default = field.default_factory() if callable(field.default_factory) else field.default
-        if value != default and field.name not in _HASHES:
-            said[field.name] = value
-    return said
 
 
 def _source(study: Study) -> str:

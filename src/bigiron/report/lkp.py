@@ -12,13 +12,13 @@ _BASE, _CHANGE, _NEW = 13, 9, 14  # widths of the columns
 _NAME = _BASE + _CHANGE + _NEW + 2  # where the last begins
 
 
-def head(base: str, new: str) -> list[str]:
-    """Names of the variants, cut where they are too long, above a rule."""
+def head(base: str, new: str, figures: str = "mean +- sd") -> list[str]:
+    """Names of the variants, cut where they are too long, above a rule; what the figures are below it."""
     rest = _CHANGE + _NEW - 1
     return [
         f"{_cut(base, _BASE):>{_BASE}} {_cut(new, rest):>{rest}}",
         f"{'-' * _BASE} {'-' * rest}",
-        f"{'mean +- sd':>{_BASE}}{'change':>{_CHANGE}}{'mean +- sd':>{_NEW}}",
+        f"{figures:>{_BASE}}{'change':>{_CHANGE}}{figures:>{_NEW}}",
     ]
 
 

@@ -19,6 +19,7 @@ _WIDTH = 72
 _ROWS = 20
 _STACKS = 5
 _INDENT = "    "
+_ONE_RUN = "1 run"
 
 
 def text(document: Document) -> str:
@@ -41,6 +42,7 @@ def _lines(document: Document) -> Iterator[str]:
             yield from _wrapped(f"- {cell}: {why}", "  ")
     yield from _section("Answer")
     yield from _answer(document)
+    yield from _gap(document)
     if document.predicted:
         yield from _section(document.predicted.title)
         yield from _predicted(document.predicted)
@@ -90,6 +92,12 @@ def _answer(document: Document) -> Iterator[str]:
         yield from _finding(number, said)
 
 
+def _gap(document: Document) -> Iterator[str]:
+    if document.not_recorded:
+        yield ""
+        yield from _wrapped(document.not_recorded)
+
+
 def _finding(number: int, said: Finding) -> Iterator[str]:
     yield from _wrapped(f"{number}. {said.sentence}", "   ")
     for label, known in said.evidence:
@@ -115,7 +123,8 @@ def _judged(judged: Judged) -> Iterator[str]:
     for variant in dict.fromkeys(one.ours.variant for one in judged.judgements):
         here = [one for one in judged.judgements if one.ours.variant == variant]
         base = here[0].base.variant
-        yield from lkp.head(base, variant)
+        repeated = any(len(of.values) > 1 for one in here for of in (one.base, one.ours))
+        yield from lkp.head(base, variant, "mean +- sd" if repeated else _ONE_RUN)
         yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
         yield ""
     yield from _headed((*(judged.verdicts if not judged.judgements else ()), *judged.scaling))
@@ -156,14 +165,15 @@ def _part(part: Section) -> Iterator[str]:
         yield ""
         yield from _wrapped(note)
     if part.flame:
-        yield from _stacks(part.flame)
+        yield from _stacks(part.flame, "mean" if table.repeated else _ONE_RUN)
 
 
 def _table(table: Point, new: str) -> Iterator[str]:
     """The measure by which rows are ranked, of the variant against the base."""
     yield from _wrapped(f"{table.where}, {table.ranked_by}:")
     yield ""
-    yield from lkp.head(table.base, new) if new != table.base else ()
+    if new != table.base:
+        yield from lkp.head(table.base, new, "mean +- sd" if table.repeated else _ONE_RUN)
     rows = [row for row in table.by_change if row.main.mean(table.base) or row.main.mean(new)]
     yield from _rows([*rows[:_ROWS], *([table.total] if table.total else [])], table, new)
     left = len(rows) - _ROWS + table.hidden
@@ -179,7 +189,7 @@ def _rows(rows: list[Row], table: Point, new: str) -> Iterator[str]:
         yield f"{lkp.value(row.main, new):>18}  {row.main.name}"
 
 
-def _stacks(flame: Flame) -> Iterator[str]:
+def _stacks(flame: Flame, figures: str) -> Iterator[str]:
     """The call chains that changed most, or that weigh most; a function a line, innermost first."""
     chains = [Figure(name, values) for name, values in _leaves(flame)]
     ranked = profiles.ranked(chains, flame.base, flame.variants)[:_STACKS]
@@ -188,7 +198,7 @@ def _stacks(flame: Flame) -> Iterator[str]:
         yield from _wrapped(f"Call chains, {flame.what} per operation:")
         yield ""
         if new != flame.base:
-            yield from lkp.head(flame.base, new)
+            yield from lkp.head(flame.base, new, figures)
             yield from lkp.lines(ranked, flame.base, new, _WIDTH, as_stacks=True)
             continue
         for chain in ranked:

@@ -67,6 +67,8 @@ def _answer(document: Document) -> Iterator[str]:
     for number, said in enumerate(document.answer, start=1):
         evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
         yield f"{number}. {plain(said.sentence)}\n{evidence}"
+    if document.not_recorded:
+        yield f"{plain(document.not_recorded)}\n"
 
 
 def _predicted(predicted: Predicted) -> Iterator[str]:

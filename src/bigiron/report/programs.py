@@ -31,7 +31,9 @@ def as_json(comparison: Comparison) -> str:
         entry = {**point.place, "unlike": point.unlike}
         if point.unlike and entry not in unlike:
             unlike.append(entry)
-    caveats = {name: entries for name, entries in (("lost", lost), ("unlike", unlike)) if entries}
+    missing = [{"cell": one.id, "why": one.why} for one in comparison.missing]
+    every = (("lost", lost), ("unlike", unlike), ("missing", missing))
+    caveats = {name: entries for name, entries in every if entries}
     return listing.as_json({**comparison.about, **document, **caveats})
 
 

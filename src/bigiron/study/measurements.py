@@ -5,11 +5,13 @@ from itertools import chain
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis.comparison import Cell, ChangedShape, Measurements
+from bigiron.analysis.comparison import Cell, ChangedShape, Measurements, Missing
 from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.study import samples
+from bigiron.study import samples, store
 from bigiron.study.store import CellRecord, Study, clocks, losses
+
+NOT_RECORDED = "the probe was not recorded"
 
 
 def read(study: Study, probe: str) -> Measurements:
@@ -84,6 +86,20 @@ def _with_noise(study: Study, probe: str) -> Measurements:
         },
         repeated=samples.repeated(study),
     )
+
+
+def missing(study: Study, probe: str) -> tuple[Missing, ...]:
+    """The cells that the study asks for and that have nothing of a probe, in the plan's order."""
+    any_will_do = any(one.samples for one in probes.among([probe]))  # as all metrics are compared at once
+    found = []
+    for cell in study.plan():
+        record = study.record(cell)
+        why = store.why_missing(record)
+        if record and not why and not any_will_do and probe not in record.tables:
+            why = NOT_RECORDED
+        if why and (probe == probes.DEFAULT or not cell.change):
+            found.append(Missing(cell.id, str(cell), why))
+    return tuple(found)
 
 
 def cell(study: Study, record: CellRecord, probe: str) -> Cell:

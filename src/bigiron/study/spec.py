@@ -41,7 +41,10 @@ class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     set: list[str] = []
     """Settings as PATH=VALUE, written in the guest before the workload starts. NAME=VALUE of a design."""
     kernel_sha256: str = ""
-    """Of the image; filled in when the study is made, so that it can only go on with the same kernel."""
+    """Of the image; filled in when the study is made, so that it can only go on with the same kernel.
+
+    Where it is given before, only that image will do.
+    """
 
 
 class Simulation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -488,6 +491,11 @@ def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
     if engine.emulated and not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
     kernel = engine.kernel(variant.kernel, variant.boot)
+    if variant.kernel_sha256 not in ("", kernel.sha256):
+        raise UserError(
+            f"variant {variant.name}: the kernel {variant.kernel} is another image here "
+            f"({kernel.sha256[:12]}) than the study asks for ({variant.kernel_sha256[:12]})"
+        )
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
 
 

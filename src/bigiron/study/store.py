@@ -105,6 +105,13 @@ def losses(records: Iterable[CellRecord]) -> list[str]:
     return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
 
 
+def why_missing(record: CellRecord | None) -> str:
+    """Why a cell has no results, "" where it has."""
+    if record and record.failure:
+        return f"failed: {record.failure.reason}"
+    return "" if record else "not measured yet"
+
+
 def clocks(records: Iterable[CellRecord]) -> str:
     """A sentence where the variants' machines had clocks of different rates, else "".
 

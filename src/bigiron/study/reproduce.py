@@ -1,0 +1,56 @@
+"""What another machine must be asked to measure the same again."""
+
+from typing import Any
+
+import msgspec
+
+from bigiron import probes
+from bigiron.kernels import debian
+from bigiron.study.store import Study
+
+_FILLED_IN = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
+"""When a study is made."""
+
+
+def kernels(study: Study) -> dict[str, str]:
+    """The kernels that variants name, and the name of each that means the same image anywhere.
+
+    `debian/6.12` is the newest of its series, so it is another kernel once Debian has a newer one.
+    """
+    named = {variant.name: variant.kernel for variant in study.spec.variant}
+    exact = {kernel: kernel for kernel in named.values() if kernel}
+    for record in study.records():
+        kernel, version = named[record.variant], record.environment.get("kernel_version")
+        if kernel.startswith("debian/") and version:
+            release = str(record.environment["kernel_release"])
+            exact[kernel] = debian.exact_name(release, str(version), study.spec.arch)
+    return exact
+
+
+def study_file(study: Study) -> str:
+    """What study.toml must say to ask the same again, of the same kernels or not at all."""
+    spec, exact = study.spec, kernels(study)
+    document = _without_defaults(spec)
+    options = document.pop("options", probes.Options())
+    for kind in probes.option_kinds():
+        document |= options[kind].given
+    document["variant"] = [
+        _without_defaults(msgspec.structs.replace(variant, kernel=exact.get(variant.kernel, "")))
+        | ({"kernel_sha256": variant.kernel_sha256} if spec.engine.emulated else {})
+        for variant in spec.variant
+    ]
+    if spec.engine.is_model:
+        document["simulation"] = _without_defaults(spec.simulation)
+    if spec.workload_file:
+        document["workload_file"] = "workload.c"
+    return msgspec.toml.encode(document).decode()
+
+
+def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
+    said = {}
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if value != default and field.name not in _FILLED_IN:
+            said[field.name] = value
+    return said
