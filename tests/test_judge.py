@@ -14,10 +14,12 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import typer
 from conftest import Answer, bigiron
+from test_compare import LINE, both, counts, study_of
 
 from bigiron.analysis import judgement, trace
 from bigiron.analysis.judgement import Change, Predicted
@@ -292,6 +294,19 @@ def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
     assert "nothing that changed costs 1 % or more" in told and "costs less: shared.lock (locks)" in told
 
 
+def test_counts_that_were_lost_are_not_looked_at(tmp_path: Path) -> None:
+    rows = counts(*both("f", 10, line=LINE))
+    study = study_of(tmp_path / "s", {"a": [rows], "b": [rows]}, slower={"a": 1, "b": 64})
+    record = msgspec.structs.replace(study.records()[1], lost={"accesses, for which there was no room": 7})
+    (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
+    found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
+    told = judging.opinion(study, read(TEXT), judging.Shaped("", "", "unknown"), found)
+    assert told.not_looked_at[1:3] == [
+        "counts that were lost: b: 7 lost: accesses, for which there was no room",
+        "the clock was the host's on a, 64 times slower on b: what lives on time does not compare",
+    ]
+
+
 def test_what_goes_the_other_way_than_the_report_is_said_to() -> None:
     change = Change("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
     assert "it goes the other way than the report" in words(opinion(change, against_the_report=True))
@@ -418,7 +433,9 @@ def judged(report: Path, *arguments: str | Path) -> Answer:
 
 def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     answer = judged(report, "--kernel", "debian/6.12", "--kernel", "debian/6.12", "-o", tmp_path / "s")
-    assert "have the same image: nothing was booted" in " ".join(answer.out.split())
+    words = " ".join(answer.out.split())
+    assert "have the same image: nothing was booted" in words
+    assert words.endswith("Not looked at: modules: only what is built into the kernels was compared.")
     assert not (tmp_path / "s").exists()
 
 

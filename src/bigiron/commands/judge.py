@@ -67,7 +67,8 @@ def judge(
     both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
-        opinion = Opinion(mail, names, what.workload or what.workload_file, what.mode, None, same)
+        called = what.workload or what.workload_file
+        opinion = Opinion(mail, names, called, what.mode, None, same, not_looked_at=[judging.MODULES])
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
 

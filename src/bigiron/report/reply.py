@@ -76,6 +76,8 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
         yield from _wrapped(_same(opinion))
         yield ""
         yield from _neither(opinion)
+        yield ""
+        yield from _not_looked_at(opinion)
         return
     judgement = opinion.judgement
     yield from _wrapped(_verdict(opinion, judgement))
@@ -96,9 +98,13 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
         yield ""
         yield from _wrapped(f"The report's own figures: {figures}.")
     yield ""
-    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_looked_at)}.")
+    yield from _not_looked_at(opinion)
     yield ""
     yield from _wrapped(_measured(opinion, judgement))
+
+
+def _not_looked_at(opinion: Opinion) -> Iterator[str]:
+    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_looked_at)}.")
 
 
 def _about(opinion: Opinion) -> str:

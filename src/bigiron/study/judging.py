@@ -20,6 +20,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
 PROBES = ("conflicts", "locks", "work")
+MODULES = "modules: only what is built into the kernels was compared"
 CPUS = 8
 """On which it is measured unless more are asked for: what all of them touch shows from a few on."""
 
@@ -172,7 +173,7 @@ def opinion(
         judged,
         predicted=predicted,
         not_predicted=why_not,
-        not_looked_at=_not_looked_at(mail, judged, shaped, as_configured),
+        not_looked_at=_not_looked_at(study, mail, judged, shaped, as_configured),
         study=study.name,
     )
 
@@ -209,9 +210,14 @@ def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Predic
     return found
 
 
-def _not_looked_at(mail: RobotMail, judged: Judgement, shaped: Shaped, as_configured: bool) -> list[str]:
+def _not_looked_at(
+    study: Study, mail: RobotMail, judged: Judgement, shaped: Shaped, as_configured: bool
+) -> list[str]:
     """What the judgement does not rest on, so that nobody thinks it does."""
     found = ["time: nothing here was measured in seconds"]
+    records = study.all_records()
+    found += [f"counts that were lost: {sentence}" for sentence in store.losses(records)]
+    found += [clocks] if (clocks := store.clocks(records)) else []
     if mail.tasks_at_once and mail.tasks_at_once > judged.tasks:
         found.append(
             f"more than {judged.tasks} tasks on {judged.cpus} CPUs: what grows with CPUs shows less here"
