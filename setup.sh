@@ -29,7 +29,7 @@ program   ar                           binutils         makes the tests' librari
 library   libc.a                       libc6-dev        the static C library: the guest agent is one static binary
 program   make                         make             make demo, make test
 program   git                          git              reads kernel trees
-program   clang                        clang            compiles the BPF program of the probe blocked
+program   clang                        clang            compiles the BPF programs of probes
 library   libbpf.a                     libbpf-dev       loads BPF programs: it is linked into the guest agent
 library   libelf.a                     libelf-dev       reads them for libbpf
 library   libz.a                       zlib1g-dev       is needed by libelf

@@ -2,12 +2,21 @@
 
 import doctest
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from test_setup import ROOT
+
+from bigiron import probes
+from bigiron.analysis import rules, trace
+from bigiron.analysis.check import Function, Known, Point, Work
+from bigiron.report import gate
+from bigiron.study import baseline as baselines
+from bigiron.study.baseline import Baseline
+from bigiron.study.spec import Simulation, Spec
 
 
 def loaded() -> ModuleType:
@@ -126,3 +135,96 @@ def test_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     file = page(transcript("counts", "$ no-such-program"), tmp_path, monkeypatch)
     (complaint,) = docs.make_page(file, write=True)
     assert complaint.startswith("page.md:5: `no-such-program` ended with 127: ")
+
+
+# Lists of what is in the code
+
+
+def table_after(page: str, heading: str) -> list[list[str]]:
+    """The rows of the first table whose header begins so, as cells."""
+    rows = []
+    lines = iter((ROOT / "docs" / page).read_text().splitlines())
+    for line in lines:
+        if line.startswith(heading):
+            next(lines)
+            break
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    assert rows, f"{page} has no table {heading}"
+    return rows
+
+
+def code_in(cell: str) -> set[str]:
+    return set(re.findall(r"`([^`]+)`", cell))
+
+
+def test_each_key_of_a_study_is_listed() -> None:
+    listed = [key.strip("[]") for row in table_after("study.md", "| key |") for key in code_in(row[0])]
+    options = {key for kind in probes.option_kinds() for key in kind.__struct_fields__}
+    filled_in = {field for field in Spec.__struct_fields__ if field.endswith("_sha256")}
+    wanted = set(Spec.__struct_fields__) - filled_in - {"format", "options"}
+    assert sorted(set(listed) - options) == sorted(wanted)
+    assert len(set(listed)) == len(listed)
+    of_simulation = set(Simulation.__struct_fields__) - {"machine_sha256"}
+    (simulation,) = (row for row in table_after("study.md", "| key |") if "[simulation]" in row[0])
+    assert of_simulation <= code_in(simulation[1])
+
+
+def test_each_probe_with_stacks_is_listed_with_its_weights() -> None:
+    rows = {code_in(row[0]).pop(): row[2] for row in table_after("export.md", "| `--probe` |")}
+    sources = {probe.name: probe.stacks for probe in probes.probes() if probe.stacks}
+    assert rows.keys() == sources.keys()
+    for name, source in sources.items():
+        for weight in source.weights[1:]:
+            assert f"`--weight {weight}`" in rows[name]
+
+
+def test_each_format_of_a_check_is_listed() -> None:
+    (formats,) = (row[1] for row in table_after("export.md", "| command |") if row[0] == "`check`")
+    assert code_in(formats) == gate.FORMATS.keys()
+
+
+def test_each_kind_of_a_trace_is_listed() -> None:
+    text = (ROOT / "docs/schema.md").read_text()
+    (kind,) = re.findall(r"^\| `kind` \| string \| \| (`enter`.*) \|$", text, re.MULTILINE)
+    assert code_in(kind) == set(trace.KINDS)
+    in_trace = {name for row in table_after("trace.md", "| kind |") for name in code_in(row[0])}
+    assert in_trace == set(trace.KINDS)
+
+
+def test_each_rule_of_explain_is_listed() -> None:
+    listed = [row[0] for row in table_after("explain.md", "| rule |")]
+    assert sorted(listed) == sorted(rule.name for rule in rules.rules())
+
+
+def test_each_probe_that_loads_a_bpf_program_is_named() -> None:
+    (needed_for,) = (
+        row[1] for row in table_after("doctor.md", "| what |") if row[0].startswith("BPF compiler")
+    )
+    assert code_in(needed_for) == {probe.name for probe in probes.probes() if probe.needs_bpf}
+
+
+def test_the_sample_of_a_baseline_has_its_keys() -> None:
+    text = (ROOT / "docs/gate.md").read_text()
+    sample = re.search(r"```toml\n(# A baseline.*?)```", text, re.DOTALL)
+    assert sample
+    point = Point(
+        variant="v",
+        kernel="k",
+        cpus=8,
+        tasks=8,
+        memory_mib=8192,
+        lines=[Known(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
+        work=Work(instructions=1.0),
+        functions=[Function(function="f", instructions=1.0)],
+    )
+    baseline = Baseline(workload="w", workload_sha256="0", mode="process", arch="x86_64", point=[point])
+    written = baselines.text(baseline)
+    assert keys_of(sample[1]) == keys_of(written)
+
+
+def keys_of(baseline: str) -> list[set[str]]:
+    """Those before the first point, and those of it."""
+    return [set(re.findall(r"^(\w+) =", part, re.MULTILINE)) for part in baseline.split("[[point]]")]

@@ -21,7 +21,7 @@ from bigiron.kernels import debian
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
 _LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")
 _ZSTD = ("libzstd-dev", "libzstd.a")  # of newer releases' libelf
-_WANTED = "the probe blocked needs the static libraries libbpf, libelf and zlib"
+_WANTED = "BPF programs need the static libraries libbpf, libelf and zlib"
 
 
 def flags(target: Architecture) -> tuple[str, ...]:

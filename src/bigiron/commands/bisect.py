@@ -164,7 +164,7 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | 
     if timed and asked.reps > 1:
         raise UserError("--reps is of counts: with --by throughput each candidate runs as often as it tells")
     if not timed and (asked.tolerance is not None or asked.most_runs):
-        raise UserError("--tolerance and --most-runs are of --by throughput: counts have no noise")
+        raise UserError("--tolerance and --most-runs are of --by throughput: each count has its own")
     for option, text in ("--cpus", asked.cpus), ("--tasks", asked.tasks):
         if text not in (None, "all") and len(numbers(option, text)) > 1:
             raise UserError(f"{option} {text}: a bisection looks at one number of them")

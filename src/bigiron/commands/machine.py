@@ -40,7 +40,7 @@ def show(name: Annotated[str, typer.Argument(help="a machine, or a file")]) -> N
 def measure(output: Annotated[Path, typer.Option("-o", "--output", help="the file; made anew")]) -> None:
     """Measure how long a cache line takes between the CPUs of this machine, and write it as a machine file.
 
-    It takes a few seconds, on CPUs that nobody else uses, please.
+    It takes some seconds. Nothing else should use the CPUs meanwhile.
 
     Example: `bigiron machine measure -o here.toml`
     """

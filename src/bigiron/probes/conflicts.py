@@ -1,7 +1,7 @@
 """conflicts: which instruction on which CPU touched a cache line that several CPUs share, and how often.
 
 Recorded by the QEMU plugin in plugin/, only between the agent's marks and only for a fixed number of each
-task's operations: counts have no noise of the host's.
+task's operations: the host's noise is not in them.
 """
 
 from __future__ import annotations
