@@ -318,6 +318,7 @@ def test_a_mail_has_no_deviation_of_one_run(tmp_path: Path) -> None:
         text = mail.text(document_of(study))
         assert re.search(rf"^ *{re.escape(said)} +change +{re.escape(said)}$", text, re.MULTILINE), text
         assert ("+- sd" in text) is (repetitions > 1)
+        assert f"    bigiron explain '{said}'\n" in text
 
 
 # How to measure it again

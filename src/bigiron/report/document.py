@@ -532,7 +532,7 @@ def _label(key: str) -> str:
 def _commands(
     study: Study, base: str, measured: Sequence[str], contexts: Contexts
 ) -> Iterator[tuple[str, str]]:
-    name = study.name
+    name = shlex.quote(study.name)
     options = (
         f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("operation",) else ""
     )
