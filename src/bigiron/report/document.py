@@ -159,7 +159,7 @@ def document_of(
         question=_question(study.spec, base),
         answered=answered,
         answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
-        not_recorded=_not_recorded(study, measured),
+        not_recorded=_not_recorded(study, measured, explained),
         planned=len(cells),
         missing=tuple((str(cell), why) for cell, record in cells if (why := store.why_missing(record))),
         predicted=_predicted(prediction, there) if prediction else None,
@@ -178,8 +178,10 @@ def _is_measured(study: Study, probe: str) -> bool:
     return any(record.measured and probe in record.tables for record in study.records())
 
 
-def _not_recorded(study: Study, measured: Sequence[str]) -> str:
-    """Where the counts of a virtual machine are what an answer rests on, which of them there are not."""
+def _not_recorded(study: Study, measured: Sequence[str], explained: Explanation | None) -> str:
+    """The counts of a virtual machine that an answer lacks, where its own notes do not name them."""
+    if explained and explained.recorded.others:
+        return ""
     lacking = [what for probe, what in _COUNTED.items() if probe not in measured]
     if not (study.spec.engine.emulated and measured and lacking):
         return ""
