@@ -26,7 +26,6 @@ from bigiron.analysis.shared_lines import SharedLines
 from bigiron.analysis.verdict import Judgement
 from bigiron.counted import listed
 from bigiron.errors import UserError
-from bigiron.readers.measured_points import Measured
 from bigiron.report import cells, dispatch, flame, growth, knee, lkp, predict
 from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
@@ -134,9 +133,8 @@ def document_of(
     base: str | None,
     contexts: Contexts,
     prediction: Prediction | None = None,
-    there: Measured | None = None,
 ) -> Document:
-    """Gather all that there is to say of a study; `there`: what was measured where the prediction is for."""
+    """Gather all that there is to say of a study."""
     base = study.base(base)
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
@@ -159,7 +157,7 @@ def document_of(
         missing=tuple(
             (str(cell), _why(record)) for cell, record in cells if not (record and record.measured)
         ),
-        predicted=_predicted(prediction, there) if prediction else None,
+        predicted=_predicted(prediction) if prediction else None,
         judged=judged,
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
@@ -303,12 +301,12 @@ def _judged(study: Study, base: str) -> Judged | None:
     )
 
 
-def _predicted(found: Prediction, there: Measured | None) -> Predicted:
+def _predicted(found: Prediction) -> Predicted:
     return Predicted(
         f"Predicted for {found.machine}",
-        predict.chart(found, there),
-        tuple(_grids(predict.tables(found, there))),
-        tuple(predict.notes(found, there)),
+        predict.chart(found),
+        tuple(_grids(predict.tables(found))),
+        tuple(predict.notes(found)),
     )
 
 
