@@ -12,7 +12,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
@@ -40,10 +39,10 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
-from bigiron.machines.outcome import StoppedError
 from bigiron.report import history as history_report
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
+from bigiron.threads import StoppableThreads, StoppedError
 
 OLD, NEW = "debian/6.1", "debian/6.12"
 LABEL = "struct aa_label.count.count"
@@ -104,20 +103,21 @@ def cells_of(history: Path) -> Cells:
 def test_a_process_counts_as_a_thread_does(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_SMALL", 0)
     cells = cells_of(history)
-    there, here = counting.count(cells, Event()), collect.count(cells)
+    there, here = counting.count(cells), collect.count(cells)
     assert (there.lines, there.locks, there.held) == (here.lines, here.locks, here.held)
 
 
 def test_a_process_that_counts_is_ended(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all is stopped; where the host has ended it, a line says so."""
     monkeypatch.setattr(counting, "_SMALL", 0)
-    cells, stop, before = cells_of(history), Event(), children()
-    stop.set()
-    with pytest.raises(StoppedError):
-        counting.count(cells, stop)
+    cells, before = cells_of(history), children()
+    with StoppableThreads() as thread:
+        thread.stop.set()
+        with pytest.raises(StoppedError):
+            thread.submit(counting.count, cells).result()
     assert children() <= before
     with ThreadPoolExecutor(1) as thread:
-        counted = thread.submit(counting.count, cells, Event())
+        counted = thread.submit(counting.count, cells)
         wait_until(lambda: bool(children() - before))
         for process in children() - before:
             os.kill(process, signal.SIGKILL)
@@ -137,7 +137,7 @@ def test_what_a_process_cannot_count_is_said(copied: Path, monkeypatch: pytest.M
     (table,) = copied.glob(f"studies/open1/*/cells/{cells.records[0].id}/conflicts.parquet")
     table.write_bytes(b"")
     with pytest.raises(UserError, match=r"conflicts\.parquet is not what was written"):
-        counting.count(cells, Event())
+        counting.count(cells)
 
 
 # What it holds

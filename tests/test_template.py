@@ -23,9 +23,9 @@ from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
 from bigiron.machines.initramfs import Entry, archive, handover
-from bigiron.machines.outcome import StoppedError
 from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
 from bigiron.machines.topology import Topology
+from bigiron.threads import StoppedError
 
 KERNEL = "debian/6.1"
 OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--jobs", "1")

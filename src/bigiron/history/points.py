@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from threading import Event
 
 import msgspec
 
@@ -27,10 +26,10 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
-from bigiron.machines.outcome import StoppedError
 from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
+from bigiron.threads import StoppedError, is_stopped
 
 STUDIES = "studies"
 _OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Held, Prediction)
@@ -111,18 +110,18 @@ def whole(history: History) -> set[tuple[str, ...]]:
     return {tuple(point.cells) for point in history.select(Point) if point.id in with_held}
 
 
-def count(folder: Path, study: Path, known: Collection[tuple[str, ...]], stop: Event) -> AllCounted:
+def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
     """The points of a study that are not known: what takes longest of `update`, in any thread.
 
-    StoppedError where `stop` was set.
+    StoppedError where that thread's work is no longer wanted.
     """
     counted = {}
     with _complaining(study):
         for cells in _cells(store.open_study(study), str(study.relative_to(folder))):
-            if stop.is_set():
+            if is_stopped():
                 raise StoppedError
             if tuple(cells.names) not in known:
-                counted[tuple(cells.names)] = counting.count(cells, stop)
+                counted[tuple(cells.names)] = counting.count(cells)
     return counted
 
 

@@ -20,9 +20,10 @@ from bigiron.introspect.memory import GoneError, GuestRam
 from bigiron.machines import monitor
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.monitor import Monitor, MonitorEndedError, RefusedError
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
+from bigiron.threads import StoppedError
 
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in

@@ -27,8 +27,9 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines import ssh
 from bigiron.machines.engine import DEFAULT_CPUS, BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.sanitize import sanitize
+from bigiron.threads import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back

@@ -29,7 +29,7 @@ from bigiron import typed
 from bigiron.cache_dir import cache_folder, keep_whole, locked
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.outcome import StoppedError
+from bigiron.threads import StoppedError
 
 FORMAT = 4
 _LOOK_S = 0.25  # how soon a stop is noticed

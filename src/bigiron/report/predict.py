@@ -80,9 +80,7 @@ def tables(found: Prediction) -> list[tuple[str, list[list[str]]]]:
 def notes(found: Prediction) -> list[str]:
     """What must be known of them, in sentences."""
     of_curves = [
-        f"{curve.variant}: {note}"
-        for curve, there in _curves(found)
-        for note in _notes(curve, found, there)
+        f"{curve.variant}: {note}" for curve, there in _curves(found) for note in _notes(curve, found, there)
     ]
     refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bigiron import _sim
 from bigiron.analysis.line_costs import line_costs
@@ -13,6 +13,7 @@ from bigiron.errors import UserError
 from bigiron.lazy import Floats
 from bigiron.lazy import numpy as np
 from bigiron.simulator import fitted, machine_files
+from bigiron.threads import StoppedError, is_stopped
 
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
@@ -116,7 +117,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             )
             for draw, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
         ]
-        outcomes = _sim.replay(curves)
+        outcomes = _replayed(curves)
         for outcome in outcomes:
             if "error" in outcome:
                 raise UserError(f"{variant}: the replay failed: {outcome['error']}")
@@ -128,6 +129,14 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             [outcome["shares"] for outcome in outcomes],
         )
     return Replayed(tasks, {variant: found[variant] for variant in sources}, unknowns, slower)
+
+
+def _replayed(curves: Sequence[_sim.Curve]) -> list[dict[str, Any]]:
+    """KeyboardInterrupt ends it on the main thread, StoppedError on another."""
+    try:
+        return _sim.replay(curves, is_stopped)
+    except InterruptedError:
+        raise StoppedError from None
 
 
 def _known(asked: Asked, variant: str) -> tuple[int, float] | None:
