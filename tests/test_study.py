@@ -396,6 +396,15 @@ QUESTIONS = st.builds(
     variant=VARIANTS,
 )
 
+
+@pytest.mark.parametrize(
+    ("shape", "cpus"), [({}, 8), ({"topology": "sockets=2,cores=3"}, 6), ({"like": "xeon-5418y-x2"}, 48)]
+)
+def test_the_default_of_virtual_machines_is_their_shape_s(shape: dict[str, Any], cpus: int) -> None:
+    spec = Spec(workload="open1", variant=[], **shape)
+    assert spec.engine.cpus(spec.cpus) == [cpus]
+
+
 OLD = """
 format = 1
 workload = "open1"

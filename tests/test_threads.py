@@ -15,6 +15,7 @@ from conftest import BIGIRON, wait_until
 from bigiron import tool
 from bigiron.analysis.program import Event as Step
 from bigiron.analysis.program import Line, Program
+from bigiron.cache_dir import cache_folder
 from bigiron.simulator import machine_files
 from bigiron.simulator.replay import Asked, replay
 from bigiron.threads import StoppableThreads, StoppedError, is_stopped, result
@@ -70,7 +71,7 @@ def without_end(folder: Path) -> dict[str, str]:
     cache = folder / "cache"
     cache.mkdir()
     for room in "kernels", "compiled", "symbols":
-        (cache / room).symlink_to(Path(os.environ.get("BIGIRON_CACHE", "~/.cache/bigiron")).expanduser() / room)
+        (cache / room).symlink_to(cache_folder(room))
     paths = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(temporary)}
     return os.environ | paths | {"BIGIRON_CACHE": str(cache)}
 
@@ -120,7 +121,7 @@ def interrupted(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_thread_that_computes_does_not_keep_a_process_that_is_stopped() -> None:
-    """Nor does one that waits for it: tables are made for seconds, and do not look whether they are wanted."""
+    """Nor does one that waits for it. To make tables takes seconds, without a look whether to stop."""
     done = interrupted(
         "def compute():\n"
         "    interrupt()\n"

@@ -16,7 +16,6 @@ from bigiron.commands.options import Jobs, grouped, numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
-from bigiron.machines.server import server
 from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
 from bigiron.study import extend
@@ -61,7 +60,9 @@ class What:
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
-    cpus: Annotated[str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8]")] = None
+    cpus: Annotated[
+        str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8; real machines: all]")
+    ] = None
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all"
     mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process
     cpus_to_cycle: Annotated[
@@ -119,11 +120,6 @@ class Where:
     ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
-
-    @property
-    def cpus(self) -> int:
-        """How many they have, where `like` tells; 0 where it does not."""
-        return server(self.like).cpus if self.like else 0
 
     @property
     def kind(self) -> Literal["vm", "host", "ssh"]:
@@ -260,7 +256,7 @@ def question(
         machine=kind,
         address=where.machine if kind == "ssh" else "",
         allow_hotplug=what.allow_hotplug,
-        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [where.cpus or shape.cpus or 8],
+        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [],
         tasks="all" if what.tasks == "all" else numbers("--tasks", what.tasks),
         topology=str(shape),
         like=where.like,

@@ -14,7 +14,7 @@ from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits, real, ssh
-from bigiron.machines.engine import DEFAULT_CPUS, Engine
+from bigiron.machines.engine import Engine
 from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
 from bigiron.probes import Options, Probe
 from bigiron.probes.options import read_options, whole_number
@@ -85,8 +85,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
     probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
-    cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
-    """Of a real machine, where it says nothing else, all."""
+    cpus: list[int] = []
+    """None: those of the topology or of the machine that it is like, else 8; of a real machine all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     like: str = ""
@@ -324,7 +324,8 @@ def check_cpus(cpus: list[int]) -> None:
 
 def check_numbers(spec: Spec) -> None:
     """UserError for numbers that no study can have."""
-    check_cpus(spec.cpus)
+    if spec.cpus:
+        check_cpus(spec.cpus)
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)
