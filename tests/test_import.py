@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,36 @@ def test_an_import_that_was_interrupted_is_completed(tmp_path: Path) -> None:
     shutil.rmtree(study / "cells/open1-2cpus-2tasks-r1")
     assert imported("will-it-scale", OLD, study) == 1
     assert values(study, "processes") == [("open1", 1, 1, 131008), ("open1", 2, 1, 165257)]
+
+
+@pytest.mark.parametrize("killed_at", ["add", "widen"])
+def test_an_import_that_is_killed_can_be_repeated(killed_at: str, tmp_path: Path) -> None:
+    """Whatever it has written by then: no cell is left that the study does not know of."""
+    study = tmp_path / "s"
+    imported("will-it-scale", OLD, study, variant="old")
+    script = (
+        "import os, sys\n"
+        "from bigiron.cli import main\n"
+        "from bigiron.study.store import Study\n"
+        f"Study.{killed_at} = lambda *given, **named: os._exit(9)\n"
+        f"sys.argv += ['import', 'will-it-scale', {str(NEW)!r}, '-o', {str(study)!r}, '--variant', 'new']\n"
+        "main()"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert imported("will-it-scale", NEW, study, variant="new") == 2
+    assert [row[:3] for row in values(study, "processes")] == [
+        ("new", 1, 1), ("new", 2, 1), ("old", 1, 1), ("old", 2, 1)
+    ]  # fmt: skip
+
+
+def test_a_cell_of_which_its_study_does_not_know_is_imported_again(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    imported("will-it-scale", OLD, study, variant="old")
+    before = (study / "study.toml").read_bytes()
+    imported("will-it-scale", NEW, study, variant="new")
+    (study / "study.toml").write_bytes(before)
+    assert imported("will-it-scale", NEW, study, variant="new") == 2
+    assert len(values(study, "processes")) == 4
 
 
 def test_lkp_result_folders(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What `bigiron check` does: hold a study against a baseline, or make one of it; and what it prints."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from bigiron.study.store import CellRecord, Study
 
 _WIDTH = 100
 _MOST_NAMES = 8
-_PROBES = ("conflicts", "work")
 _LOST = {"conflicts": "lost_accesses", "work": "lost_instructions"}
 
 _Place = tuple[str, int, int]  # variant, CPUs, tasks
@@ -67,7 +66,7 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
 def check_against_history(study: Study, path: Path) -> list[Checked]:
     """Hold each point of a study against what a history has of the kernel before its own."""
     history = open_history(path)
-    probes = [probe for probe in _PROBES if probe in study.spec.probes]
+    probes = [probe for probe in baselines.PROBES if probe in study.spec.probes]
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
         place = Point(variant=variant, cpus=cpus, tasks=tasks).place
@@ -101,7 +100,7 @@ def record(study: Study, path: Path) -> str:
         arch=study.spec.arch,
         clock=study.spec.clock,
         fs=str(study.spec.file_system or ""),
-        probes=[probe for probe in _PROBES if probe in study.spec.probes],
+        probes=[probe for probe in baselines.PROBES if probe in study.spec.probes],
     )
     measured = _measured(study, new.probes)
     new = msgspec.structs.replace(new, turn=_turn(next(iter(measured.values()))))
@@ -160,7 +159,7 @@ def _by_place(baseline: Baseline) -> dict[_Place, Point]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
-def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]:
+def _measured(study: Study, probes: Sequence[baselines.Probe]) -> dict[_Place, list[CellRecord]]:
     """The records of each point's repetitions; UserError unless all are there and whole."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():
@@ -170,7 +169,7 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
         if not record or record.failure:
             state = "failed" if record else "is not measured yet"
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
-        for probe in probes or _PROBES[:1]:
+        for probe in probes or baselines.PROBES[:1]:
             if probe not in record.tables:
                 raise UserError(f"{cell} was measured without the probe {probe}, which is what is checked")
             if lost := record.facts[probe][_LOST[probe]]:

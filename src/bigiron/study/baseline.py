@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,9 @@ from bigiron.study.spec import Spec
 from bigiron.study.store import write_whole
 
 FORMAT = 1
+Probe: TypeAlias = Literal["conflicts", "work"]
+PROBES: tuple[Probe, ...] = ("conflicts", "work")
+"""Whose counts a baseline can have."""
 WORK_TOLERANCE = Tolerance(20.0, 0.01)
 """Instructions per operation."""
 
@@ -45,7 +49,9 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     relative_tolerance: float = Tolerance.relative
     work_tolerance: float = WORK_TOLERANCE.absolute
     relative_work_tolerance: float = WORK_TOLERANCE.relative
-    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
+    probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: ["conflicts"]
+    )
     """Whose counts it has."""
     point: list[Point] = []
 
