@@ -1,6 +1,7 @@
 """bigiron import: figures measured elsewhere become a study like any other."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Answer, bigiron
+from conftest import BIGIRON, Answer, bigiron
 from test_metrics import FIGURES
 
 import bigiron as library
@@ -123,6 +124,27 @@ def test_a_cell_of_which_its_study_does_not_know_is_imported_again(tmp_path: Pat
     (study / "study.toml").write_bytes(before)
     assert imported("will-it-scale", NEW, study, variant="new") == 2
     assert len(values(study, "processes")) == 4
+
+
+def test_a_report_says_how_its_figures_are_imported_again(tmp_path: Path) -> None:
+    for name, file in ("old", OLD), ("new one", NEW):
+        shutil.copy(file, tmp_path / f"{name}.csv")
+        imported("will-it-scale", tmp_path / f"{name}.csv", tmp_path / "my study", workload="open1", cpus=4)
+    shutil.copy(FIGURES / "perf-bench-sched-pipe.txt", tmp_path / "pipe.txt")
+    imported("perf-bench", tmp_path / "pipe.txt", tmp_path / "pipes", tasks=2)
+    environment = os.environ | {"PATH": f"{BIGIRON.parent}:{os.environ['PATH']}"}
+    for name in "my study", "pipes":
+        report = bigiron("report", tmp_path / name, "--format", "markdown").out
+        commands = report.partition("## Reproduce\n\n```\n")[2].partition("```")[0]
+        assert "bigiron run" not in commands
+        there, study = tmp_path / f"{name}, again", tmp_path / name
+        there.mkdir()
+        for file in tmp_path.glob("*.*"):
+            shutil.copy(file, there)
+        subprocess.run(["bash", "-ec", commands], cwd=there, env=environment, check=True, capture_output=True)
+        again, before = library.open_study(there / name), library.open_study(study)
+        assert again.spec == before.spec and again.tables("metrics").equals(before.tables("metrics"))
+        assert (there / "report.html").exists()
 
 
 def test_lkp_result_folders(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -308,6 +309,19 @@ def test_a_known_rate_is_replayed_first() -> None:
     assert list(found.variants) == ["twice", "known"]
     assert found.variants["known"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert found.variants["twice"].throughput[:, 0] == pytest.approx([5e5] * 8, rel=0.02)
+
+
+def test_a_report_says_how_it_was_ranked(tmp_path: Path) -> None:
+    """Its commands give the same order: with the machine, and what is known of it."""
+    study = traced(tmp_path / "s", two=events(2))
+    points = tmp_path / "my points.csv"
+    points.write_text("tasks,throughput\n1,2000000\n8,9700000\n")
+    options = ("--machine", XEON, "--one-task", "2e6", "--measured", points)
+    report = bigiron("report", study.folder, *options, "--format", "markdown").out
+    (command,) = [line for line in report.splitlines() if line.startswith("bigiron report ")]
+    assert shlex.split(command)[2:-2] == [
+        "s", "--machine", XEON, "--one-task", "2000000.0", "--measured", str(points)
+    ]  # fmt: skip
 
 
 def test_names_are_text_in_markdown(tmp_path: Path) -> None:

@@ -164,7 +164,8 @@ def test_only_what_failed_runs_again(tmp_path: Path) -> None:
 
 
 def new_study(folder: Path) -> Study:
-    spec = Spec(workload="getppid1", variant=[Variant(name="a", kernel="k"), Variant(name="b", kernel="k")])
+    variants = [Variant(name="a", kernel="k"), Variant(name="b", kernel="k")]
+    spec = Spec(workload="getppid1", cpus=[8], variant=variants)
     return store.create(folder, spec, workloads.find("getppid1"))
 
 
@@ -318,7 +319,7 @@ def test_what_contradicts_a_study(change: dict[str, Any], complaint: str, tmp_pa
 
 
 def test_options_beside_a_study(tmp_path: Path) -> None:
-    spec = new_study(tmp_path / "s").spec
+    spec = msgspec.structs.replace(new_study(tmp_path / "s").spec, cpus=[])
     more = {"cpus": [64], "repetitions": 9, "variant": [Variant(name="c", kernel="k")], "operations": 500}
     wider = extend.with_options(spec, more, "s")
     assert (wider.cpus, wider.repetitions, len(wider.variant)) == ([8, 64], 9, 3)
@@ -351,6 +352,18 @@ def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, 
     assert complaint in answer.complaint
 
 
+def test_a_folder_that_is_called_like_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run open1` means the workload, and `run ./open1` the study."""
+    store.create(tmp_path / "open1", Spec(workload="getppid1", variant=[]), workloads.find("getppid1"))
+    monkeypatch.chdir(tmp_path)
+    assert bigiron("run", "open1", "-o", "other").complaint.startswith("no kernel: give --kernel")
+    for place in "./open1", "open1/", "open1/study.toml", tmp_path / "open1":
+        complaint = bigiron("run", place, "--mode", "thread").complaint
+        assert complaint.startswith(f"{place} has mode = 'process', not 'thread'")
+    (tmp_path / "open1").rename("mine")
+    assert bigiron("run", "mine", "--mode", "thread").complaint.startswith("mine has mode = 'process'")
+
+
 def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
     command = "stress-ng --cpu 4 --vm 4 --timeout 4"
     settings = ["/sys/a=1", "/sys/a=0", "/sys/a=1"]
@@ -363,7 +376,8 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
 
 
 def test_what_two_probes_want_is_asked_for_once() -> None:
-    spec = Spec(workload="getppid1", probes=["conflicts", "work"], variant=[Variant(name="a", kernel="k")])
+    variants = [Variant(name="a", kernel="k")]
+    spec = Spec(workload="getppid1", probes=["conflicts", "work"], cpus=[8], variant=variants)
     job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
     assert [job.count(line) for line in ("stay", "operations 500", "record conflicts", "record work")] == [
         1

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bigiron import probes
+from bigiron import probes, workloads
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
@@ -199,11 +199,10 @@ def run(
 
     Example: `bigiron run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o s`
     """
-    given, output = Path(what.workload) if what.workload else None, running.output
-    if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        file = given if given.suffix == ".toml" else given / "study.toml"
-        spec = extend.with_options(specs.read(file), explicit.question(), str(given))
-        output = output or (given if given.is_dir() else None)
+    output = running.output
+    if file := _study_file(what.workload or ""):
+        spec = extend.with_options(specs.read(file), explicit.question(), str(what.workload))
+        output = output or (file.parent if Path(str(what.workload)).is_dir() else None)
     else:
         spec = question(what, variants, where, file_systems, repetitions, Options(*options))
     if output is None:
@@ -220,6 +219,17 @@ def run(
             fresh_boot=running.fresh_boot,
             fleet=fleet,
         )
+
+
+def _study_file(word: str) -> Path | None:
+    """The study file that a word names itself, or by its study's folder; None: it is a workload's name.
+
+    A folder that is called like a workload can be named with its path: ./open1.
+    """
+    if word.endswith(".toml"):
+        return Path(word)
+    file = Path(word) / "study.toml"
+    return file if word and word not in workloads.names() and file.is_file() else None
 
 
 def question(

@@ -16,9 +16,10 @@ from bigiron.analysis.check import Function
 from bigiron.analysis.check import Point as Baseline
 from bigiron.analysis.held import Count, Known
 from bigiron.errors import UserError
-from bigiron.history import collect, derive, points, records
+from bigiron.history import collect, points, records
 from bigiron.history.database import History
 from bigiron.history.records import Held, Identity, Kernel, Point, Workload
+from bigiron.kernels import release_order
 from bigiron.study.store import CellRecord, Study
 
 _FEWEST = 2  # differences between kernels that follow each other
@@ -104,8 +105,8 @@ def _before(history: History, alike: Sequence[Point], record: CellRecord) -> lis
     image = str(record.environment["kernel_sha256"])
     others = [point for point in alike if kernels[point.kernel].sha256 != image] or list(alike)
     others.sort(key=lambda point: kernels[point.kernel].position)
-    release = derive.release_order(str(record.environment["kernel_release"]))
-    return [point for point in others if derive.release_order(kernels[point.kernel].release) <= release]
+    release = release_order(str(record.environment["kernel_release"]))
+    return [point for point in others if release_order(kernels[point.kernel].release) <= release]
 
 
 def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:

@@ -26,6 +26,7 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.kernels import release_order
 from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
@@ -64,7 +65,7 @@ def kernel(history: History, name: str, release: str, version: str, architecture
         position=0,
     )
     number = history.add(new)
-    ordered = sorted(history.select(Kernel), key=lambda one: (derive.release_order(one.release), one.name))
+    ordered = sorted(history.select(Kernel), key=lambda one: (release_order(one.release), one.name))
     for position, one in enumerate(ordered):
         history.update(Kernel, one.id, position=position)
     return number

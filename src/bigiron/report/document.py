@@ -161,7 +161,7 @@ def document_of(
         judged=judged,
         parts=parts,
         environments=_environments([(cell.id, record) for cell, record in cells]),
-        commands=tuple(_commands(study, base, measured, contexts)),
+        commands=tuple(_commands(study, base, measured, contexts, prediction)),
         study_file=_study_file(study.spec),
         source=_source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -499,9 +499,9 @@ def _label(key: str) -> str:
 
 
 def _commands(
-    study: Study, base: str, measured: Sequence[str], contexts: Contexts
+    study: Study, base: str, measured: Sequence[str], contexts: Contexts, prediction: Prediction | None
 ) -> Iterator[tuple[str, str]]:
-    name = study.name
+    name = shlex.quote(study.name)
     options = (
         f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("operation",) else ""
     )
@@ -510,15 +510,38 @@ def _commands(
     for kernel in dict.fromkeys(variant.kernel for variant in study.spec.variant):
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
-    yield "every cell", f"bigiron run study.toml -o {name}"
+    if study.spec.engine.is_elsewhere:
+        yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
+    else:
+        yield "every cell", f"bigiron run study.toml -o {name}"
     if study.spec.engine.is_model:
         yield "the figures", f"bigiron compare {name}{options}"
         measured = ()
+    ranked = f" --machine {shlex.quote(prediction.machine_file)}" if prediction else ""
     if "conflicts" in measured:
-        yield "the answer", f"bigiron explain {name}{options}"
+        yield "the answer", f"bigiron explain {name}{options}{ranked}"
     for probe in measured:
-        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}"
-    yield "this report", f"bigiron report {name}{options} -o report.html"
+        by = ranked if probe == "conflicts" else ""
+        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}{by}"
+    if prediction and prediction.one_task:
+        ranked += f" --one-task {prediction.one_task!r}"
+    if prediction and prediction.measured:
+        ranked += f" --measured {shlex.quote(prediction.measured.file)}"
+    yield "this report", f"bigiron report {name}{options}{ranked} -o report.html"
+
+
+def _imports(study: Study) -> Iterator[str]:
+    """What imports each file or folder again that a study's figures are from."""
+    sources: dict[tuple[str, str, str, str, int], set[int]] = {}
+    for record in study.records():
+        format, file, workload = (str(record.environment[key]) for key in ("format", "file", "workload"))
+        source = format, file, workload, record.variant, record.cpus
+        sources.setdefault(source, set()).add(record.tasks)
+    for (format, file, workload, variant, cpus), tasks in sources.items():
+        words = ["bigiron", "import", format, file, "--variant", variant, "--workload", workload]
+        # A file with figures of several numbers of tasks says itself which are whose.
+        given = ["--tasks", str(min(tasks))] if len(tasks) == 1 else []
+        yield shlex.join([*words, "--cpus", str(cpus), *given])
 
 
 def _study_file(spec: Spec) -> str:

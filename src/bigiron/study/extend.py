@@ -42,6 +42,8 @@ def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
         known = [replace(variant, kernel_sha256="") for variant in spec.variant]
         new = [one for one in given["variant"] if one not in known]
         given = {**given, "variant": new}
+    if "cpus" in given and not spec.cpus:
+        spec = replace(spec, cpus=spec.engine.cpus([]))  # more are asked for besides
     keys = document(spec)
     for key, value in given.items():
         if keys[key] != value and not _can_add(spec, key, value):

@@ -81,6 +81,7 @@ class Prediction:
     study: str
     workload: str
     machine: str
+    machine_file: str  # the machine as `predict` was given it: its name, or its file's
     description: str
     tasks: list[int]
     first: str  # the study's first variant, whose rate `one_task` and `measured` are
@@ -134,6 +135,7 @@ def predict(
         study.name,
         study.spec.workload,
         model.name,
+        machine,
         model.description,
         tasks,
         first,
