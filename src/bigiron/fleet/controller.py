@@ -252,7 +252,7 @@ class StudyPool:
                     del self._flights[key]
                     if flight.task:
                         self._client.cancel([flight.task], force=True)
-                    self._writers.submit(self._give_up, flight)
+                    self._writers.submit(self._settle, flight, self._give_up)
 
     def _give_up(self, flight: _Flight) -> None:
         if flight.first:
@@ -559,14 +559,17 @@ class StudyPool:
     def _land(self, key: str, task: "Task[bytes]") -> None:
         with self._lock:
             flight = self._flights.pop(key, None)
-        if not flight or self._ended.is_set():
-            return
+        if flight and not self._ended.is_set():
+            self._settle(flight, partial(self._take, task))
+
+    def _settle(self, flight: _Flight, settle: Callable[[_Flight], None]) -> None:
+        """Do it where nothing waits for the outcome itself: its error is what comes of the cell."""
         try:
-            self._take(flight, task)
+            settle(flight)
         except BaseException as error:
             flight.done.set_exception(error)
 
-    def _take(self, flight: _Flight, task: "Task[bytes]") -> None:
+    def _take(self, task: "Task[bytes]", flight: _Flight) -> None:
         try:
             content = task.result()
         except KilledWorker as killed:
