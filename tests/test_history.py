@@ -658,7 +658,28 @@ def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
     (cell / "cell.json").write_text(json.dumps(record))
     (copied / FILE).unlink()
     said = refused("history", "add", NEW, "--workloads", "getppid1", "--cpus", "2", "-o", copied)
-    assert "is no study of a history ('qemu')" in said
+    assert f"is no study of a history ({cell.name}: Object missing required field `qemu`)" in said
+
+
+def test_a_fault_of_bigiron_s_own_is_not_said_of_the_user_s_files(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_cells: Cells) -> collect.Counted:
+        raise KeyError("a name that was mistyped")
+
+    monkeypatch.setattr(collect, "count", faulty)
+    monkeypatch.setattr(counting, "_SMALL", 1 << 40)
+    for study in points.studies(copied):
+        with pytest.raises(KeyError, match="mistyped"):
+            points.count(copied, study, set())
+        (copied / FILE).unlink(missing_ok=True)
+        with pytest.raises(KeyError, match="mistyped"):
+            points.update(create(copied), copied, study, {})
+    opened = create(copied)
+    with pytest.raises(TypeError), opened.writing():
+        raise TypeError
+    with pytest.raises(sqlite3.ProgrammingError), opened.writing():
+        opened._connection.execute("SELECT ?", ())
 
 
 # Documentation
