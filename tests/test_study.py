@@ -333,6 +333,20 @@ def test_options_beside_a_study(tmp_path: Path) -> None:
             extend.with_options(spec, options, "s")
 
 
+def test_a_file_beside_a_study_is_the_same_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = {"workload_file": f"{tmp_path}/x.c", "like": f"{tmp_path}/m.toml"}
+    named = {"workload_file": "./x.c", "like": "m.toml"}
+    for spec, typed in (whole, named), (named, whole), (named, named):
+        asked = msgspec.structs.replace(new_study(tmp_path / "s").spec, **spec)
+        assert extend.with_options(asked, typed, "s") == asked
+        for key in "workload_file", "like":
+            with pytest.raises(UserError, match=f"s has {key} = .*, not 'other.toml'"):
+                extend.with_options(asked, {key: "other.toml"}, "s")
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

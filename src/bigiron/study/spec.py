@@ -359,9 +359,14 @@ def _on_engine(spec: Spec) -> Spec:
         raise UserError(f"both like = {spec.like!r} and topology = {spec.topology!r}: give one of them")
     if spec.like:
         digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
-        like = str(Path(spec.like).resolve()) if spec.like.endswith(".toml") else spec.like
-        spec = msgspec.structs.replace(spec, like=like, like_sha256=digest)
+        spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def whole(key: str, value: Any) -> Any:
+    """A key's value with the whole path of the file that it names, if it names one."""
+    names_file = key == "workload_file" or (key == "like" and value.endswith(".toml"))
+    return str(Path(value).resolve()) if names_file and value else value
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:
