@@ -22,6 +22,7 @@ from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
 from bigiron.study import extend, plan, run, store
 from bigiron.study import spec as specs
+from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
 
@@ -514,10 +515,35 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
     record = store.new_record(first, "vm", {"clock_slower": 128})
     study.add(record, {"work": Table(pl.DataFrame({"x": [1]}))})
-    same = run.same_machine(study, second)
+    same = run.SameMachine(study).of(second)
     run._refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
         UserError, match="clock_slower 128 and this one 1: counts of the two are not compared"
     ):
         run._refuse_another_clock(store.new_record(second, "vm", {}), same)
-    run._refuse_another_clock(store.new_record(other, "vm", {}), run.same_machine(study, other))
+    run._refuse_another_clock(store.new_record(other, "vm", {}), run.SameMachine(study).of(other))
+
+
+def test_each_cell_is_compared_without_reading_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large sweep that would be as many files as the square of its cells."""
+    variants = [Variant(name=f"v{number}") for number in range(12)]
+    study = store.create(tmp_path / "s", Spec(workload="open1", cpus=[2], variant=variants), None)
+    read: list[Cell] = []
+    record = Study.record
+
+    def counted(self: Study, cell: Cell) -> CellRecord | None:
+        found = record(self, cell)
+        read.extend([cell] if found else [])
+        return found
+
+    monkeypatch.setattr(Study, "record", counted)
+    same = run.SameMachine(study)
+    for cell in study.plan():
+        expected = {"turn": "operation", "memory_mib": 9} if cell.variant.name != "v0" else {}
+        assert same.of(cell) == expected
+        environment = {"turn": "operation", "memory_mib": 9, "clock_slower": 4}
+        study.add(store.new_record(cell, "vm", environment), {"work": Table(pl.DataFrame({"x": [1]}))})
+        assert same.of(cell) == {"turn": "operation", "memory_mib": 9, "clock_slower": 4}
+    assert len(read) <= 2 * len(variants)

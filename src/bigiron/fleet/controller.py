@@ -149,7 +149,7 @@ class StudyPool:
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._silent: Counter[str] = Counter()  # how often each could not be reached
         self._lonely_since = math.inf
-        self._same: dict[tuple[int, str, str], dict[str, str | int]] = {}  # by CPUs, variant and shape
+        self._same = run.SameMachine(study)
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -483,13 +483,9 @@ class StudyPool:
         return flight.done
 
     def _request(self, cell: Cell) -> bytes:
-        place = cell.cpus, cell.variant.name, cell.change
-        if place not in self._same:
-            same = run.same_machine(self._study, cell)
-            if not same:
-                return messages.ask(self._spec, cell, self._supplies, {}, self._topic)
-            self._same[place] = {what: value for what, value in same.items() if isinstance(value, str | int)}
-        return messages.ask(self._spec, cell, self._supplies, self._same[place], self._topic)
+        same = self._same.of(cell)
+        plain = {what: value for what, value in same.items() if isinstance(value, str | int)}
+        return messages.ask(self._spec, cell, self._supplies, plain, self._topic)
 
     def _send(self, flight: _Flight) -> None:
         with self._lock:

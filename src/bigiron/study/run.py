@@ -189,7 +189,7 @@ class Threads:
     def __init__(self, jobs: int, study: Study, programs: Programs | None, progress: Progress) -> None:
         self.room = jobs
         self._study, self._programs, self._progress = study, programs, progress
-        self._threads = StoppableThreads()
+        self._threads, self._same = StoppableThreads(), SameMachine(study)
 
     def __enter__(self) -> Pool:
         return self
@@ -209,6 +209,7 @@ class Threads:
             self._study,
             cell,
             self._programs,
+            self._same.of(cell),
             self._threads.stop,
             lambda stage: self._progress.stage(cell, stage),
         )
@@ -218,11 +219,11 @@ def measure_cell(
     study: Study,
     cell: Cell,
     programs: Programs | None,
+    same: Mapping[str, object],
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> CellRecord:
     """Run one cell here and write what came of it."""
-    same = same_machine(study, cell)
     record, collected = run_cell(study.spec, cell, programs, same, stop, on_stage)
     study.add(record, collected.tables, collected.files)
     return record
@@ -395,19 +396,44 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
     return asked | spec.engine.environment(job)
 
 
-def same_machine(study: Study, cell: Cell) -> dict[str, object]:
-    """What a cell must have as those that are measured of its shape: counts of others do not compare."""
-    if not study.spec.engine.emulated:
-        return {}
-    alike = (one for one in study.plan() if (one.cpus, one.change) == (cell.cpus, cell.change))
-    known = [record for record in map(study.record, alike) if record and record.measured]
-    if not known:
-        return {}
-    # An older bigiron recorded neither.
-    same: dict[str, object] = {what: known[0].environment.get(what, "unknown") for what in _OF_ALL}
-    # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
-    own = next((record for record in known if record.variant == cell.variant.name), None)
-    return same | ({_CLOCK: own.clock_slower} if own else {})
+class SameMachine:
+    """What a study's cells must have in common with those that are measured: counts of others do not compare.
+
+    The first measured cell of a shape tells it, and is read once.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._cells: dict[tuple[object, ...], list[Cell]] = {}
+        self._first: dict[tuple[object, ...], CellRecord] = {}
+        for cell in study.plan() if study.spec.engine.emulated else ():
+            for place in _shape(cell), _shape_of_variant(cell):
+                self._cells.setdefault(place, []).append(cell)
+
+    def of(self, cell: Cell) -> dict[str, object]:
+        """What a cell must have; nothing where none of its shape is measured yet."""
+        if not (first := self._measured(_shape(cell))):
+            return {}
+        # An older bigiron recorded neither.
+        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _OF_ALL}
+        # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
+        own = self._measured(_shape_of_variant(cell))
+        return same | ({_CLOCK: own.clock_slower} if own else {})
+
+    def _measured(self, place: tuple[object, ...]) -> CellRecord | None:
+        if place not in self._first:
+            records = map(self._study.record, self._cells.get(place, ()))
+            if first := next((record for record in records if record and record.measured), None):
+                self._first[place] = first
+        return self._first.get(place)
+
+
+def _shape(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change
+
+
+def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change, cell.variant.name
 
 
 _OF_ALL = ("turn", "memory_mib")
