@@ -661,6 +661,21 @@ def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
     assert f"is no study of a history ({cell.name}: Object missing required field `qemu`)" in said
 
 
+def test_what_is_counted_is_not_counted_again(copied: Path) -> None:
+    """Each point has a count of what waits for locks, if it is 0: one of version 1 is counted once more."""
+    with create(copied)._connection as connection:
+        connection.execute("DROP TABLE held")
+        connection.execute("UPDATE schema SET version = 1")
+    opened = create(copied)
+    assert not points.whole(opened)
+    for study in points.studies(copied):
+        counted = points.count(copied, study, points.whole(opened))
+        assert counted
+        points.update(opened, copied, study, counted)
+        assert not points.count(copied, study, points.whole(opened))
+    assert points.whole(opened) == {tuple(point.cells) for point in opened.select(Point)}
+
+
 def test_a_fault_of_bigiron_s_own_is_not_said_of_the_user_s_files(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
