@@ -29,12 +29,13 @@ import numpy as np
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
+from bigiron.analysis import knee
 from bigiron.analysis.prediction import Interval
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
-from bigiron.simulator.replay import Asked, Replayed, replay
+from bigiron.simulator.replay import Asked, KnownRate, Replayed, replay
 from bigiron.study import prediction, store
 
 HERE = Path(__file__).parent
@@ -194,7 +195,7 @@ def replayed(
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]
-    known = (tasks[0], points[0][1] * unit / per_op)
+    known = KnownRate(curve, tasks[0], points[0][1] * unit / per_op)
     study = recorded(folder, name)
     if TRACES and "trace" not in study.spec.probes:
         sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
@@ -204,7 +205,7 @@ def replayed(
     asked = Asked(model, tasks, DRAWS, SEED, known, lock, name in UNBOUND, constants)
     found = replay({curve: recordings[0].source}, asked)
     later = [found.tasks.index(number) for number in tasks[1:]]
-    return found, tasks, found.variants[curve].throughput[:, later] / known[1]
+    return found, tasks, found.variants[curve].throughput[:, later] / known.throughput
 
 
 def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveyed:
@@ -275,12 +276,8 @@ def compared(
 
 def _knees(points: list[tuple[int, float]], rows: list[tuple[int, float, float, float, float]]) -> str:
     """The knee as published and as predicted."""
-    tasks = [tasks for tasks, _ in points]
-    first = points[0][1] / points[0][0]
-    truth = prediction.prediction.knee(tasks, np.array([value / first for _, value in points]))
-    ours = prediction.prediction.knee(
-        tasks, np.array([points[0][0], *(points[0][0] * value for _, _, value, _, _ in rows)])
-    )
+    truth = knee.knee(dict(points))
+    ours = knee.knee({points[0][0]: 1.0} | {tasks: value for tasks, _, value, _, _ in rows})
     return f"{truth or '-'} / {ours or '-'}"
 
 

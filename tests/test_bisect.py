@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -240,6 +241,25 @@ def test_a_build_is_stopped_where_nobody_waits_for_orphans() -> None:
         become_subreaper(0)
     build.stdout.close()
     assert orphan and os.WTERMSIG(status) == signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    "deaf", ["trap '' TERM; sleep 1000000 & echo; wait", "(trap '' TERM; echo; sleep 1000000) & wait"]
+)
+def test_a_build_that_does_not_end_is_killed(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It, or what it has started."""
+    monkeypatch.setattr(ahead, "_PATIENCE_S", 0.2)
+    build = subprocess.Popen(["sh", "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
+    assert build.stdout
+    build.stdout.readline()
+    stopping = threading.Thread(target=ahead._stop, args=(build,), daemon=True)
+    stopping.start()
+    stopping.join(60)
+    lives = ahead._lives(build.pid)
+    if lives:
+        os.killpg(build.pid, signal.SIGKILL)
+    build.stdout.close()
+    assert not lives
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

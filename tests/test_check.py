@@ -253,7 +253,7 @@ files = st.builds(
     relative_tolerance=counts,
     work_tolerance=counts,
     relative_work_tolerance=counts,
-    probes=st.lists(texts, max_size=2),
+    probes=st.lists(st.sampled_from(baselines.PROBES), min_size=1, max_size=2),
     point=st.lists(points, max_size=3),
 )
 
@@ -278,13 +278,18 @@ def test_each_shared_line_is_one_line_of_the_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["b.toml"]
 
 
+BARE = b"workload = ''\nworkload_sha256 = ''\nmode = ''\narch = ''\n"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"format = 2\nworkload = ''\nworkload_sha256 = ''\nmode = ''\narch = ''\n", "has format 2"),
+        (BARE + b"format = 2\n", "has format 2"),
         (b"nonsense", "is no baseline"),
         (b"workload = 'open1'\n", "is no baseline: Object missing required field"),
         (b"\xff\xfe", "is no baseline"),
+        (BARE + b"probes = ['locks']\n", r"is no baseline: Invalid enum value 'locks' - at `probes\[0\]`"),
+        (BARE + b"probes = []\n", "is no baseline: Expected `array` of length >= 1 - at `probes`"),
         (None, "cannot read"),
     ],
 )

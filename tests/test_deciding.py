@@ -117,7 +117,7 @@ def test_no_variant_comes_first_more_often_than_another(tmp_path: Path) -> None:
 
 
 def measure(study: Study, cell: Cell) -> None:
-    runner.measure_cell(study, cell, None, threading.Event(), lambda _stage: None)
+    runner.measure_cell(study, cell, None, {}, threading.Event(), lambda _stage: None)
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import cloudpickle
 import msgspec
@@ -22,9 +24,11 @@ from sshd import served
 
 from bigiron.commands import fleet as command
 from bigiron.errors import UserError
-from bigiron.fleet import agreement, authority, files, messages
+from bigiron.fleet import agreement, authority, controller, files, messages
 from bigiron.fleet.files import File
+from bigiron.fleet.identity import host_name, identity
 from bigiron.fleet.messages import Request, Supplies
+from bigiron.report.progress import ProgressBar
 from bigiron.study import spec as specs
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -124,6 +128,26 @@ def environments(study: Path) -> list[dict[str, object]]:
 
 
 # What comes of it
+
+
+def test_a_cell_that_is_given_up_and_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk: the study ends with that error, and does not wait for the cell for ever."""
+    spec = Spec(workload="open1", cpus=[2], variant=[Variant(name="v", kernel="k")])
+    study = store.create(tmp_path / "s", spec, None)
+    (cell,) = study.plan()
+    shutil.rmtree(tmp_path / "s/cells", ignore_errors=True)
+    (tmp_path / "s/cells").write_text("no folder")
+    fleet: Any = SimpleNamespace(client=None, local=None)
+    pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
+    flight = controller._Flight(cell, b"", {"CPU": 2})
+    pool._flights["it"] = flight
+    pool._members["there"] = controller.Member("there", identity(host_name()), {"CPU": 1})
+    monkeypatch.setattr(controller, "PATIENCE_S", -1)
+    for _ in "seen", "given up":
+        pool._free_the_stuck()
+    assert isinstance(flight.done.exception(timeout=60), OSError)
 
 
 def test_a_simulation_is_the_same_to_the_byte(tmp_path: Path) -> None:

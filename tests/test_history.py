@@ -12,7 +12,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
@@ -40,10 +39,10 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
-from bigiron.machines.outcome import StoppedError
 from bigiron.report import history as history_report
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
+from bigiron.threads import StoppableThreads, StoppedError
 
 OLD, NEW = "debian/6.1", "debian/6.12"
 LABEL = "struct aa_label.count.count"
@@ -104,20 +103,21 @@ def cells_of(history: Path) -> Cells:
 def test_a_process_counts_as_a_thread_does(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_SMALL", 0)
     cells = cells_of(history)
-    there, here = counting.count(cells, Event()), collect.count(cells)
+    there, here = counting.count(cells), collect.count(cells)
     assert (there.lines, there.locks, there.held) == (here.lines, here.locks, here.held)
 
 
 def test_a_process_that_counts_is_ended(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all is stopped; where the host has ended it, a line says so."""
     monkeypatch.setattr(counting, "_SMALL", 0)
-    cells, stop, before = cells_of(history), Event(), children()
-    stop.set()
-    with pytest.raises(StoppedError):
-        counting.count(cells, stop)
+    cells, before = cells_of(history), children()
+    with StoppableThreads() as thread:
+        thread.stop.set()
+        with pytest.raises(StoppedError):
+            thread.submit(counting.count, cells).result()
     assert children() <= before
     with ThreadPoolExecutor(1) as thread:
-        counted = thread.submit(counting.count, cells, Event())
+        counted = thread.submit(counting.count, cells)
         wait_until(lambda: bool(children() - before))
         for process in children() - before:
             os.kill(process, signal.SIGKILL)
@@ -137,7 +137,7 @@ def test_what_a_process_cannot_count_is_said(copied: Path, monkeypatch: pytest.M
     (table,) = copied.glob(f"studies/open1/*/cells/{cells.records[0].id}/conflicts.parquet")
     table.write_bytes(b"")
     with pytest.raises(UserError, match=r"conflicts\.parquet is not what was written"):
-        counting.count(cells, Event())
+        counting.count(cells)
 
 
 # What it holds
@@ -658,7 +658,43 @@ def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
     (cell / "cell.json").write_text(json.dumps(record))
     (copied / FILE).unlink()
     said = refused("history", "add", NEW, "--workloads", "getppid1", "--cpus", "2", "-o", copied)
-    assert "is no study of a history ('qemu')" in said
+    assert f"is no study of a history ({cell.name}: Object missing required field `qemu`)" in said
+
+
+def test_what_is_counted_is_not_counted_again(copied: Path) -> None:
+    """Each point has a count of what waits for locks, if it is 0: one of version 1 is counted once more."""
+    with create(copied)._connection as connection:
+        connection.execute("DROP TABLE held")
+        connection.execute("UPDATE schema SET version = 1")
+    opened = create(copied)
+    assert not points.whole(opened)
+    for study in points.studies(copied):
+        counted = points.count(copied, study, points.whole(opened))
+        assert counted
+        points.update(opened, copied, study, counted)
+        assert not points.count(copied, study, points.whole(opened))
+    assert points.whole(opened) == {tuple(point.cells) for point in opened.select(Point)}
+
+
+def test_a_fault_of_bigiron_s_own_is_not_said_of_the_user_s_files(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(_cells: Cells) -> collect.Counted:
+        raise KeyError("a name that was mistyped")
+
+    monkeypatch.setattr(collect, "count", faulty)
+    monkeypatch.setattr(counting, "_SMALL", 1 << 40)
+    for study in points.studies(copied):
+        with pytest.raises(KeyError, match="mistyped"):
+            points.count(copied, study, set())
+        (copied / FILE).unlink(missing_ok=True)
+        with pytest.raises(KeyError, match="mistyped"):
+            points.update(create(copied), copied, study, {})
+    opened = create(copied)
+    with pytest.raises(TypeError), opened.writing():
+        raise TypeError
+    with pytest.raises(sqlite3.ProgrammingError), opened.writing():
+        opened._connection.execute("SELECT ?", ())
 
 
 # Documentation

@@ -9,6 +9,8 @@ import pytest
 from conftest import BIGIRON, bigiron, measured, wait_until
 
 import bigiron as library
+from bigiron.errors import UserError
+from bigiron.machines.real import RealEngine
 
 pytestmark = pytest.mark.usefixtures("settings_are_ours")
 SETTING = Path(
@@ -75,6 +77,18 @@ def _guard_of(agent: int) -> int:
     children = [int(pid) for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
     (guard,) = [child for child in children if os.getsid(child) == child]
     return guard
+
+
+def test_cpus_that_are_asked_for_are_not_taken_for_the_default() -> None:
+    """8 are a virtual machine's default: where they are asked for, they are refused or used as others are."""
+    assert RealEngine("").cpus([]) == RealEngine("").cpus([CPUS]) == [CPUS]
+    for number in {4, 8} - {CPUS}:
+        with pytest.raises(UserError, match=f"^cpus = {number}: this machine has {CPUS} to use"):
+            RealEngine("").cpus([number])
+        if number > CPUS:
+            with pytest.raises(UserError, match=f"^cpus = {number}: "):
+                RealEngine("", runs_command=True).cpus([number])
+    assert RealEngine("", runs_command=True).cpus([1]) == [1]
 
 
 @pytest.mark.parametrize(

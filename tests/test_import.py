@@ -1,12 +1,15 @@
 """bigiron import: figures measured elsewhere become a study like any other."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import Answer, bigiron
+from conftest import BIGIRON, Answer, bigiron
 from test_metrics import FIGURES
 
 import bigiron as library
@@ -91,6 +94,57 @@ def test_an_import_that_was_interrupted_is_completed(tmp_path: Path) -> None:
     shutil.rmtree(study / "cells/open1-2cpus-2tasks-r1")
     assert imported("will-it-scale", OLD, study) == 1
     assert values(study, "processes") == [("open1", 1, 1, 131008), ("open1", 2, 1, 165257)]
+
+
+@pytest.mark.parametrize("killed_at", ["add", "widen"])
+def test_an_import_that_is_killed_can_be_repeated(killed_at: str, tmp_path: Path) -> None:
+    """Whatever it has written by then: no cell is left that the study does not know of."""
+    study = tmp_path / "s"
+    imported("will-it-scale", OLD, study, variant="old")
+    script = (
+        "import os, sys\n"
+        "from bigiron.cli import main\n"
+        "from bigiron.study.store import Study\n"
+        f"Study.{killed_at} = lambda *given, **named: os._exit(9)\n"
+        f"sys.argv += ['import', 'will-it-scale', {str(NEW)!r}, '-o', {str(study)!r}, '--variant', 'new']\n"
+        "main()"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    assert imported("will-it-scale", NEW, study, variant="new") == 2
+    assert [row[:3] for row in values(study, "processes")] == [
+        ("new", 1, 1), ("new", 2, 1), ("old", 1, 1), ("old", 2, 1)
+    ]  # fmt: skip
+
+
+def test_a_cell_of_which_its_study_does_not_know_is_imported_again(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    imported("will-it-scale", OLD, study, variant="old")
+    before = (study / "study.toml").read_bytes()
+    imported("will-it-scale", NEW, study, variant="new")
+    (study / "study.toml").write_bytes(before)
+    assert imported("will-it-scale", NEW, study, variant="new") == 2
+    assert len(values(study, "processes")) == 4
+
+
+def test_a_report_says_how_its_figures_are_imported_again(tmp_path: Path) -> None:
+    for name, file in ("old", OLD), ("new one", NEW):
+        shutil.copy(file, tmp_path / f"{name}.csv")
+        imported("will-it-scale", tmp_path / f"{name}.csv", tmp_path / "my study", workload="open1", cpus=4)
+    shutil.copy(FIGURES / "perf-bench-sched-pipe.txt", tmp_path / "pipe.txt")
+    imported("perf-bench", tmp_path / "pipe.txt", tmp_path / "pipes", tasks=2)
+    environment = os.environ | {"PATH": f"{BIGIRON.parent}:{os.environ['PATH']}"}
+    for name in "my study", "pipes":
+        report = bigiron("report", tmp_path / name, "--format", "markdown").out
+        commands = report.partition("## Reproduce\n\n```\n")[2].partition("```")[0]
+        assert "bigiron run" not in commands
+        there, study = tmp_path / f"{name}, again", tmp_path / name
+        there.mkdir()
+        for file in tmp_path.glob("*.*"):
+            shutil.copy(file, there)
+        subprocess.run(["bash", "-ec", commands], cwd=there, env=environment, check=True, capture_output=True)
+        again, before = library.open_study(there / name), library.open_study(study)
+        assert again.spec == before.spec and again.tables("metrics").equals(before.tables("metrics"))
+        assert (there / "report.html").exists()
 
 
 def test_lkp_result_folders(tmp_path: Path) -> None:

@@ -195,6 +195,13 @@ def test_all_formats_say_the_same(locks: dict[str, str]) -> None:
     assert f"lock=ticket parts from lock=qspinlock at {parted} tasks, and stays apart" in locks["text"]
 
 
+def test_names_are_text_in_markdown() -> None:
+    curves = [knee.curve(repetitions("a_b|c*", {1: 100, 2: 198, 4: 200}), None, 8)]
+    markdown = knee_report.markdown(knee_report.Scaling("s", "w_x|y", "time", "a_b|c*", 8, curves, []))
+    assert "w\\_x\\|y, one CPU a task" in markdown and "\n- a\\_b\\|c\\*\n  - knee: " in markdown
+    assert "| tasks | a\\_b\\|c\\* | ideal |\n|--:|--:|--:|\n" in markdown
+
+
 def test_one_number_of_tasks_is_no_curve(tmp_path: Path) -> None:
     study = tmp_path / "s"
     options = ["--machine", "uniform", "--cpus", "2", "--warmup", "1", "--duration", "1"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bigiron import kernels
+from bigiron.kernels import Kernel
 from bigiron.machines import kvm
 
 
@@ -71,6 +72,17 @@ def test_another_kernel_is_tried_too(starts: Path, monkeypatch: pytest.MonkeyPat
     kernels.add(other, "l")
     assert first.why.startswith("k: ") and asked_anew().why.startswith("l: ")
     assert starts.read_text().count("started") == 2
+
+
+def test_the_newest_of_debian_s_kernels_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """6.12 is newer than 6.6, whatever the order of their names."""
+    arch = os.uname().machine
+    known = [
+        Kernel(name, f"{release}-cloud-amd64", "", arch, Path("vmlinuz"), "", "")
+        for name, release in [("debian/6.6", "6.6.9"), ("debian/6.12", "6.12.3"), ("own", "7.2.0")]
+    ]
+    monkeypatch.setattr(kernels, "installed", lambda: known)
+    assert kvm._kernel() == known[1]
 
 
 def test_a_cache_that_cannot_be_used_is_no_failure(starts: Path) -> None:

@@ -22,7 +22,7 @@ from conftest import (
 )
 
 import bigiron as library
-from bigiron.machines import vm
+from bigiron.machines import guest, vm
 from bigiron.parent_death import dying_with
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure
@@ -104,6 +104,36 @@ def test_a_kernel_that_says_nothing_has_said_nothing(
     crashes: tuple[Answer, dict[str, CellRecord]],
 ) -> None:
     assert crashes[1]["silence"].failure == Failure("machine", REASONS["silence"], console="")
+
+
+def test_a_machine_that_is_too_small(tmp_path: Path) -> None:
+    """Which is no crash of its kernel: a bisection tries it again."""
+    said = bigiron(
+        *("run", "--workload-file", WORKLOADS / "crash.c", "--kernel", "debian/6.12", "--cpus", "1"),
+        *("--memory", "256", "--set", "/proc/sys/vm/panic_on_oom=1", "--set", says("memory")),
+        *("-o", tmp_path / "s"),
+    )
+    (record,) = library.open_study(tmp_path / "s").records()
+    assert said.status == 3 and record.failure and not record.failure.kernel_crashed
+    assert re.fullmatch(
+        r"the machine ran out of memory starting tasks: .*Out of memory.*: give it more \(--memory MIB\)",
+        record.failure.reason,
+    )
+    assert "Kernel panic" in record.failure.console
+
+
+@pytest.mark.parametrize(
+    ("log", "crash", "memory"),
+    [
+        ("[1.0] Out of memory: Killed process 1\n[1.1] Kernel panic - not syncing: Attempted to", 1, 1),
+        ("[1.0] Out of memory: Killed process 9\n[1.1] BUG: kernel NULL pointer", 1, 0),
+        ("[1.0] Memory cgroup out of memory: Killed process 9\n[1.1] Kernel panic - not syncing: x", 1, 0),
+        ("[1.0] Memory cgroup out of memory: Killed process 9", 0, 0),
+    ],
+)  # fmt: skip
+def test_what_a_console_says_of_the_end(log: str, crash: bool, memory: bool) -> None:
+    assert any(guest._crashes(log.encode())) is bool(crash)
+    assert bool(guest._out_of_memory(log.encode())) is bool(memory)
 
 
 def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,14 @@ import pytest
 from conftest import bigiron, measured
 
 from bigiron import _sim
-from bigiron.analysis import counted_operation, prediction, trace
+from bigiron.analysis import counted_operation, knee, prediction, trace
 from bigiron.analysis.carried import Carried
 from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import Event, Line, Lock, Program
 from bigiron.probes import Table, conflicts, locks
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED
-from bigiron.simulator.replay import Asked, Draws, replay
+from bigiron.simulator.replay import Asked, Draws, KnownRate, replay
 from bigiron.study import prediction as study_prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -149,7 +151,7 @@ def test_the_same_seed_gives_the_same(tmp_path: Path) -> None:
 def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     machine = machine_files.load(XEON)
     program = Program([], [], [[Event("work", 5000.0)]])
-    found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=(1, 1e6)))
+    found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=KnownRate("work", 1, 1e6)))
     assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
 
@@ -158,7 +160,8 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
-    found = replay({"v": lambda _: program}, Asked(machine, [24], draws=64, known=(1, 2e6)))
+    asked = Asked(machine, [24], draws=64, known=KnownRate("v", 1, 2e6))
+    found = replay({"v": lambda _: program}, asked)
     interval = Interval.of(found.variants["v"].throughput[:, 1])
     assert 1.3 < interval.high / interval.low < 4
     assert len(np.unique(found.unknowns["core transfer"])) == 64
@@ -181,7 +184,8 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
     for of, wider in (program, 1.3), (alone, 1.0):
         widths = []
         for constants in none, some:
-            asked = Asked(machine, [24], draws=64, known=(1, 2e6), constants=constants)
+            known = KnownRate("v", 1, 2e6)
+            asked = Asked(machine, [24], draws=64, known=known, constants=constants)
             found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
             interval = Interval.of(found.variants["v"].throughput[:, 1])
             widths.append(interval.high / interval.low)
@@ -275,7 +279,74 @@ def test_measured_points_stand_beside(tmp_path: Path) -> None:
         *("--draws", "16"),
     )
     rows = list(csv.DictReader(io.StringIO(relative_.out)))
-    assert [(row["tasks"], row["measured"]) for row in rows] == [("1", "1.0"), ("8", "4.85"), ("24", "4.8")]
+    shown = {row["tasks"]: row["measured"] for row in rows}
+    assert {tasks: value for tasks, value in shown.items() if value} == {"1": "1.0", "8": "4.85", "24": "4.8"}
+    assert {"2", "16", "48"} <= shown.keys()  # all that are predicted without it
+
+
+def test_a_rate_is_that_of_the_first_variant_or_refused(tmp_path: Path) -> None:
+    """Where the first cannot be replayed, it must not be taken for the rate of the second."""
+    points = tmp_path / "points.csv"
+    points.write_text("tasks,throughput\n1,2000000\n8,9700000\n")
+    study = traced(tmp_path / "s", first=cut("middle"), second=events(1))
+    for options in ["--one-task", "2e6"], ["--measured", str(points)]:
+        answer = bigiron("predict", study.folder, "--machine", XEON, *options)
+        assert answer.status == 2 and f"{options[0]}: of first" in answer.complaint, answer
+        assert "was cut" in answer.complaint and f"leave out {options[0]}" in answer.complaint
+    kept = traced(tmp_path / "t", first=events(1), second=cut("middle"))
+    assert answered(kept, "--machine", XEON, "--measured", str(points))["points"][0]["measured"] == 1
+
+
+def test_a_known_rate_is_replayed_first() -> None:
+    """It sets the pace of instructions for every other variant, in whatever order they stand."""
+    machine = machine_files.load(XEON)
+
+    def source(instructions: float) -> Any:
+        return lambda _: Program([], [], [[Event("work", instructions)]])
+
+    sources = {"twice": source(10_000.0), "known": source(5000.0)}
+    found = replay(sources, Asked(machine, [8], draws=8, known=KnownRate("known", 1, 1e6)))
+    assert list(found.variants) == ["twice", "known"]
+    assert found.variants["known"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
+    assert found.variants["twice"].throughput[:, 0] == pytest.approx([5e5] * 8, rel=0.02)
+
+
+def test_a_report_says_how_it_was_ranked(tmp_path: Path) -> None:
+    """Its commands give the same order: with the machine, and what is known of it."""
+    study = traced(tmp_path / "s", two=events(2))
+    points = tmp_path / "my points.csv"
+    points.write_text("tasks,throughput\n1,2000000\n8,9700000\n")
+    options = ("--machine", XEON, "--one-task", "2e6", "--measured", points)
+    report = bigiron("report", study.folder, *options, "--format", "markdown").out
+    (command,) = [line for line in report.splitlines() if line.startswith("bigiron report ")]
+    assert shlex.split(command)[2:-2] == [
+        "s", "--machine", XEON, "--one-task", "2000000.0", "--measured", str(points)
+    ]  # fmt: skip
+
+
+def test_names_are_text_in_markdown(tmp_path: Path) -> None:
+    """A bit field's name has a `|`, which would be another column."""
+    bits = events(2).with_columns(object=pl.lit("task_struct.sched_migrated|in_iowait"))
+    study = traced(tmp_path / "s", a_b_c=bits, other=events(0))
+    answer = bigiron(
+        *("predict", study.folder, "--machine", XEON, "--tasks", "24", "--draws", "16"),
+        *("--format", "markdown"),
+    )
+    rows = [line for line in answer.out.splitlines() if line.startswith("|")]
+    assert any("sched\\_migrated\\|in\\_iowait" in row for row in rows), answer.out
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+    assert "**a\\_b\\_c: " in answer.out
+
+
+def test_there_is_one_knee() -> None:
+    """A dip between two numbers of tasks is no knee, for `predict` as for `knee`."""
+    tasks, dips = [1, 2, 4, 8], np.array([[1, 1.4, 3.9, 7.9]] * 8)
+    shares: Any = [[{}] * 4] * 8
+    assert knee.knee(dict(zip(tasks, dips[0], strict=True))) is None
+    assert prediction.curve("v", tasks, dips, shares, {}, tasks).knee is None
+    bends = np.array([[1, 1.9, 3.5, 4.0]] * 8)
+    found = prediction.curve("v", tasks, bends, shares, {}, tasks).knee
+    assert found and found.value == knee.knee(dict(zip(tasks, bends[0], strict=True))) == 4
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
 from bigiron.study import extend, plan, run, store
 from bigiron.study import spec as specs
+from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
 
@@ -164,7 +165,8 @@ def test_only_what_failed_runs_again(tmp_path: Path) -> None:
 
 
 def new_study(folder: Path) -> Study:
-    spec = Spec(workload="getppid1", variant=[Variant(name="a", kernel="k"), Variant(name="b", kernel="k")])
+    variants = [Variant(name="a", kernel="k"), Variant(name="b", kernel="k")]
+    spec = Spec(workload="getppid1", cpus=[8], variant=variants)
     return store.create(folder, spec, workloads.find("getppid1"))
 
 
@@ -318,7 +320,7 @@ def test_what_contradicts_a_study(change: dict[str, Any], complaint: str, tmp_pa
 
 
 def test_options_beside_a_study(tmp_path: Path) -> None:
-    spec = new_study(tmp_path / "s").spec
+    spec = msgspec.structs.replace(new_study(tmp_path / "s").spec, cpus=[])
     more = {"cpus": [64], "repetitions": 9, "variant": [Variant(name="c", kernel="k")], "operations": 500}
     wider = extend.with_options(spec, more, "s")
     assert (wider.cpus, wider.repetitions, len(wider.variant)) == ([8, 64], 9, 3)
@@ -330,6 +332,20 @@ def test_options_beside_a_study(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=complaint):
             extend.with_options(spec, options, "s")
+
+
+def test_a_file_beside_a_study_is_the_same_however_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = {"workload_file": f"{tmp_path}/x.c", "like": f"{tmp_path}/m.toml"}
+    named = {"workload_file": "./x.c", "like": "m.toml"}
+    for spec, typed in (whole, named), (named, whole), (named, named):
+        asked = msgspec.structs.replace(new_study(tmp_path / "s").spec, **spec)
+        assert extend.with_options(asked, typed, "s") == asked
+        for key in "workload_file", "like":
+            with pytest.raises(UserError, match=f"s has {key} = .*, not 'other.toml'"):
+                extend.with_options(asked, {key: "other.toml"}, "s")
 
 
 @pytest.mark.parametrize(
@@ -351,6 +367,18 @@ def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, 
     assert complaint in answer.complaint
 
 
+def test_a_folder_that_is_called_like_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run open1` means the workload, and `run ./open1` the study."""
+    store.create(tmp_path / "open1", Spec(workload="getppid1", variant=[]), workloads.find("getppid1"))
+    monkeypatch.chdir(tmp_path)
+    assert bigiron("run", "open1", "-o", "other").complaint.startswith("no kernel: give --kernel")
+    for place in "./open1", "open1/", "open1/study.toml", tmp_path / "open1":
+        complaint = bigiron("run", place, "--mode", "thread").complaint
+        assert complaint.startswith(f"{place} has mode = 'process', not 'thread'")
+    (tmp_path / "open1").rename("mine")
+    assert bigiron("run", "mine", "--mode", "thread").complaint.startswith("mine has mode = 'process'")
+
+
 def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
     command = "stress-ng --cpu 4 --vm 4 --timeout 4"
     settings = ["/sys/a=1", "/sys/a=0", "/sys/a=1"]
@@ -363,7 +391,8 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
 
 
 def test_what_two_probes_want_is_asked_for_once() -> None:
-    spec = Spec(workload="getppid1", probes=["conflicts", "work"], variant=[Variant(name="a", kernel="k")])
+    variants = [Variant(name="a", kernel="k")]
+    spec = Spec(workload="getppid1", probes=["conflicts", "work"], cpus=[8], variant=variants)
     job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
     assert [job.count(line) for line in ("stay", "operations 500", "record conflicts", "record work")] == [
         1
@@ -395,6 +424,15 @@ QUESTIONS = st.builds(
     ),
     variant=VARIANTS,
 )
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpus"), [({}, 8), ({"topology": "sockets=2,cores=3"}, 6), ({"like": "xeon-5418y-x2"}, 48)]
+)
+def test_the_default_of_virtual_machines_is_their_shape_s(shape: dict[str, Any], cpus: int) -> None:
+    spec = Spec(workload="open1", variant=[], **shape)
+    assert spec.engine.cpus(spec.cpus) == [cpus]
+
 
 OLD = """
 format = 1
@@ -477,10 +515,35 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
     record = store.new_record(first, "vm", {"clock_slower": 128})
     study.add(record, {"work": Table(pl.DataFrame({"x": [1]}))})
-    same = run.same_machine(study, second)
+    same = run.SameMachine(study).of(second)
     run._refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
         UserError, match="clock_slower 128 and this one 1: counts of the two are not compared"
     ):
         run._refuse_another_clock(store.new_record(second, "vm", {}), same)
-    run._refuse_another_clock(store.new_record(other, "vm", {}), run.same_machine(study, other))
+    run._refuse_another_clock(store.new_record(other, "vm", {}), run.SameMachine(study).of(other))
+
+
+def test_each_cell_is_compared_without_reading_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large sweep that would be as many files as the square of its cells."""
+    variants = [Variant(name=f"v{number}") for number in range(12)]
+    study = store.create(tmp_path / "s", Spec(workload="open1", cpus=[2], variant=variants), None)
+    read: list[Cell] = []
+    record = Study.record
+
+    def counted(self: Study, cell: Cell) -> CellRecord | None:
+        found = record(self, cell)
+        read.extend([cell] if found else [])
+        return found
+
+    monkeypatch.setattr(Study, "record", counted)
+    same = run.SameMachine(study)
+    for cell in study.plan():
+        expected = {"turn": "operation", "memory_mib": 9} if cell.variant.name != "v0" else {}
+        assert same.of(cell) == expected
+        environment = {"turn": "operation", "memory_mib": 9, "clock_slower": 4}
+        study.add(store.new_record(cell, "vm", environment), {"work": Table(pl.DataFrame({"x": [1]}))})
+        assert same.of(cell) == {"turn": "operation", "memory_mib": 9, "clock_slower": 4}
+    assert len(read) <= 2 * len(variants)

@@ -1,5 +1,6 @@
 """Templates: a cell that is resumed counts what a booted one does; what is kept is whole, or made anew."""
 
+import gc
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +25,9 @@ from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines import template, vm
 from bigiron.machines.initramfs import Entry, archive, handover
-from bigiron.machines.outcome import StoppedError
 from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
 from bigiron.machines.topology import Topology
+from bigiron.threads import StoppedError
 
 KERNEL = "debian/6.1"
 OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--jobs", "1")
@@ -331,6 +333,31 @@ def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
     template.drop(None)
     with found:
         found.check()
+
+
+def test_one_that_another_drops_while_all_are_listed(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, dropped = keep(ram, "first"), keep(ram, "dropped")
+    folders = template._folders
+
+    def then_dropped(root: Path) -> list[Path]:
+        found = folders(root)
+        shutil.rmtree(dropped, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(template, "_folders", then_dropped)
+    assert [kept.name for kept in template.everything()] == [first.name]
+
+
+def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam) -> None:
+    memory = keep(ram) / "memory"
+    memory.write_bytes(memory.read_bytes()[:-3])
+    with warnings.catch_warnings(record=True) as left_open:
+        warnings.simplefilter("always", ResourceWarning)
+        assert template.find(machine(), QEMU) is None
+        gc.collect()
+    assert not left_open
 
 
 def test_no_room(

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/io.h>
 #include <sys/mman.h>
@@ -61,6 +62,9 @@ void testcase_prepare(unsigned long nr_tasks)
 	assert(!getdomainname(way, sizeof(way)));
 	if (!strcmp(way, "oops"))
 		oops();
+	if (!strcmp(way, "memory"))
+		for (;;)
+			memset(malloc(1 << 20), 1, 1 << 20);
 	if (!strcmp(way, "hang"))
 		for (;;)
 			pause();

@@ -7,6 +7,7 @@ its address. check_work.py does the same with instructions.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -190,7 +191,8 @@ class Checked:
 ONE_BOOT = f"one boot does not tell (run both with --reps {spread.FEWEST_BOOTS})"
 """Why something is not decided."""
 
-PROBES = ("conflicts", "work")
+Probe: TypeAlias = Literal["conflicts", "work"]
+PROBES: tuple[Probe, ...] = ("conflicts", "work")
 """Those whose counts can be held against a baseline."""
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis import knee
 from bigiron.lazy import Floats
 from bigiron.lazy import numpy as np
 
@@ -155,20 +156,8 @@ def ratio(
     return PredictedRatio(variant, base, points, differs)
 
 
-def knee(tasks: Sequence[int], relative: Floats) -> int | None:
-    """The number of tasks past which one more adds less than half of what the first does.
-
-    >>> knee([1, 2, 4, 8], np.array([1, 1.9, 3.5, 4.0])), knee([1, 2, 4], np.array([1, 2, 4.0]))
-    (4, None)
-    """
-    for n in range(len(tasks) - 1):
-        if relative[n + 1] - relative[n] < 0.5 * (tasks[n + 1] - tasks[n]):
-            return tasks[n]
-    return None
-
-
 def _knee(tasks: Sequence[int], relative: Floats) -> Interval | None:
-    found = [knee(tasks, row) for row in relative]
+    found = [knee.knee(dict(zip(tasks, row, strict=True))) for row in relative.tolist()]
     knees = np.array([number for number in found if number], np.float64)
     return Interval.of(knees) if 2 * len(knees) > len(found) else None
 

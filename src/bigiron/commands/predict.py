@@ -37,17 +37,15 @@ def predict(
     """
     refuse_rate(one_task)
     points = measured_points.read(measured, one_task) if measured else None
-    asked = doublings("--tasks", tasks) if tasks is not None else []
-    if points:
-        asked = sorted({*asked, *points.throughput})
     found = prediction.predict(
         store.open_study(study),
         machine,
-        asked,
+        doublings("--tasks", tasks) if tasks is not None else [],
         one_task=one_task,
+        measured=points,
         draws=draws,
         seed=seed,
         lock=lock,
         spread=spread,
     )
-    print(prediction_report.FORMATS[format.value](found, points), end="")
+    print(prediction_report.FORMATS[format.value](found), end="")

@@ -51,15 +51,14 @@ def report(
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
         raise UserError("a page is no text to read here: give a file with -o report.html")
     opened = store.open_study(study)
-    predicted, there = None, None
+    predicted = None
     if machine:
         refuse_rate(one_task)
         there = measured_points.read(measured, one_task) if measured else None
-        tasks = {*prediction.doublings(machine), *(there.throughput if there else ())}
-        predicted = prediction.predict(opened, machine, sorted(tasks), one_task=one_task)
+        predicted = prediction.predict(opened, machine, [], one_task=one_task, measured=there)
     elif one_task is not None or measured:
         raise UserError("--one-task and --measured are of a machine: name it with --machine")
-    document = documents.document_of(opened, base, contexts(context), predicted, there)
+    document = documents.document_of(opened, base, contexts(context), predicted)
     written = {
         ReportFormat.html: html.render,
         ReportFormat.mail: mail.text,

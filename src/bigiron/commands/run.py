@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bigiron import probes
+from bigiron import probes, workloads
 from bigiron.analysis.spread import MOST_BOOTS
 from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
@@ -17,7 +17,6 @@ from bigiron.commands.options import Jobs, grouped, numbers
 from bigiron.errors import UserError
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
-from bigiron.machines.server import server
 from bigiron.probes import Options, ProbeOptions, throughput
 from bigiron.probes.options import words
 from bigiron.study import extend
@@ -62,7 +61,9 @@ class What:
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
-    cpus: Annotated[str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8]")] = None
+    cpus: Annotated[
+        str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8; real machines: all]")
+    ] = None
     tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all"
     mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process
     cpus_to_cycle: Annotated[
@@ -120,11 +121,6 @@ class Where:
     ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
-
-    @property
-    def cpus(self) -> int:
-        """How many they have, where `like` tells; 0 where it does not."""
-        return server(self.like).cpus if self.like else 0
 
     @property
     def kind(self) -> Literal["vm", "host", "ssh"]:
@@ -208,11 +204,10 @@ def run(
 
     Example: `bigiron run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o s`
     """
-    given, output = Path(what.workload) if what.workload else None, running.output
-    if given and (given.suffix == ".toml" or (given / "study.toml").is_file()):
-        file = given if given.suffix == ".toml" else given / "study.toml"
-        spec = extend.with_options(specs.read(file), explicit.question(), str(given))
-        output = output or (given if given.is_dir() else None)
+    output = running.output
+    if file := _study_file(what.workload or ""):
+        spec = extend.with_options(specs.read(file), explicit.question(), str(what.workload))
+        output = output or (file.parent if Path(str(what.workload)).is_dir() else None)
     else:
         spec = question(what, variants, where, file_systems, repetitions, Options(*options))
     if output is None:
@@ -229,6 +224,17 @@ def run(
             fresh_boot=running.fresh_boot,
             fleet=fleet,
         )
+
+
+def _study_file(word: str) -> Path | None:
+    """The study file that a word names itself, or by its study's folder; None: it is a workload's name.
+
+    A folder that is called like a workload can be named with its path: ./open1.
+    """
+    if word.endswith(".toml"):
+        return Path(word)
+    file = Path(word) / "study.toml"
+    return file if word and word not in workloads.names() and file.is_file() else None
 
 
 def question(
@@ -265,7 +271,7 @@ def question(
         machine=kind,
         address=where.machine if kind == "ssh" else "",
         allow_hotplug=what.allow_hotplug,
-        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [where.cpus or shape.cpus or 8],
+        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [],
         tasks="all" if what.tasks == "all" else numbers("--tasks", what.tasks),
         topology=str(shape),
         like=where.like,

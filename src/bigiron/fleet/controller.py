@@ -149,7 +149,7 @@ class StudyPool:
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._silent: Counter[str] = Counter()  # how often each could not be reached
         self._lonely_since = math.inf
-        self._same: dict[tuple[int, str, str], dict[str, str | int]] = {}  # by CPUs, variant and shape
+        self._same = run.SameMachine(study)
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -252,7 +252,7 @@ class StudyPool:
                     del self._flights[key]
                     if flight.task:
                         self._client.cancel([flight.task], force=True)
-                    self._writers.submit(self._give_up, flight)
+                    self._writers.submit(self._settle, flight, self._give_up)
 
     def _give_up(self, flight: _Flight) -> None:
         if flight.first:
@@ -483,13 +483,9 @@ class StudyPool:
         return flight.done
 
     def _request(self, cell: Cell) -> bytes:
-        place = cell.cpus, cell.variant.name, cell.change
-        if place not in self._same:
-            same = run.same_machine(self._study, cell)
-            if not same:
-                return messages.ask(self._spec, cell, self._supplies, {}, self._topic)
-            self._same[place] = {what: value for what, value in same.items() if isinstance(value, str | int)}
-        return messages.ask(self._spec, cell, self._supplies, self._same[place], self._topic)
+        same = self._same.of(cell)
+        plain = {what: value for what, value in same.items() if isinstance(value, str | int)}
+        return messages.ask(self._spec, cell, self._supplies, plain, self._topic)
 
     def _send(self, flight: _Flight) -> None:
         with self._lock:
@@ -559,14 +555,17 @@ class StudyPool:
     def _land(self, key: str, task: "Task[bytes]") -> None:
         with self._lock:
             flight = self._flights.pop(key, None)
-        if not flight or self._ended.is_set():
-            return
+        if flight and not self._ended.is_set():
+            self._settle(flight, partial(self._take, task))
+
+    def _settle(self, flight: _Flight, settle: Callable[[_Flight], None]) -> None:
+        """Do it where nothing waits for the outcome itself: its error is what comes of the cell."""
         try:
-            self._take(flight, task)
+            settle(flight)
         except BaseException as error:
             flight.done.set_exception(error)
 
-    def _take(self, flight: _Flight, task: "Task[bytes]") -> None:
+    def _take(self, task: "Task[bytes]", flight: _Flight) -> None:
         try:
             content = task.result()
         except KilledWorker as killed:

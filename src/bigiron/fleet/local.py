@@ -1,5 +1,6 @@
 """`local:N`: a scheduler and workers as processes here, which end when this one does, however that ends."""
 
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,7 +21,8 @@ class LocalWorkers:
 
     def __init__(self, workers: int) -> None:
         self._number = workers
-        self._folder = tempfile.TemporaryDirectory(prefix="bigiron-fleet-")
+        # What a worker has started ends just after the worker, and may still write a file meanwhile.
+        self._folder = tempfile.TemporaryDirectory(prefix="bigiron-fleet-", ignore_cleanup_errors=True)
         self._scheduler: subprocess.Popen[str] | None = None
         self._workers: list[subprocess.Popen[str]] = []
         self.address: Address
@@ -57,6 +59,7 @@ class LocalWorkers:
             stdout=stdout,
             stderr=subprocess.DEVNULL,
             text=True,
+            env=os.environ | {"TMPDIR": self._folder.name},  # they are killed, and leave their files
             start_new_session=True,  # a Ctrl-C is for us, not for them
         )
 

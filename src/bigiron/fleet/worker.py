@@ -17,10 +17,10 @@ from bigiron.errors import UserError
 from bigiron.fleet import files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, capacity, host_name, identity
-from bigiron.machines.outcome import StoppedError
 from bigiron.machines.vm import host_mib
 from bigiron.study import run, store
 from bigiron.study.store import Collected, Failure
+from bigiron.threads import StoppedError
 
 HOST = "BIGIRON_FLEET_HOST"
 """The variable that names this host otherwise than itself does."""

@@ -16,9 +16,10 @@ from bigiron.analysis.check import Function
 from bigiron.analysis.check import Point as Baseline
 from bigiron.analysis.held import Count, Known
 from bigiron.errors import UserError
-from bigiron.history import collect, derive, points, records
+from bigiron.history import collect, points, records
 from bigiron.history.database import History
 from bigiron.history.records import Held, Identity, Kernel, Point, Workload
+from bigiron.kernels import release_order
 from bigiron.study.store import CellRecord, Study
 
 _FEWEST = 2  # differences between kernels that follow each other
@@ -51,7 +52,7 @@ def before(history: History, study: Study, record: CellRecord) -> Before | None:
             f"{history.path} has no counts of {place}: "
             f"`bigiron history add KERNEL --workloads {name} --cpus {record.cpus}` measures them"
         )
-    ordered = _before(history, _made_alike(history, there, study, record, place), record)
+    ordered = _before(history, _made_alike(history, there, study, record, place), study, record)
     if not ordered:
         return None
     newest = ordered[-1]
@@ -98,14 +99,14 @@ def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 
-def _before(history: History, alike: Sequence[Point], record: CellRecord) -> list[Point]:
+def _before(history: History, alike: Sequence[Point], study: Study, record: CellRecord) -> list[Point]:
     """The points of other kernels that are no newer, oldest first; of the same image where it is alone."""
     kernels = {kernel.id: kernel for kernel in history.select(Kernel)}
-    image = str(record.environment["kernel_sha256"])
-    others = [point for point in alike if kernels[point.kernel].sha256 != image] or list(alike)
+    mine = collect.made_by(study, record)
+    others = [point for point in alike if kernels[point.kernel].sha256 != mine.kernel_sha256] or list(alike)
     others.sort(key=lambda point: kernels[point.kernel].position)
-    release = derive.release_order(str(record.environment["kernel_release"]))
-    return [point for point in others if derive.release_order(kernels[point.kernel].release) <= release]
+    release = release_order(mine.kernel_release)
+    return [point for point in others if release_order(kernels[point.kernel].release) <= release]
 
 
 def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:

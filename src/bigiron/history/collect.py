@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from bigiron import typed
 from bigiron.analysis import conflicts, held, locks, match_lines, merge_lines, work
 from bigiron.analysis.match_lines import Line
+from bigiron.errors import UserError
 from bigiron.history import records
 from bigiron.history.database import History
 from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
@@ -39,28 +41,57 @@ class Cells:
         return [f"{self.folder}/cells/{record.id}" for record in self.records]
 
 
+class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell's record says of what made it, as far as a history needs it."""
+
+    workload_sha256: str
+    recorder: str = "unknown"
+    qemu: str
+    accelerator: str
+    turn: str
+    memory_mib: int
+    sockets: int
+    nodes: int
+    cores: int
+    threads: int
+    mkfs: str = ""
+    kernel_release: str
+    kernel_version: str
+    kernel_sha256: str
+    arch: str
+
+
+def made_by(study: Study, record: CellRecord) -> MadeBy:
+    """UserError where a cell does not say it, as one of a real machine."""
+    try:
+        return typed.convert(record.environment, MadeBy)
+    except msgspec.ValidationError as error:
+        raise UserError(
+            f"{study.folder} is no study of a history ({record.id}: {error}): take another study, or move "
+            "this one out of the history's folder"
+        ) from None
+
+
 def identity(study: Study, record: CellRecord) -> Identity:
     """What made a cell, besides its kernel."""
-    known = record.environment
-    file_system = study.spec.file_system
-    made_by = known.get("mkfs", "")
+    known, file_system = made_by(study, record), study.spec.file_system
     return Identity(
         id=0,
-        workload_sha256=str(known["workload_sha256"]),
-        recorder=str(known.get("recorder", "unknown")),
-        qemu=str(known["qemu"]),
-        accelerator=str(known["accelerator"]),
+        workload_sha256=known.workload_sha256,
+        recorder=known.recorder,
+        qemu=known.qemu,
+        accelerator=known.accelerator,
         architecture=study.spec.arch,
         mode=study.spec.mode,
         operations=study.spec.operations,
-        turn=str(known["turn"]),
+        turn=known.turn,
         clock=_clock(study, record),
-        memory_mib=int(known["memory_mib"]),
-        sockets=int(known["sockets"]),
-        nodes=int(known["nodes"]),
-        cores=int(known["cores"]),
-        threads=int(known["threads"]),
-        fs=f"{file_system}, {made_by}".strip(", ") if file_system else "",
+        memory_mib=known.memory_mib,
+        sockets=known.sockets,
+        nodes=known.nodes,
+        cores=known.cores,
+        threads=known.threads,
+        fs=f"{file_system}, {known.mkfs}".strip(", ") if file_system else "",
     )
 
 

@@ -8,25 +8,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Event
 
 from bigiron.errors import UserError
 from bigiron.history import collect
 from bigiron.history.collect import Cells, Counted
-from bigiron.machines.outcome import StoppedError
 from bigiron.parent_death import bigiron_itself
 from bigiron.sanitize import sanitize
 from bigiron.study import store
+from bigiron.threads import LOOK_S, StoppedError, is_stopped
 
 _SMALL = 256 << 10
 """Bytes of tables: fewer are counted before a process would have begun."""
-_LOOK_S = 0.25
 
 
-def count(cells: Cells, stop: Event) -> Counted:
+def count(cells: Cells) -> Counted:
     """What is counted in a point, in any thread; large ones in a process, with which its memory goes.
 
-    StoppedError where `stop` is set meanwhile.
+    StoppedError where that thread's work is no longer wanted.
     """
     if sum(cells.study.table_bytes(record) for record in cells.records) < _SMALL:
         return collect.count(cells)
@@ -39,7 +37,7 @@ def count(cells: Cells, stop: Event) -> Counted:
         start_new_session=True,  # a Ctrl-C is for us, not for it
     ) as process:
         try:
-            printed, said = _printed_by(process, stop)
+            printed, said = _printed_by(process)
         finally:
             process.kill()
     which = ", ".join(cells.names)
@@ -58,10 +56,10 @@ def count(cells: Cells, stop: Event) -> Counted:
     return answer
 
 
-def _printed_by(process: "subprocess.Popen[bytes]", stop: Event) -> tuple[bytes, bytes]:
-    while not stop.is_set():
+def _printed_by(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
+    while not is_stopped():
         try:
-            return process.communicate(timeout=_LOOK_S)
+            return process.communicate(timeout=LOOK_S)
         except subprocess.TimeoutExpired:
             pass
     raise StoppedError

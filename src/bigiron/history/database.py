@@ -54,14 +54,18 @@ class History:
         selected = ", ".join(f"{kind.TABLE}.{_quoted(column)}" for column in columns)
         question = f"SELECT {selected} FROM {kind.TABLE}"
         question += f" WHERE {where}" if where else ""
-        with _complaining(self.path):
+        with _as_user_error(self.path):
             rows = self._connection.execute(f"{question} ORDER BY rowid", tuple(values)).fetchall()
-            kinds = _kinds(kind)
-            for row in rows:
+        kinds = _kinds(kind)
+        for row in rows:
+            try:
                 values_of = {
                     name: _decoded(kinds[name], value) for name, value in zip(columns, row, strict=True)
                 }
-                yield typed.convert(sanitize.everywhere(values_of), kind)
+                record = typed.convert(sanitize.everywhere(values_of), kind)
+            except msgspec.MsgspecError as error:
+                raise _unusable(self.path, error) from None
+            yield record
 
     def add(self, record: Record) -> int:
         """Write a row; its number, which an `id` of 0 leaves to the database."""
@@ -88,7 +92,7 @@ class History:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Write all that is written inside, or nothing."""
-        with _complaining(self.path), self._connection:
+        with _as_user_error(self.path), self._connection:
             yield
 
 
@@ -108,7 +112,7 @@ def open_history(path: str | Path) -> History:
     file = database_of(path)
     if not file.is_file():
         raise UserError(f"{path} is no history: it has no {FILE}; {_NO_HISTORY}")
-    with _complaining(file):
+    with _as_user_error(file):
         # Not mode=ro, which cannot undo what a writer left half-written that was killed.
         connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
         connection.execute("PRAGMA query_only = ON")
@@ -120,7 +124,7 @@ def open_history(path: str | Path) -> History:
 def create(folder: Path) -> History:
     """Open a history for writing, made where there is none."""
     file = folder / FILE
-    with _complaining(file):
+    with _as_user_error(file):
         connection = sqlite3.connect(file, timeout=60)
         if not connection.execute("PRAGMA schema_version").fetchone()[0]:
             _make(connection)
@@ -154,7 +158,8 @@ def _version(connection: sqlite3.Connection) -> int:
     """0 where it is no history's."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         return 0
-    return int(connection.execute("SELECT version FROM schema").fetchone()[0])
+    version = connection.execute("SELECT version FROM schema").fetchone()
+    return version[0] if version and isinstance(version[0], int) else 0
 
 
 def _tables(record: type[Record]) -> Iterator[str]:
@@ -187,14 +192,14 @@ def _encoded(value: object) -> object:
 
 def _decoded(kind: Any, value: Any) -> Any:
     """A column's value as msgspec takes it: lists and dictionaries are JSON."""
-    if get_origin(kind) in (dict, list):
+    if get_origin(kind) in (dict, list) and isinstance(value, str):
         return msgspec.json.decode(value)
     return value == 1 if kind is bool else value
 
 
 def _check(connection: sqlite3.Connection, file: Path) -> None:
     """UserError for a file that this bigiron does not read."""
-    with _complaining(file):
+    with _as_user_error(file):
         version = _version(connection)
     if not version:
         raise UserError(f"{file} is no history of bigiron's; {_NO_HISTORY}")
@@ -226,16 +231,22 @@ def _refuse_loose_rows(connection: sqlite3.Connection, file: Path) -> None:
 
 def _refuse_any(connection: sqlite3.Connection, file: Path, question: str, damage: str) -> None:
     """UserError where a question has an answer."""
-    with _complaining(file):
+    with _as_user_error(file):
         found = connection.execute(f"{question} LIMIT 1").fetchone()
     if found:
         raise UserError(f"{file} is damaged: {damage}; {_MADE_AGAIN}")
 
 
 @contextmanager
-def _complaining(file: Path) -> Iterator[None]:
-    """What SQLite says of a file that is none of its own, or damaged, as a UserError."""
+def _as_user_error(file: Path) -> Iterator[None]:
+    """What SQLite says of a file that is none of its own, damaged, or in use, as a UserError."""
     try:
         yield
-    except (sqlite3.Error, msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} cannot be used: {error}") from None
+    except sqlite3.ProgrammingError:
+        raise
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise _unusable(file, error) from None
+
+
+def _unusable(file: Path, error: Exception) -> UserError:
+    return UserError(f"{file} cannot be used: {error}")

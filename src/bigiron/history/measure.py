@@ -1,15 +1,13 @@
 """Measuring what a history lacks: a study for each workload and file system."""
 
 import fcntl
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -27,7 +25,6 @@ from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
 from bigiron.machines.dilation import SLOWED_FROM, factor
 from bigiron.machines.engine import Programs
-from bigiron.machines.outcome import StoppedError
 from bigiron.machines.qemu import require_qemu
 from bigiron.machines.vm import memory_mib
 from bigiron.study import run as runner
@@ -36,13 +33,13 @@ from bigiron.study.plan import Cell
 from bigiron.study.run import Pool, Pools, Progress
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
+from bigiron.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
 _SUITES = ("fxmark/",)
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
 _OPERATIONS = 200  # of each task: most counts repeat exactly with fewer, and there are many cells
-_LOOK_S = 0.25
 _STUDIES_ON_A_FLEET = 8  # beside each other: one study has too few cells for it
 
 
@@ -177,28 +174,24 @@ class _Adding:
         self._images, self._watcher = images, watcher
         self._done = Done()
         self._whole = points.whole(history)
-        self._stop = threading.Event()
 
     def measure(self, jobs: int, fleet: Pools | None) -> Done:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
-        pools = partial(_Stoppable, fleet or partial(runner.Threads, 1), self._stop)
+        pools = partial(_Stoppable, fleet or partial(runner.Threads, 1))
         works = filter(None, map(self._work, self._asked(fleet)))
         # What an add that was ended had not counted, before its studies go on.
         left = (partial(self._count, study) for study in points.studies(self._folder))
         asked = (partial(self._run, work, pools, here=not fleet) for work in works)
-        with ThreadPoolExecutor(beside) as threads:
-            try:
-                _each(threads, beside, left)
-                _each(threads, beside, asked)
-                unpredicted = predict.missing(self._history)
-                if unpredicted:
-                    machines = " and ".join(predict.MACHINES)
-                    self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
-                _each(threads, beside, (partial(self._predict, point) for point in unpredicted))
-            finally:
-                self._stop.set()
+        with StoppableThreads() as threads:
+            threads.do_all(left, beside)
+            threads.do_all(asked, beside)
+            unpredicted = predict.missing(self._history)
+            if unpredicted:
+                machines = " and ".join(predict.MACHINES)
+                self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
+            threads.do_all((partial(self._predict, point) for point in unpredicted), beside)
         return self._done
 
     def _asked(self, fleet: Pools | None) -> list[Asked]:
@@ -274,7 +267,7 @@ class _Adding:
 
     def _count(self, study: Path) -> Callable[[], None]:
         """Not where it is written: the main thread would have no other machine begin meanwhile."""
-        return partial(self._write, study, points.count(self._folder, study, self._whole, self._stop))
+        return partial(self._write, study, points.count(self._folder, study, self._whole))
 
     def _write(self, study: Path, counted: points.AllCounted) -> None:
         points.update(self._history, self._folder, study, counted)
@@ -290,22 +283,6 @@ class _Adding:
     def _predict(self, point: Point) -> Callable[[], None]:
         predicted = predict.predict(self._folder, point)
         return partial(predict.write, self._history, point, predicted)
-
-
-_Task = Callable[[], Callable[[], None]]
-"""What is done in a thread, and gives what is to be written of it in the main one."""
-
-
-def _each(threads: ThreadPoolExecutor, beside: int, tasks: Iterator[_Task]) -> None:
-    """Do all of them, so many beside each other; each is made when there is room for it."""
-    running: set[Future[Callable[[], None]]] = set()
-    while True:
-        running |= {threads.submit(task) for task in islice(tasks, beside - len(running))}
-        if not running:
-            return
-        done, running = wait(running, _LOOK_S, FIRST_COMPLETED)
-        for future in done:
-            future.result()()
 
 
 def _maker(spec: Spec) -> str:
@@ -328,17 +305,10 @@ def _widened(old: Spec, asked: Spec) -> Spec:
 
 
 class _Stoppable:
-    """A pool until an event: who asks it for room then is stopped too."""
+    """A pool on one of several threads: what asks it for room is stopped with that thread's work."""
 
-    def __init__(
-        self,
-        pools: Pools,
-        stop: threading.Event,
-        study: Study,
-        programs: Programs | None,
-        progress: Progress,
-    ) -> None:
-        self._pool, self._stop = pools(study, programs, progress), stop
+    def __init__(self, pools: Pools, study: Study, programs: Programs | None, progress: Progress) -> None:
+        self._pool = pools(study, programs, progress)
 
     def __enter__(self) -> Pool:
         self._pool.__enter__()
@@ -352,7 +322,7 @@ class _Stoppable:
     @property
     def room(self) -> int:
         """How many cells it takes at once."""
-        if self._stop.is_set():
+        if is_stopped():
             raise StoppedError
         return self._pool.room
 

@@ -1,10 +1,8 @@
 """Bringing a history's database up to date with the studies beside it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from threading import Event
 
 import msgspec
 
@@ -27,10 +25,11 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
-from bigiron.machines.outcome import StoppedError
+from bigiron.kernels import release_order
 from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
+from bigiron.threads import StoppedError, is_stopped
 
 STUDIES = "studies"
 _OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Held, Prediction)
@@ -65,7 +64,7 @@ def kernel(history: History, name: str, release: str, version: str, architecture
         position=0,
     )
     number = history.add(new)
-    ordered = sorted(history.select(Kernel), key=lambda one: (derive.release_order(one.release), one.name))
+    ordered = sorted(history.select(Kernel), key=lambda one: (release_order(one.release), one.name))
     for position, one in enumerate(ordered):
         history.update(Kernel, one.id, position=position)
     return number
@@ -111,39 +110,28 @@ def whole(history: History) -> set[tuple[str, ...]]:
     return {tuple(point.cells) for point in history.select(Point) if point.id in with_held}
 
 
-def count(folder: Path, study: Path, known: Collection[tuple[str, ...]], stop: Event) -> AllCounted:
+def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
     """The points of a study that are not known: what takes longest of `update`, in any thread.
 
-    StoppedError where `stop` was set.
+    StoppedError where that thread's work is no longer wanted.
     """
     counted = {}
-    with _complaining(study):
-        for cells in _cells(store.open_study(study), str(study.relative_to(folder))):
-            if stop.is_set():
-                raise StoppedError
-            if tuple(cells.names) not in known:
-                counted[tuple(cells.names)] = counting.count(cells, stop)
+    for cells in _cells(store.open_study(study), str(study.relative_to(folder))):
+        if is_stopped():
+            raise StoppedError
+        if tuple(cells.names) not in known:
+            counted[tuple(cells.names)] = counting.count(cells)
     return counted
 
 
 def update(history: History, folder: Path, study: Path, counted: AllCounted) -> None:
     """Write what a study has and the database has not, and what follows; what is not `counted` is now."""
-    with _complaining(study):
-        _update(history, store.open_study(study), str(study.relative_to(folder)), counted)
-
-
-@contextmanager
-def _complaining(study: Path) -> Iterator[None]:
-    try:
-        yield
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{study} is no study of a history ({error}): move it elsewhere") from None
-
-
-def _update(history: History, opened: Study, folder: str, counted: AllCounted) -> None:
+    opened = store.open_study(study)
     with history.writing():
         of = workload(history, opened.spec)
-        changed = [_point(history, of, cells, counted) for cells in _cells(opened, folder)]
+        changed = [
+            _point(history, of, cells, counted) for cells in _cells(opened, str(study.relative_to(folder)))
+        ]
         _refusals(history, of, opened)
         if any(changed):
             derive.derive(history, of.id)
@@ -183,7 +171,7 @@ def _cells(study: Study, folder: str) -> Iterator[Cells]:
 def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) -> bool:
     """Write a point, unless it is there with the same cells."""
     record = cells.records[0]
-    number = _kernel_of(history, record)
+    number = _kernel_of(history, cells.study, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
             if not history.find(Held, point=point.id):
@@ -198,15 +186,15 @@ def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) ->
     return True
 
 
-def _kernel_of(history: History, record: CellRecord) -> int:
-    known = record.environment
+def _kernel_of(history: History, study: Study, record: CellRecord) -> int:
+    known = collect.made_by(study, record)
     return kernel(
         history,
         record.variant,
-        str(known["kernel_release"]),
-        str(known["kernel_version"]),
-        str(known["arch"]),
-        str(known["kernel_sha256"]),
+        known.kernel_release,
+        known.kernel_version,
+        known.arch,
+        known.kernel_sha256,
     )
 
 
@@ -229,7 +217,7 @@ def _refusals(history: History, of: Workload, study: Study) -> None:
         known = history.find(Kernel, name=record.variant)
         if not known and "kernel_release" not in record.environment:
             continue  # it failed before anything was known of its kernel
-        number = known.id if known else _kernel_of(history, record)
+        number = known.id if known else _kernel_of(history, study, record)
         place = {"workload": of.id, "kernel": number, "cpus": record.cpus}
         newest = max((point.measured for point in history.select(Point, **place)), default="")
         if record.failure and record.started > newest:

@@ -16,6 +16,7 @@ from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
+from bigiron.kernels.release import release_order
 from bigiron.kernels.source import find as find_source
 from bigiron.kernels.source import kernel_version, patched
 from bigiron.kernels.store import compiled_from, sha256_of
@@ -34,6 +35,7 @@ __all__ = [
     "kernel_version",
     "modules_for",
     "patched",
+    "release_order",
     "sha256_of",
 ]
 

@@ -1,15 +1,18 @@
 """Kernels that are built while another one boots, as they may be needed next."""
 
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 from bigiron.parent_death import bigiron_itself
 
+_PATIENCE_S = 10.0  # with a build that is told to end
+_LOOK_S = 0.05
 _LEAST_URGENT = 19  # of all niceness: the machine that boots has the CPUs first
 
 
@@ -48,12 +51,27 @@ class BuiltAhead:
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     """End a build with all that it started: the next one works in the same folder."""
-    while _lives(process.pid):
-        with suppress(ProcessLookupError):  # it has just ended
-            os.killpg(process.pid, signal.SIGTERM)
-        process.poll()
-        sleep(0.02)
+    deadline = monotonic() + _PATIENCE_S
+    _signal(process, signal.SIGTERM)
+    if process.poll() is None:
+        ended = os.pidfd_open(process.pid)
+        select.select([ended], [], [], _PATIENCE_S)
+        os.close(ended)
+    while lives := _lives(process.pid):
+        if monotonic() > deadline:
+            break
+        sleep(_LOOK_S)
+    if lives:
+        _signal(process, signal.SIGKILL)
     process.wait()
+    while lives and _lives(process.pid):
+        sleep(_LOOK_S)
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """To all of its group."""
+    with suppress(ProcessLookupError):  # they have ended
+        os.killpg(process.pid, number)
 
 
 def _lives(group: int) -> bool:

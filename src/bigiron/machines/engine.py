@@ -14,9 +14,6 @@ from typing import Protocol, TypeVar
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 
-DEFAULT_CPUS = (8,)
-"""Of a machine, where nobody says how many. Of a real one, all that it has."""
-
 Collected = TypeVar("Collected")
 
 
@@ -78,7 +75,10 @@ class Engine(Protocol):
 
     @abstractmethod
     def cpus(self, asked: list[int]) -> list[int]:
-        """The numbers of CPUs to run on, where those are asked for; UserError for what it cannot have."""
+        """The numbers of CPUs to run on: those asked for, or where there are none the machine's default.
+
+        UserError for what it cannot have.
+        """
 
     @abstractmethod
     def arch(self, asked: str) -> str:

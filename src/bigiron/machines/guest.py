@@ -20,9 +20,10 @@ from bigiron.introspect.memory import GoneError, GuestRam
 from bigiron.machines import monitor
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.monitor import Monitor, MonitorEndedError, RefusedError
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.parent_death import dying_with
 from bigiron.sanitize import sanitize
+from bigiron.threads import StoppedError
 
 _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
@@ -189,7 +190,10 @@ def started(
         except (MonitorEndedError, GoneError):
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
-            if crash := _crash(log):
+            if line := _out_of_memory(log):
+                reason = f"the machine ran out of memory {stage}: {line}: give it more (--memory MIB)"
+                raise MachineError(reason, _tail(log)) from None
+            if crash := next(_crashes(log), ""):
                 raise KernelCrashError(f"the kernel crashed {stage}: {crash}", _tail(log)) from None
             reason = _why_it_ended(words[0], stage, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
@@ -225,13 +229,29 @@ def _receive(channel: socket.socket) -> bytes:
         return b""
 
 
-def _crash(log: bytes) -> str:
-    """What the kernel said of its end, if it crashed."""
+_BUGS = ("Oops", "BUG:")
+
+
+def _crashes(log: bytes) -> Iterator[str]:
+    """What the kernel said of its end, if it crashed.
+
+    The first line is the cause: an oops ends in a panic that says no more than "Fatal exception".
+    """
+    return _lines_with(log, "Kernel panic", *_BUGS)
+
+
+def _out_of_memory(log: bytes) -> str:
+    """What the kernel said when it ran out of memory, unless it then met a bug of its own.
+
+    The panic that follows is no fault of the kernel: without memory it can only end, or end its PID 1.
+    """
+    return "" if any(_lines_with(log, *_BUGS)) else next(_lines_with(log, "Out of memory"), "")
+
+
+def _lines_with(log: bytes, *signs: str) -> Iterator[str]:
     for line in _shown(log).splitlines():
-        # The first of them is the cause: an oops ends in a panic that says no more than "Fatal exception".
-        if any(sign in line for sign in ("Kernel panic", "Oops", "BUG:", "Out of memory")):
-            return line.split("] ", 1)[-1].strip()
-    return ""
+        if any(sign in line for sign in signs):
+            yield line.split("] ", 1)[-1].strip()
 
 
 def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:

@@ -71,7 +71,11 @@ def _trial(again: bool) -> Trial:
 def _kernel() -> Kernel | None:
     """The one that is tried: Debian's newest, or what there is."""
     here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
-    return max(here, key=lambda kernel: (kernel.name.startswith("debian/"), kernel.name), default=None)
+    return max(here, key=_preference, default=None)
+
+
+def _preference(kernel: Kernel) -> tuple[object, ...]:
+    return kernel.name.startswith("debian/"), kernels.release_order(kernel.release), kernel.name
 
 
 def _remembered(kernel: Kernel) -> Trial | None:

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from bigiron.errors import MachineError
-from bigiron.machines.outcome import StoppedError
+from bigiron.threads import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _SOON_S = 0.002  # a state is taken on in some 20 ms

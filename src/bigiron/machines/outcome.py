@@ -89,7 +89,3 @@ class Outcome:
     def ended(self) -> bool:
         """Whether the agent has said its last word."""
         return bool(self.messages) and self.messages[-1].type == "end"
-
-
-class StoppedError(Exception):
-    """The user asked to stop while the machine ran."""

@@ -25,10 +25,11 @@ from typing import IO
 
 from bigiron.errors import MachineError, UserError
 from bigiron.machines import ssh
-from bigiron.machines.engine import DEFAULT_CPUS, BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.sanitize import sanitize
+from bigiron.threads import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
@@ -95,7 +96,7 @@ class RealEngine(Engine):
     def cpus(self, asked: list[int]) -> list[int]:
         """All the CPUs that it has, or as many as a command is to use."""
         there = system(self.address).cpus
-        numbers = [there] if asked == list(DEFAULT_CPUS) else asked
+        numbers = asked or [there]
         if numbers != [there] and (not self.runs_command or max(numbers, default=0) > there):
             spelled = ", ".join(map(str, numbers))
             raise UserError(f"cpus = {spelled}: {self._name} has {there} to use; choose how many --tasks run")

@@ -11,8 +11,9 @@ from bigiron import _sim
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.simulator import machine_files
+from bigiron.threads import StoppedError
 
 REPORT = "simulation"
 """The type of the one message that a simulation leaves: what the simulator reports."""

@@ -29,7 +29,7 @@ from bigiron import typed
 from bigiron.cache_dir import cache_folder, keep_whole, locked
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.outcome import StoppedError
+from bigiron.threads import StoppedError
 
 FORMAT = 5
 BOOTS = 4
@@ -328,13 +328,18 @@ def everything() -> list[Kept]:
     """All templates, the one used last first."""
     found = []
     for folder in _folders(_root()):
-        try:
-            machine = typed.from_json((folder / "template.json").read_bytes(), Record).machine
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            machine = None
-        size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
-        found.append(Kept(folder.name, machine, folder.stat().st_mtime, size))
+        with suppress(FileNotFoundError):  # another process has just dropped it
+            found.append(_kept(folder))
     return sorted(found, key=lambda kept: kept.used, reverse=True)
+
+
+def _kept(folder: Path) -> Kept:
+    size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
+    try:
+        machine = typed.from_json((folder / "template.json").read_bytes(), Record).machine
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        machine = None
+    return Kept(folder.name, machine, folder.stat().st_mtime, size)
 
 
 def drop(name: str | None) -> list[Kept]:
@@ -391,10 +396,9 @@ def _open(folder: Path) -> Template:
     symbols = (folder / "symbols").read_bytes()
     if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
         raise DamagedError("its state or symbols are not what was kept")
-    memory = FileIO(folder / "memory")
-    if os.fstat(memory.fileno()).st_size != record.machine.memory_mib << 20:
+    if (folder / "memory").stat().st_size != record.machine.memory_mib << 20:
         raise DamagedError("its memory is cut off")
-    return Template(folder, record, state, symbols, memory)
+    return Template(folder, record, state, symbols, FileIO(folder / "memory"))
 
 
 def _crc(record: Record) -> int:

@@ -10,7 +10,6 @@ import platform
 import tempfile
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,6 +32,7 @@ from bigiron.machines.qemu import find_qemu
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.template import DamagedError, Emulator, Machine, Stopped, Template
 from bigiron.machines.topology import Topology
+from bigiron.threads import StoppableThreads
 
 _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
@@ -238,7 +238,7 @@ class _Cell:
             raise MachineError(f"the machine cannot be resumed: {error}") from None
 
     def _from(self, found: Template) -> Outcome:
-        with found, ThreadPoolExecutor(1) as aside:
+        with found, StoppableThreads() as aside:
             whole = aside.submit(found.check)
             return self._resumed(found.stopped, found, whole.result)
 
@@ -306,7 +306,7 @@ class _Cell:
         content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
-        with ThreadPoolExecutor(1) as aside, self._started(resumes=True) as guest:
+        with StoppableThreads() as aside, self._started(resumes=True) as guest:
             try:
                 guest.load(state, self.ram.reach if private else lambda _: memory.fill(self.ram))
             except RefusedError as error:

@@ -29,6 +29,8 @@ from bigiron.machines.vm import (
     touched_mib,
 )
 
+_USUAL_CPUS = 8
+
 
 @dataclass(frozen=True)
 class VmEngine(Engine):
@@ -50,13 +52,15 @@ class VmEngine(Engine):
     changes_code: bool = False  # the kernel its own, while its CPUs run
 
     def cpus(self, asked: list[int]) -> list[int]:
-        """As many as anybody asks for, as far as the topology allows."""
-        for cpus in asked:
+        """As many as anybody asks for, as far as the topology allows; by default as many as that has."""
+        of_shape = server(self.like).cpus if self.like else topologies.parse(self.shape).cpus
+        numbers = asked or [of_shape or _USUAL_CPUS]
+        for cpus in numbers:
             shape = self.topology(cpus)
             shape.check(architecture(self.target).most_threads)
             for change in self.changes:
                 shape.with_nodes(change.times_nodes)
-        return asked
+        return numbers
 
     def topology(self, cpus: int) -> Topology:
         """How so many CPUs lie."""

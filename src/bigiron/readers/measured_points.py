@@ -13,6 +13,7 @@ _OTHER_UNIT = 5  # times the given rate of one task, from which points are in an
 class Measured:
     """Points that were measured there."""
 
+    file: str
     relative: bool  # to the first of them, and so are the predicted ones beside them
     first: int  # tasks of the first
     throughput: dict[int, float]
@@ -43,11 +44,12 @@ def read(path: Path, one_task: float | None) -> Measured:
         points[number] = value
     first = min(points)
     if one_task is None:
-        return Measured(True, first, {number: value / points[first] for number, value in points.items()})
+        relative = {number: value / points[first] for number, value in points.items()}
+        return Measured(str(path), True, first, relative)
     off = points[first] / first / one_task
     if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
         raise UserError(
             f"{path}: {points[first]:g} at {first} tasks beside --one-task {one_task:g}: that is another "
             "unit; leave out --one-task, and both are shown relative to the first point"
         )
-    return Measured(False, first, points)
+    return Measured(str(path), False, first, points)

@@ -23,7 +23,6 @@ from bigiron.analysis.shared_lines import SharedLines
 from bigiron.analysis.verdict import Judgement
 from bigiron.counted import listed
 from bigiron.errors import UserError
-from bigiron.readers.measured_points import Measured
 from bigiron.report import cells, dispatch, flame, growth, knee, lkp, predict
 from bigiron.report import explain as explanation
 from bigiron.report.chart import Chart, DataPoint, Line
@@ -133,9 +132,8 @@ def document_of(
     base: str | None,
     contexts: Contexts,
     prediction: Prediction | None = None,
-    there: Measured | None = None,
 ) -> Document:
-    """Gather all that there is to say of a study; `there`: what was measured where the prediction is for."""
+    """Gather all that there is to say of a study."""
     base = study.base(base)
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)
@@ -162,11 +160,11 @@ def document_of(
         not_recorded=_not_recorded(study, measured, explained),
         planned=len(cells),
         missing=tuple((str(cell), why) for cell, record in cells if (why := store.why_missing(record))),
-        predicted=_predicted(prediction, there) if prediction else None,
+        predicted=_predicted(prediction) if prediction else None,
         judged=judged,
         parts=parts,
         environments=_environments(study.spec, [(cell.id, record) for cell, record in cells]),
-        commands=tuple(_commands(study, base, measured, contexts)),
+        commands=tuple(_commands(study, base, measured, contexts, prediction)),
         study_file=reproduce.study_file(study),
         source=_source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -314,12 +312,12 @@ def _judged(study: Study, base: str) -> Judged | None:
     )
 
 
-def _predicted(found: Prediction, there: Measured | None) -> Predicted:
+def _predicted(found: Prediction) -> Predicted:
     return Predicted(
         f"Predicted for {found.machine}",
-        predict.chart(found, there),
-        tuple(_grids(predict.tables(found, there))),
-        tuple(predict.notes(found, there)),
+        predict.chart(found),
+        tuple(_grids(predict.tables(found))),
+        tuple(predict.notes(found)),
     )
 
 
@@ -532,7 +530,7 @@ def _label(key: str) -> str:
 
 
 def _commands(
-    study: Study, base: str, measured: Sequence[str], contexts: Contexts
+    study: Study, base: str, measured: Sequence[str], contexts: Contexts, prediction: Prediction | None
 ) -> Iterator[tuple[str, str]]:
     name = shlex.quote(study.name)
     options = (
@@ -543,15 +541,38 @@ def _commands(
     for kernel in dict.fromkeys(reproduce.kernels(study).values()):
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
-    yield "every cell", f"bigiron run study.toml -o {name}"
+    if study.spec.engine.is_elsewhere:
+        yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
+    else:
+        yield "every cell", f"bigiron run study.toml -o {name}"
     if study.spec.engine.is_model:
         yield "the figures", f"bigiron compare {name}{options}"
         measured = ()
+    ranked = f" --machine {shlex.quote(prediction.machine_file)}" if prediction else ""
     if "conflicts" in measured:
-        yield "the answer", f"bigiron explain {name}{options}"
+        yield "the answer", f"bigiron explain {name}{options}{ranked}"
     for probe in measured:
-        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}"
-    yield "this report", f"bigiron report {name}{options} -o report.html"
+        by = ranked if probe == "conflicts" else ""
+        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}{by}"
+    if prediction and prediction.one_task:
+        ranked += f" --one-task {prediction.one_task!r}"
+    if prediction and prediction.measured:
+        ranked += f" --measured {shlex.quote(prediction.measured.file)}"
+    yield "this report", f"bigiron report {name}{options}{ranked} -o report.html"
+
+
+def _imports(study: Study) -> Iterator[str]:
+    """What imports each file or folder again that a study's figures are from."""
+    sources: dict[tuple[str, str, str, str, int], set[int]] = {}
+    for record in study.records():
+        format, file, workload = (str(record.environment[key]) for key in ("format", "file", "workload"))
+        source = format, file, workload, record.variant, record.cpus
+        sources.setdefault(source, set()).add(record.tasks)
+    for (format, file, workload, variant, cpus), tasks in sources.items():
+        words = ["bigiron", "import", format, file, "--variant", variant, "--workload", workload]
+        # A file with figures of several numbers of tasks says itself which are whose.
+        given = ["--tasks", str(min(tasks))] if len(tasks) == 1 else []
+        yield shlex.join([*words, "--cpus", str(cpus), *given])
 
 
 def _source(study: Study) -> str:

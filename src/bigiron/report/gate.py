@@ -1,7 +1,7 @@
 """What `bigiron check` does: hold a study against a baseline, or make one of it; and what it prints."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,7 +168,7 @@ def _by_place(baseline: Baseline) -> dict[_Place, Point]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
-def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]:
+def _measured(study: Study, probes: Sequence[check.Probe]) -> dict[_Place, list[CellRecord]]:
     """The records of each point's repetitions; UserError unless all are there and whole."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():

@@ -14,7 +14,7 @@ from bigiron.analysis.verdict import Judgement, Verdict
 from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.report import listing
-from bigiron.report.listing import Listing
+from bigiron.report.listing import Listing, plain
 from bigiron.study import samples
 from bigiron.study.store import Study
 
@@ -198,15 +198,15 @@ def markdown(scaling: Scaling) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
     for heading, curves, (head, *rows) in tables(scaling):
-        lines = [heading, "", "| " + " | ".join(head) + " |", "|" + "--:|" * len(head)]
-        parts.append("\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]))
+        table = listing.markdown(head, [map(plain, row) for row in rows], "r" * len(head))
+        parts.append(f"{plain(heading)}\n\n{table.rstrip()}")
         parts += ["\n".join(_items(in_words(scaling, curve))) for curve in curves]
-    partings = "\n".join(f"- {parting(one)}" for one in scaling.partings)
+    partings = "\n".join(f"- {plain(parting(one))}" for one in scaling.partings)
     return "\n\n".join([*parts, *([partings] if partings else [])]) + "\n"
 
 
 def _items(lines: list[str]) -> list[str]:
-    return [f"{' ' * (len(line) - len(line.lstrip()))}- {line.lstrip()}" for line in lines]
+    return [f"{' ' * (len(line) - len(line.lstrip()))}- {plain(line.lstrip())}" for line in lines]
 
 
 def as_csv(scaling: Scaling) -> str:

@@ -16,7 +16,7 @@ from bigiron.counted import counted
 from bigiron.readers.measured_points import Measured
 from bigiron.report import listing
 from bigiron.report.chart import Chart, DataPoint, Line
-from bigiron.report.listing import Listing
+from bigiron.report.listing import Listing, plain
 from bigiron.study.prediction import Prediction
 
 _WIDTH = 100
@@ -24,10 +24,10 @@ _NAME = 46  # characters of an object's name
 _MOST = 3  # limits in a row
 
 
-def text(found: Prediction, measured: Measured | None = None) -> str:
+def text(found: Prediction) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
-    for (curve, there), (title, rows) in zip(_curves(found, measured), tables(found, measured), strict=True):
+    for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         table = "\n".join(
             "  ".join(
@@ -43,8 +43,9 @@ def text(found: Prediction, measured: Measured | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def chart(found: Prediction, measured: Measured | None = None) -> Chart:
+def chart(found: Prediction) -> Chart:
     """The curves with their intervals, and what was measured."""
+    measured = found.measured
     relative = measured.relative if measured else not found.one_task
     lines = [
         Line(curve.variant, (), tuple(_spots(curve, measured, relative)), "predicted", style)
@@ -52,7 +53,7 @@ def chart(found: Prediction, measured: Measured | None = None) -> Chart:
     ]
     if measured:
         points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
-        lines.append(Line(f"{found.curves[0].variant}: measured", points, style=len(lines)))
+        lines.append(Line(f"{found.first}: measured", points, style=len(lines)))
     unit = f"of {counted(measured.first if measured else 1, 'task')}" if relative else "operations a second"
     return Chart("Throughput", "tasks", unit, tuple(lines))
 
@@ -65,43 +66,43 @@ def _spots(curve: PredictedCurve, measured: Measured | None, relative: bool) -> 
         yield DataPoint(point.tasks, shown.value, shown.low, shown.high)
 
 
-def tables(found: Prediction, measured: Measured | None = None) -> list[tuple[str, list[list[str]]]]:
+def tables(found: Prediction) -> list[tuple[str, list[list[str]]]]:
     """Heading and cells of each variant's table, its columns' names first."""
     return [
         (
             _title(curve, found),
             [_headings(found, there), *(_row(curve, p, found, there) for p in curve.points)],
         )
-        for curve, there in _curves(found, measured)
+        for curve, there in _curves(found)
     ]
 
 
-def notes(found: Prediction, measured: Measured | None = None) -> list[str]:
+def notes(found: Prediction) -> list[str]:
     """What must be known of them, in sentences."""
     of_curves = [
-        f"{curve.variant}: {note}"
-        for curve, there in _curves(found, measured)
-        for note in _notes(curve, found, there)
+        f"{curve.variant}: {note}" for curve, there in _curves(found) for note in _notes(curve, found, there)
     ]
     refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
-def markdown(found: Prediction, measured: Measured | None = None) -> str:
+def markdown(found: Prediction) -> str:
     """The same for a wiki."""
-    parts = [_heading(found)]
-    shown = zip(_curves(found, measured), tables(found, measured), strict=True)
+    parts = [plain(_heading(found))]
+    shown = zip(_curves(found), tables(found), strict=True)
     for (curve, there), (title, (headings, *rows)) in shown:
-        table = listing.markdown(headings, rows, "r" * (len(headings) - 1) + "l")
-        parts += [f"**{title}**", table.rstrip("\n"), *_notes(curve, found, there)]
-    parts += [in_words(ratio) for ratio in found.ratios]
-    parts += [f"refused: {one.variant}: {one.why}" for one in found.refused]
+        aligned = "r" * (len(headings) - 1) + "l"
+        table = listing.markdown(headings, [map(plain, row) for row in rows], aligned)
+        notes = map(plain, _notes(curve, found, there))
+        parts += [f"**{plain(title)}**", table.rstrip("\n"), *notes]
+    parts += [plain(in_words(ratio)) for ratio in found.ratios]
+    parts += [plain(f"refused: {one.variant}: {one.why}") for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 
-def _curves(found: Prediction, measured: Measured | None) -> Iterable[tuple[PredictedCurve, Measured | None]]:
-    """Each curve with what was measured of it: that is of the first variant, as the rate of one task is."""
-    return ((curve, None if number else measured) for number, curve in enumerate(found.curves))
+def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None]]:
+    """Each curve with what was measured of its variant."""
+    return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
 def _heading(found: Prediction) -> str:
@@ -233,7 +234,7 @@ def rate(value: float) -> str:
     return number(value)
 
 
-def as_json(found: Prediction, measured: Measured | None = None) -> str:
+def as_json(found: Prediction) -> str:
     """For programs (docs/predict.md)."""
     document = {
         "study": found.study,
@@ -268,7 +269,7 @@ def as_json(found: Prediction, measured: Measured | None = None) -> str:
                     for limit in point.limits
                 ],
             }
-            for curve, there in _curves(found, measured)
+            for curve, there in _curves(found)
             for point in curve.points
         ],
         "knees": [
@@ -298,7 +299,7 @@ def _figures(name: str, found: Interval) -> dict[str, float]:
     return {name: round(found.value, 6), "low": round(found.low, 6), "high": round(found.high, 6)}
 
 
-def as_csv(found: Prediction, measured: Measured | None = None) -> str:
+def as_csv(found: Prediction) -> str:
     """One line a variant and number of tasks."""
     columns = ("variant", "tasks", "relative", "low", "high", "throughput_per_s", "measured", "limited_by")
     rows = [
@@ -310,13 +311,13 @@ def as_csv(found: Prediction, measured: Measured | None = None) -> str:
             there.throughput.get(point.tasks) if there else None,
             limited_by(point.limited_by),
         )
-        for curve, there in _curves(found, measured)
+        for curve, there in _curves(found)
         for point in curve.points
     ]
     return Listing(columns, rows).as_csv()
 
 
-FORMATS: dict[str, Callable[[Prediction, Measured | None], str]] = {
+FORMATS: dict[str, Callable[[Prediction], str]] = {
     "text": text,
     "markdown": markdown,
     "csv": as_csv,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bigiron import _sim
 from bigiron.analysis.line_costs import line_costs
@@ -13,6 +13,7 @@ from bigiron.errors import UserError
 from bigiron.lazy import Floats
 from bigiron.lazy import numpy as np
 from bigiron.simulator import fitted, machine_files
+from bigiron.threads import StoppedError, is_stopped
 
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
@@ -31,6 +32,15 @@ Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 
 
 @dataclass(frozen=True)
+class KnownRate:
+    """A variant's throughput on the machine, where it is known."""
+
+    variant: str
+    tasks: int
+    throughput: float  # operations per second
+
+
+@dataclass(frozen=True)
 class Asked:
     """What to replay, and how often."""
 
@@ -38,7 +48,7 @@ class Asked:
     tasks: Sequence[int]
     draws: int
     seed: int = 1
-    known: tuple[int, float] | None = None  # tasks and operations a second of the first variant
+    known: KnownRate | None = None
     lock: str = "qspinlock"
     spread: bool = False
     constants: fitted.Constants = fitted.FITTED
@@ -79,7 +89,10 @@ class Replayed:
 
 
 def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
-    """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
+    """Replay each variant on machines drawn from all ranges.
+
+    A known rate sets how fast instructions are, for the other variants too: its variant is replayed first.
+    """
     names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
     places = machine_files.drawn_places(len(names), asked.draws, asked.seed)
     unknowns = dict(zip(names, places.T, strict=True))
@@ -87,9 +100,9 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
     slower = np.ones(asked.draws)
-    for number, (variant, source) in enumerate(sources.items()):
+    for variant in sorted(sources, key=lambda variant: not _known(asked, variant)):
+        source, known = sources[variant], _known(asked, variant)
         programs = [source(np.random.default_rng([asked.seed, draw])) for draw in range(asked.draws)]
-        known = asked.known if number == 0 else None
         curves = [
             _sim.Curve(
                 machine,
@@ -104,7 +117,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             )
             for draw, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
         ]
-        outcomes = _sim.replay(curves)
+        outcomes = _replayed(curves)
         for outcome in outcomes:
             if "error" in outcome:
                 raise UserError(f"{variant}: the replay failed: {outcome['error']}")
@@ -115,14 +128,28 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             programs,
             [outcome["shares"] for outcome in outcomes],
         )
-    return Replayed(tasks, found, unknowns, slower)
+    return Replayed(tasks, {variant: found[variant] for variant in sources}, unknowns, slower)
+
+
+def _replayed(curves: Sequence[_sim.Curve]) -> list[dict[str, Any]]:
+    """KeyboardInterrupt ends it on the main thread, StoppedError on another."""
+    try:
+        return _sim.replay(curves, is_stopped)
+    except InterruptedError:
+        raise StoppedError from None
+
+
+def _known(asked: Asked, variant: str) -> tuple[int, float] | None:
+    """The tasks and the throughput of a variant whose rate is known."""
+    known = asked.known
+    return (known.tasks, known.throughput) if known and known.variant == variant else None
 
 
 def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
     """What was replayed, off by what the model may be off: nothing where tasks do not disturb each other."""
     from scipy.special import ndtri  # here, as no other command should wait for it
 
-    first = asked.known[0] if asked.known else 1
+    first = asked.known.tasks if asked.known else 1
     middle = np.median(replayed, axis=0)
     kept = middle / np.array(tasks) / (middle[tasks.index(first)] / first)
     deviations = asked.constants.model_error * fitted.share_of_error(kept)

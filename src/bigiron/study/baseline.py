@@ -4,11 +4,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from bigiron import typed
-from bigiron.analysis.check import Function, Known, Point, Tolerance, Work
+from bigiron.analysis.check import Function, Known, Point, Probe, Tolerance, Work
 from bigiron.errors import UserError
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
@@ -45,7 +46,9 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     relative_tolerance: float = Tolerance.relative
     work_tolerance: float = WORK_TOLERANCE.absolute
     relative_work_tolerance: float = WORK_TOLERANCE.relative
-    probes: list[str] = msgspec.field(default_factory=lambda: ["conflicts"])
+    probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: ["conflicts"]
+    )
     """Whose counts it has."""
     point: list[Point] = []
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from bigiron.errors import UserError
-from bigiron.study.spec import Spec, document
+from bigiron.study.spec import Spec, document, whole
 
 _ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape")
 
@@ -42,9 +42,11 @@ def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
         known = [replace(variant, kernel_sha256="") for variant in spec.variant]
         new = [one for one in given["variant"] if one not in known]
         given = {**given, "variant": new}
+    if "cpus" in given and not spec.cpus:
+        spec = replace(spec, cpus=spec.engine.cpus([]))  # more are asked for besides
     keys = document(spec)
     for key, value in given.items():
-        if keys[key] != value and not _can_add(spec, key, value):
+        if whole(key, keys[key]) != whole(key, value) and not _can_add(spec, key, value):
             raise UserError(
                 f"{source} has {_difference(spec, key, value)}: change it there, or ask a new study"
             )

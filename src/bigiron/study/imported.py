@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,11 +77,18 @@ def add(
     study = store.open_study(output)
     given = "given" if cpus else "the file" if source.reading.cpus else "as many as the most tasks"
     with study.writing():
-        added = _add_cells(study, asked, source, cells, given)
+        there = {cell.id for cell in study.plan() if study.record(cell)}
+        placed = _placed(study, asked, source, cells)
+        added = {place: cell for place, cell in placed.items() if cell.id not in there}
         if not added:
             raise UserError(f"{source.name} is in {study.name} already, as {asked.variant[0].name}")
-        study.widen(_union(study.spec, asked, added))
-    return study, added
+        # The question comes first: what an interrupted import lacks is then missing, and can be added.
+        study.widen(_union(study.spec, asked, added.values()))
+        for place, cell in added.items():
+            if not study.record(cell):
+                record = _record(cell, asked, source, place[1], given)
+                study.add(record, {metrics.PROBE.name: cells[place]})
+    return study, list(added.values())
 
 
 def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
@@ -126,23 +134,21 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
             )
 
 
-def _add_cells(
-    study: Study, asked: Spec, source: Source, tables: dict[tuple[int, int], Table], cpus_from: str
-) -> list[Cell]:
-    """Those that were not added from this source before, which may have been interrupted."""
+def _placed(
+    study: Study, asked: Spec, source: Source, places: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], Cell]:
+    """The cell of each number of tasks and run: the one that has it already, or the next repetition."""
     (variant,), (cpus,) = asked.variant, asked.cpus
-    added = []
-    for (tasks, run), figures in tables.items():
+    placed: dict[tuple[int, int], Cell] = {}
+    for tasks, run in places:
         repetition = 1
-        while known := study.record(cell := Cell(variant, cpus, tasks, repetition)):
-            if (known.environment["sha256"], known.environment["run"]) == (source.sha256, run):
-                break
+        while (cell := Cell(variant, cpus, tasks, repetition)) in placed.values() or (
+            (known := study.record(cell))
+            and (known.environment["sha256"], known.environment["run"]) != (source.sha256, run)
+        ):
             repetition += 1
-        if known:
-            continue
-        study.add(_record(cell, asked, source, run, cpus_from), {metrics.PROBE.name: figures})
-        added.append(cell)
-    return added
+        placed[tasks, run] = cell
+    return placed
 
 
 def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -> CellRecord:
@@ -158,7 +164,7 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
     return store.new_record(cell, IMPORTED, environment)
 
 
-def _union(spec: Spec, asked: Spec, added: list[Cell]) -> Spec:
+def _union(spec: Spec, asked: Spec, added: Iterable[Cell]) -> Spec:
     """The question that has the old cells and the new ones for an answer."""
     names = [variant.name for variant in spec.variant]
     assert spec.tasks != "all" and asked.tasks != "all"

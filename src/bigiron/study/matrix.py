@@ -2,12 +2,11 @@
 
 import hashlib
 import logging
-import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Event
 
 from bigiron import compile, kernels
 from bigiron.architectures import architecture
@@ -21,10 +20,10 @@ from bigiron.matrix.outcomes import Outcome
 from bigiron.study import matrix_machine
 from bigiron.study.matrix_folder import PAIR, Column, Matrix
 from bigiron.study.matrix_machine import GivenUpError, Place
+from bigiron.threads import StoppableThreads
 
 ARCH = "x86_64"
 MOST_CPUS = 64  # that make calls: guest/matrix/run_tests.c
-_LOOK_S = 0.25  # how soon a Ctrl-C is noticed
 _MOST_GIVEN_UP = 3  # batches of one place in a row: then it is the place
 
 _log = logging.getLogger(__name__)
@@ -82,35 +81,23 @@ def run_missing(
     What is measured is kept batch by batch: who runs it again goes on there. KeyboardInterrupt ends machines.
     """
     columns = [(place, matrix.column(place.kernel, place.file_system.name, place.cpus)) for place in wanted]
-    missing = _Missing(matrix, columns)
-    with _ended_on_error() as stop, ThreadPoolExecutor(jobs) as threads:
-        running: dict[Future[list[Outcome]], _Work] = {}
-        while True:
-            while len(running) < jobs and (work := missing.next()):
-
-                def on_stage(stage: str, work: _Work = work) -> None:
-                    on_progress(missing.progress(work, stage))
-
-                future = threads.submit(
-                    matrix_machine.run, work.place, work.tests, work.batch, stop, on_stage
-                )
-                running[future] = work
-            if not running:
-                return missing.left_out
-            for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
-                work = running.pop(future)
-                try:
-                    missing.keep(work, future.result())
-                except GivenUpError as error:
-                    missing.leave_out(work, error.reason)
-                else:
-                    on_progress(missing.progress(work, "kept"))
+    missing = _Missing(matrix, columns, on_progress)
+    with StoppableThreads() as threads:
+        tasks = (partial(missing.run, work, threads.stop) for work in iter(missing.next, None))
+        threads.do_all(tasks, jobs)
+    return missing.left_out
 
 
 class _Missing:
     """The batches that are to run, and how far that is."""
 
-    def __init__(self, matrix: Matrix, columns: Sequence[tuple[Place, Column]]) -> None:
+    def __init__(
+        self,
+        matrix: Matrix,
+        columns: Sequence[tuple[Place, Column]],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self._on_progress = on_progress
         self._all: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
         self._given_up: Counter[str] = Counter()  # batches since one was kept
@@ -136,31 +123,29 @@ class _Missing:
             self.left_out += len(work.tests)
         return None
 
-    def progress(self, work: _Work, stage: str) -> Progress:
-        name = work.column.place.name
-        return Progress(name, self._done[name], self._all[name], stage)
+    def run(self, work: _Work, stop: Event) -> Callable[[], None]:
+        """Run a batch, on any thread; what is returned keeps what came of it."""
+        try:
+            outcomes = matrix_machine.run(work.place, work.tests, work.batch, stop, partial(self._show, work))
+        except GivenUpError as error:
+            return partial(self._leave_out, work, error.reason)
+        return partial(self._keep, work, outcomes)
 
-    def keep(self, work: _Work, outcomes: list[Outcome]) -> None:
+    def _show(self, work: _Work, stage: str) -> None:
+        name = work.column.place.name
+        self._on_progress(Progress(name, self._done[name], self._all[name], stage))
+
+    def _keep(self, work: _Work, outcomes: list[Outcome]) -> None:
         name = work.column.place.name
         work.column.keep(work.batch, outcomes)
         self._done[name] += len(work.tests)
         self._given_up[name] = 0
+        self._show(work, "kept")
 
-    def leave_out(self, work: _Work, why: str) -> None:
+    def _leave_out(self, work: _Work, why: str) -> None:
         """It has not run, and is missing the next time."""
         name = work.column.place.name
         self._given_up[name] += 1
         self.left_out += len(work.tests)
         what = "no more tests are run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
         _log.warning("%s: left out %s, %s: %s", name, counted(len(work.tests), "test"), what, why)
-
-
-@contextmanager
-def _ended_on_error() -> Iterator[threading.Event]:
-    """What ends the machines that run, where this one does not go on."""
-    stop = threading.Event()
-    try:
-        yield stop
-    except BaseException:
-        stop.set()
-        raise

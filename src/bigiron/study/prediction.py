@@ -16,9 +16,10 @@ from bigiron.analysis.program import Program
 from bigiron.errors import UserError
 from bigiron.lazy import numpy as np
 from bigiron.lazy import polars as pl
+from bigiron.readers.measured_points import Measured
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
-from bigiron.simulator.replay import Asked, Replayed, Source, replay
+from bigiron.simulator.replay import Asked, KnownRate, Replayed, Source, replay
 from bigiron.study import measurements
 from bigiron.study.store import CellRecord, Study, clock_step
 
@@ -80,9 +81,12 @@ class Prediction:
     study: str
     workload: str
     machine: str
+    machine_file: str  # the machine as `predict` was given it: its name, or its file's
     description: str
     tasks: list[int]
+    first: str  # the study's first variant, whose rate `one_task` and `measured` are
     one_task: float | None  # operations a second, where that was given
+    measured: Measured | None
     lock: str
     draws: int
     unknowns: int
@@ -99,6 +103,7 @@ def predict(
     tasks: Sequence[int],
     *,
     one_task: float | None = None,
+    measured: Measured | None = None,
     draws: int = DRAWS,
     seed: int = 1,
     lock: str = "qspinlock",
@@ -109,27 +114,33 @@ def predict(
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
-    `one_task`: so many operations a second does one task of the first variant there. Without `traces`
+    `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
+    the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
     everything is predicted from counts. `carried`: what an operation of each variant does more of as the
     machine has more CPUs; else what the study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
-    tasks = list(tasks) or doublings(machine)
+    tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
     recordings, refused = record(study, max(tasks), traces, carried, model.cpus)
     if not recordings:
         raise NothingPredictedError(study, refused)
-    known = (1, one_task) if one_task else None
+    first = study.spec.variant[0].name
+    _refuse_without_first(first, refused, {"--one-task": one_task, "--measured": measured})
+    known = KnownRate(first, 1, one_task) if one_task else None
     asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
     return Prediction(
         study.name,
         study.spec.workload,
         model.name,
+        machine,
         model.description,
         tasks,
+        first,
         one_task,
+        measured,
         lock,
         draws,
         len(found.unknowns),
@@ -139,6 +150,17 @@ def predict(
         refused,
         _costs(found, asked, refused),
     )
+
+
+def _refuse_without_first(first: str, refused: Sequence[Refused], given: Mapping[str, object]) -> None:
+    """UserError where something is given of the first variant, and that variant cannot be predicted."""
+    options = " and ".join(option for option, value in given.items() if value)
+    for one in refused:
+        if options and one.variant == first:
+            raise UserError(
+                f"{options}: of {first}, the study's first variant, which cannot be predicted: {one.why}; "
+                f"leave out {options}"
+            )
 
 
 def line_costs(study: Study, machine: str) -> LineCosts:

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -21,7 +21,7 @@ from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines.engine import Job, Programs
-from bigiron.machines.outcome import Outcome, StoppedError
+from bigiron.machines.outcome import Outcome
 from bigiron.machines.shape_change import change
 from bigiron.sanitize import sanitize
 from bigiron.study import simulated, store
@@ -29,9 +29,9 @@ from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, command_words
 from bigiron.study.store import CellRecord, Collected, Failure, Study
+from bigiron.threads import LOOK_S, StoppableThreads, StoppedError, ended, result
 from bigiron.workloads import Workload
 
-_LOOK_S = 0.25  # how soon a Ctrl-C is noticed
 _WARM_UP = 100  # operations of each task before anything is measured
 
 
@@ -107,16 +107,20 @@ def prepare(
     """Compile what the study needs, if it runs programs; UserError if it is to run here and cannot."""
     if fresh_boot and not spec.engine.emulated:
         raise UserError("--fresh-boot is for virtual machines: no other is booted")
-    with ThreadPoolExecutor() as aside:  # QEMU and each compiler take long to tell their versions
+    with StoppableThreads() as aside:  # QEMU and each compiler take long to tell their versions
         prepared = aside.submit(spec.engine.prepare, spec.cpus) if here else None
         try:
-            return None if spec.engine.is_model else _programs(spec, workload, fresh_boot, aside)
-        finally:
+            programs = None if spec.engine.is_model else _programs(spec, workload, fresh_boot, aside)
+        except UserError:
             if prepared:
-                prepared.result()  # what it lacks is said first
+                result(prepared)  # what it lacks is said first
+            raise
+        if prepared:
+            result(prepared)
+        return programs
 
 
-def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: ThreadPoolExecutor) -> Programs:
+def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: StoppableThreads) -> Programs:
     target = architecture(spec.arch)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
     # What is done in rounds is done by one task, most of it in the kernel.
@@ -125,10 +129,10 @@ def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: Th
     boot = aside.submit(compile.boot, target.compiler) if spec.engine.emulated else None
     return Programs(
         compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
-        recorder.result() if recorder else None,
+        result(recorder) if recorder else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
-        boot.result() if boot else None,
+        result(boot) if boot else None,
         fresh_boot,
     )
 
@@ -172,9 +176,8 @@ def measure_missing(
             if not running and room:
                 break
             if not running:
-                sleep(_LOOK_S)
-            # With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
-            for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
+                sleep(LOOK_S)
+            for future in ended(running):
                 records.append(future.result())
                 progress.ended(running.pop(future), records[-1])
     return records
@@ -186,8 +189,7 @@ class Threads:
     def __init__(self, jobs: int, study: Study, programs: Programs | None, progress: Progress) -> None:
         self.room = jobs
         self._study, self._programs, self._progress = study, programs, progress
-        self._stop = threading.Event()
-        self._threads = ThreadPoolExecutor(jobs)
+        self._threads, self._same = StoppableThreads(), SameMachine(study)
 
     def __enter__(self) -> Pool:
         return self
@@ -195,9 +197,7 @@ class Threads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind:
-            self._stop.set()
-        self._threads.shutdown(cancel_futures=kind is not None)
+        self._threads.__exit__(kind, error, trace)
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Run it in one of the threads."""
@@ -206,7 +206,12 @@ class Threads:
     def _measure(self, cell: Cell) -> CellRecord:
         self._progress.started(cell)
         return measure_cell(
-            self._study, cell, self._programs, self._stop, lambda stage: self._progress.stage(cell, stage)
+            self._study,
+            cell,
+            self._programs,
+            self._same.of(cell),
+            self._threads.stop,
+            lambda stage: self._progress.stage(cell, stage),
         )
 
 
@@ -214,11 +219,11 @@ def measure_cell(
     study: Study,
     cell: Cell,
     programs: Programs | None,
+    same: Mapping[str, object],
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> CellRecord:
     """Run one cell here and write what came of it."""
-    same = same_machine(study, cell)
     record, collected = run_cell(study.spec, cell, programs, same, stop, on_stage)
     study.add(record, collected.tables, collected.files)
     return record
@@ -391,19 +396,44 @@ def _environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
     return asked | spec.engine.environment(job)
 
 
-def same_machine(study: Study, cell: Cell) -> dict[str, object]:
-    """What a cell must have as those that are measured of its shape: counts of others do not compare."""
-    if not study.spec.engine.emulated:
-        return {}
-    alike = (one for one in study.plan() if (one.cpus, one.change) == (cell.cpus, cell.change))
-    known = [record for record in map(study.record, alike) if record and record.measured]
-    if not known:
-        return {}
-    # An older bigiron recorded neither.
-    same: dict[str, object] = {what: known[0].environment.get(what, "unknown") for what in _OF_ALL}
-    # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
-    own = next((record for record in known if record.variant == cell.variant.name), None)
-    return same | ({_CLOCK: own.clock_slower} if own else {})
+class SameMachine:
+    """What a study's cells must have in common with those that are measured: counts of others do not compare.
+
+    The first measured cell of a shape tells it, and is read once.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._cells: dict[tuple[object, ...], list[Cell]] = {}
+        self._first: dict[tuple[object, ...], CellRecord] = {}
+        for cell in study.plan() if study.spec.engine.emulated else ():
+            for place in _shape(cell), _shape_of_variant(cell):
+                self._cells.setdefault(place, []).append(cell)
+
+    def of(self, cell: Cell) -> dict[str, object]:
+        """What a cell must have; nothing where none of its shape is measured yet."""
+        if not (first := self._measured(_shape(cell))):
+            return {}
+        # An older bigiron recorded neither.
+        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _OF_ALL}
+        # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
+        own = self._measured(_shape_of_variant(cell))
+        return same | ({_CLOCK: own.clock_slower} if own else {})
+
+    def _measured(self, place: tuple[object, ...]) -> CellRecord | None:
+        if place not in self._first:
+            records = map(self._study.record, self._cells.get(place, ()))
+            if first := next((record for record in records if record and record.measured), None):
+                self._first[place] = first
+        return self._first.get(place)
+
+
+def _shape(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change
+
+
+def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change, cell.variant.name
 
 
 _OF_ALL = ("turn", "memory_mib")

@@ -14,7 +14,7 @@ from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits, real, ssh
-from bigiron.machines.engine import DEFAULT_CPUS, Engine
+from bigiron.machines.engine import Engine
 from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
 from bigiron.probes import Options, Probe
 from bigiron.probes.options import read_options, whole_number
@@ -88,8 +88,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
     probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
-    cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
-    """Of a real machine, where it says nothing else, all."""
+    cpus: list[int] = []
+    """None: those of the topology or of the machine that it is like, else 8; of a real machine all."""
     tasks: Literal["all"] | list[int] = "all"
     topology: str = ""
     like: str = ""
@@ -335,7 +335,8 @@ def check_cpus(cpus: list[int]) -> None:
 
 def check_numbers(spec: Spec) -> None:
     """UserError for numbers that no study can have."""
-    check_cpus(spec.cpus)
+    if spec.cpus:
+        check_cpus(spec.cpus)
     if spec.tasks != "all":
         _checked("tasks", spec.tasks, _MOST_TASKS)
     _check_repetitions(spec)
@@ -370,9 +371,14 @@ def _on_engine(spec: Spec) -> Spec:
         raise UserError(f"both like = {spec.like!r} and topology = {spec.topology!r}: give one of them")
     if spec.like:
         digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
-        like = str(Path(spec.like).resolve()) if spec.like.endswith(".toml") else spec.like
-        spec = msgspec.structs.replace(spec, like=like, like_sha256=digest)
+        spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def whole(key: str, value: Any) -> Any:
+    """A key's value with the whole path of the file that it names, if it names one."""
+    names_file = key == "workload_file" or (key == "like" and value.endswith(".toml"))
+    return str(Path(value).resolve()) if names_file and value else value
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:

@@ -1,5 +1,5 @@
 """What is run: the registry of workloads, and one C file per built-in workload."""
 
-from bigiron.workloads.registry import Workload, builtin, find, from_file
+from bigiron.workloads.registry import Workload, builtin, find, from_file, names
 
-__all__ = ["Workload", "builtin", "find", "from_file"]
+__all__ = ["Workload", "builtin", "find", "from_file", "names"]

@@ -40,6 +40,11 @@ def builtin() -> list[Workload]:
     return sorted(map(_built_in, _sources()), key=lambda workload: (workload.name.count("/"), workload.name))
 
 
+def names() -> set[str]:
+    """Of the built-in workloads."""
+    return {_name(source) for source in _sources()}
+
+
 def _sources() -> tuple[Path, ...]:
     return (*_BUILT_IN.glob("*.c"), *_BUILT_IN.glob("*/*.c"))
 
