@@ -83,6 +83,7 @@ static void move_entry(struct stack *from, struct stack *to)
 	to->user = true;
 	to->interrupts = from->interrupts;
 	to->nesting = from->nesting;
+	memcpy(to->entry_sp, from->entry_sp, sizeof(to->entry_sp));
 	to->lost_nesting = from->lost_nesting;
 	to->preempted = false;
 	to->deferred = 0;
@@ -158,7 +159,7 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->stack->user = true;
 }
 
-static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
+static void enter(struct cpu *cpu, uint64_t pc, uint64_t sp, bool interrupt)
 {
 	struct stack *stack = cpu->stack;
 
@@ -169,13 +170,14 @@ static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
 	}
 	chain_enter(&stack->calls, pc, interrupt);
 	stack->interrupts = stack->interrupts << 1 | interrupt;
+	stack->entry_sp[stack->nesting] = sp;
 	fill_ended(&stack->fills[++stack->nesting]);
 }
 
 /* What the CPU pushed at an ENTRY_OLD_*, and pops as it returns, is on the stack of the task. */
 static void find_old_entry(struct cpu *cpu)
 {
-	uint64_t sp = guest_read_register(guest.registers.old_entry);
+	uint64_t sp = guest_read_register(guest.registers.entry_stack);
 
 	if (is_kernel_address(sp))
 		on_stack_at(cpu, sp, false);
@@ -198,22 +200,26 @@ static struct cpu *find_interrupted(void)
 	return cpu;
 }
 
-static void on_exception(unsigned int nr UNUSED, void *pc)
+static struct cpu *on_entry(uint64_t pc, bool interrupt)
 {
 	struct cpu *cpu = find_interrupted();
 
-	enter(cpu, (uint64_t)pc, false);
+	enter(cpu, pc, guest_read_register(guest.registers.entry_stack), interrupt);
 	cpu->context = context_of(cpu->stack);
+	return cpu;
+}
+
+static void on_exception(unsigned int nr UNUSED, void *pc)
+{
+	struct cpu *cpu = on_entry((uint64_t)pc, false);
+
 	if (cpu->stack->trace)
 		trace_events_exception(cpu);
 }
 
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
 {
-	struct cpu *cpu = find_interrupted();
-
-	enter(cpu, (uint64_t)pc, true);
-	cpu->context = context_of(cpu->stack);
+	on_entry((uint64_t)pc, true);
 }
 
 static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
@@ -266,34 +272,57 @@ static void on_resumed(unsigned int nr UNUSED, void *pc UNUSED)
 	set_preempted(false);
 }
 
+/* The state of the code that an interrupt returns to; 0 if it cannot be read. */
+static uint64_t saved_state(uint64_t sp)
+{
+	const uint64_t *saved;
+
+	if (guest.registers.saved_state)
+		return guest_read_register(guest.registers.saved_state);
+	saved = guest_read_memory(sp + guest.arch->saved_state_offset, sizeof(*saved));
+	return saved ? *saved : 0;
+}
+
+/*
+ * Whether a return to the kernel with the stack pointer there ends the last entry. Not every one does: in a handler,
+ * sync_core() returns to itself, and an NMI, which is not followed, returns on a stack of its own.
+ */
+static bool ends_entry(const struct stack *stack, uint64_t sp)
+{
+	uint64_t moves = guest.arch->entry_moves;
+
+	return stack->nesting && sp - stack->entry_sp[stack->nesting - 1] + moves <= 2 * moves;
+}
+
+static void end_entry(struct cpu *cpu)
+{
+	struct stack *stack = cpu->stack;
+
+	if (stack->trace && !(stack->interrupts & 1))
+		trace_events_exception_return(cpu);
+	chain_leave(&stack->calls);
+	stack->nesting--;
+	stack->interrupts >>= 1;
+	cpu->context = context_of(stack);
+}
+
 static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
+	uint64_t sp = guest_read_register(guest.registers.entry_stack), state = saved_state(sp);
 
 	cpu->emergency_stack = false;
 	if (old_entries)
 		find_old_entry(cpu);
-	if (guest.registers.saved_state) {
-		uint64_t state = guest_read_register(guest.registers.saved_state);
-
-		/* The next interrupt may come before the first instruction of user code. */
-		if (state & guest.arch->user_state)
-			enter_user_mode(cpu);
-		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
-			return;
-	}
-	if (cpu->stack->lost_nesting) {
+	/* The next interrupt may come before the first instruction of user code. */
+	if (state & guest.arch->user_state)
+		enter_user_mode(cpu);
+	else if (guest.arch->virtual_state && !(state & guest.arch->virtual_state))
+		return;
+	else if (cpu->stack->lost_nesting)
 		cpu->stack->lost_nesting--;
-		return;
-	}
-	if (!cpu->stack->nesting)
-		return;
-	if (cpu->stack->trace && !(cpu->stack->interrupts & 1))
-		trace_events_exception_return(cpu);
-	chain_leave(&cpu->stack->calls);
-	cpu->stack->nesting--;
-	cpu->stack->interrupts >>= 1;
-	cpu->context = context_of(cpu->stack);
+	else if (ends_entry(cpu->stack, sp))
+		end_entry(cpu);
 }
 
 static void call(struct call_site *site, uint64_t sp)

@@ -28,6 +28,7 @@ struct stack {
 	uint64_t base; /* 0: unused */
 	uint32_t interrupts;
 	uint8_t nesting;
+	uint64_t entry_sp[MAX_NESTING]; /* where the stack pointer was at each entry, by level */
 	uint32_t lost_nesting; /* entries deeper than that, which are not in `interrupts` */
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */

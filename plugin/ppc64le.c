@@ -213,6 +213,7 @@ const struct arch arch_ppc64le = {
 	.mark_registers = { "r3", "r4", "r5", "r6" },
 	.call_registers = { "r3", "r3", "r6" },
 	.stack_register = "r1",
+	.entry_stack_register = "r1",
 	.condition_register = "cr",
 	/* In real mode the kernel's addresses are as low as the user's. */
 	.state_register = "msr",

@@ -1179,6 +1179,41 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_handler_that_returns_to_itself_goes_on(contexts: Path) -> None:
+    """sync_core() is an iret to the next instruction: text_poke_sync() has all CPUs do it in an interrupt."""
+    trampoline = 0xFFFFFE0000003FD8
+    handler = [f"call {STACK - 64:x}", f"iret {STACK - 512:x}", f"return {STACK - 64:x}"]
+    of_user = ["user", f"interrupt {trampoline:x}", f"call {STACK:x}", *handler, f"return {STACK:x}"]
+    assert contexts_after(contexts, *of_user, "iret user", "user") == [
+        "operation", *["interrupt"] * 6, "operation", "operation",
+    ]  # fmt: skip
+    handler = [f"call {STACK - 512:x}", f"iret {STACK - 768:x}", f"return {STACK - 512:x}"]
+    of_kernel = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", *handler]
+    assert contexts_after(contexts, *of_kernel, f"iret {ENTRY:x}") == [
+        "operation", "operation", *["interrupt"] * 4, "operation",
+    ]  # fmt: skip
+
+
+ENTRY = STACK - 256
+
+
+@pytest.mark.parametrize(
+    ("sp", "ends"),
+    [(ENTRY + 8, True), (ENTRY - 48, True), (ENTRY - 176, False), (0xFFFFFE0000010FD8, False)],
+    ids=["below an error code", "asm_exc_int3", "a handler's own", "on an NMI's stack"],
+)
+def test_an_interrupt_ends_by_what_its_entry_saved(contexts: Path, sp: int, ends: bool) -> None:
+    commands = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", f"iret {sp:x}"]
+    assert contexts_after(contexts, *commands)[-1] == ("operation" if ends else "interrupt")
+
+
+def test_an_interrupt_returns_to_user_mode_before_any_code_of_it_runs(contexts: Path) -> None:
+    """Its first instruction may cause a page fault, which is no part of the interrupt."""
+    commands = ["user", f"interrupt {STACK:x}", f"call {STACK:x}", f"return {STACK:x}", "iret user"]
+    fault = [f"exception {STACK:x}", f"call {STACK:x}"]
+    assert contexts_after(contexts, *commands, *fault)[-3:] == ["operation"] * 3
+
+
 def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> None:
     handler = [f"call {ANOTHER_STACK:x}", f"return {ANOTHER_STACK:x}"]
     of_user = ["user", f"old {STACK:x}", *handler, f"end {STACK:x}", "user", f"call {STACK:x}"]
