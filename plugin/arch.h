@@ -61,7 +61,6 @@ struct arch {
 	struct {
 		uint64_t from, to;
 	} memory[2];
-	uint64_t stack_bytes;	/* size and alignment of a kernel stack */
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */

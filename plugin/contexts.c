@@ -48,7 +48,7 @@ static enum context context_of(const struct stack *stack)
 /* Where the stack is noted, or is to be: one of another stack is evicted where MAX_PROBES in a row are used. */
 static struct stack *stack_place(struct cpu *cpu, uint64_t base)
 {
-	uint64_t at = base / guest.arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+	uint64_t at = base / guest.stack_bytes * 0x9e3779b97f4a7c15 >> 32;
 	struct stack *place = NULL;
 
 	for (unsigned int probes = 0; probes < MAX_PROBES; probes++) {
@@ -106,6 +106,12 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 		return;
 	if (address >= guest.arch->no_stack_from && address < guest.arch->no_stack_to)
 		return;
+	/* The first call of a task that enters the kernel is made at the top of its stack. */
+	if (!guest.stack_bytes) {
+		if (!entering || !is_kernel_address(address) || !guest_find_stack_bytes(address))
+			return;
+		base = stack_base(address);
+	}
 	if (base != cpu->stack->base) {
 		struct stack *before = cpu->stack;
 		chain_id chain = before->calls.chain;

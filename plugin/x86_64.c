@@ -229,7 +229,6 @@ const struct arch arch_x86_64 = {
 	.kernel_start = 0xff00000000000000,
 	/* Documentation/arch/x86/x86_64/mm.rst: with four levels of page tables, without ISA devices; the CPU entry area */
 	.memory = { { 0xffff888000100000, 0xffffc88000000000 }, { 0xffffffff80000000, 0xffffffffa0000000 } },
-	.stack_bytes = 16384,
 	.no_stack_from = 0xfffffe0000000000,
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Drives what the recorder knows of a CPU's context, with a stand-in for QEMU: which of a machine's interrupts is the
- * first that a task sees after recording begins is up to chance. Standard input, of one CPU:
+ * first that a task sees after recording begins is up to chance. Its argument: how large stacks are. Standard input, of
+ * one CPU:
  *
  *	user			code of user mode runs
  *	interrupt [SP], exception [SP]	enters the kernel, with the stack pointer there
@@ -39,7 +40,7 @@ struct qemu_plugin_tb {
 static struct qemu_plugin_tb user;
 static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old;
 static char state;
-static uint64_t stack_pointer, saved_cs;
+static uint64_t stack_pointer, saved_cs, stack_bytes;
 
 /* QEMU */
 
@@ -107,8 +108,13 @@ int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *b
 
 bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t length)
 {
-	(void)address;
-	data->data = (uint8_t *)&saved_cs;
+	static uint64_t words[32];
+
+	/* At a stack's end, what the kernel writes there behind its struct thread_info; else part of what iret loads. */
+	memset(words, 0, sizeof(words));
+	words[0] = saved_cs;
+	words[13] = address % stack_bytes ? 0 : 0x57ac6e9d;
+	data->data = (uint8_t *)words;
 	data->len = length;
 	return true;
 }
@@ -197,10 +203,13 @@ static void obey(const char *line)
 		exit(1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char line[256];
 
+	if (argc != 2)
+		return 1;
+	stack_bytes = strtoul(argv[1], NULL, 10);
 	start();
 	while (fgets(line, sizeof(line), stdin)) {
 		obey(line);

@@ -12,11 +12,15 @@ from functools import cache
 from itertools import count, islice
 from pathlib import Path
 
+import msgspec
 import pytest
+from booted import KERNELS, left_by
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import compile, workloads
+from bigiron.errors import MachineError
+from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
@@ -1142,9 +1146,13 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 
-def contexts_after(contexts: Path, *commands: str) -> list[str]:
+def contexts_after(contexts: Path, *commands: str, stack_bytes: int = 16384) -> list[str]:
     done = subprocess.run(
-        [contexts], input="".join(f"{one}\n" for one in commands), capture_output=True, text=True, check=True
+        [contexts, str(stack_bytes)],
+        input="".join(f"{one}\n" for one in commands),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()
 
@@ -1158,6 +1166,29 @@ def test_a_task_s_first_entry_may_be_an_interrupt(contexts: Path) -> None:
     assert contexts_after(contexts, *commands, f"return {STACK:x}", "iret", "user", f"call {STACK:x}") == [
         "operation", *["interrupt"] * 5, "operation", "operation", "operation",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [8 << 10, 16 << 10, 32 << 10, 64 << 10])
+def test_what_is_deep_on_a_large_stack_is_an_operation_s(contexts: Path, size: int) -> None:
+    """With CONFIG_KASAN a stack has 32 KiB, on arm64 with large pages 64. Below it is an interrupt's."""
+    end = 0xFFFFC90000100000
+    calls = [f"call {end + size - 256:x}", f"call {end + 64:x}", f"call {end - 256:x}"]
+    assert contexts_after(contexts, "user", *calls, stack_bytes=size) == [*["operation"] * 3, "interrupt"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stacks_are_as_large_as_the_kernel_s_first_one(kernel: str) -> None:
+    guest = left_by(kernel)
+    ends = [guest.symbols.address(f"__end_init_{what}") for what in ("task", "stack")]  # up to 6.8, and since
+    (end,) = filter(None, ends)
+    assert guest.stack_bytes == end - guest.address("init_stack")
+
+
+def test_without_the_size_of_stacks_there_is_no_result(tmp_path: Path) -> None:
+    recording = Recording([5], 1, 0, [], {}, {}, {}, 0, [], {})
+    (tmp_path / "recording.json").write_bytes(msgspec.json.encode(recording))
+    with pytest.raises(MachineError, match="how large the kernel's stacks are"):
+        read_recording(tmp_path)
 
 
 def test_an_interrupt_of_a_page_fault_is_one(contexts: Path) -> None:

@@ -277,6 +277,7 @@ int main(int argc, char **argv)
 	char line[256];
 
 	guest_init("x86_64");
+	guest.stack_bytes = 16384;
 	guest_find_registers();
 	cpus_init(NR_CPUS);
 	for (unsigned int nr = 0; nr < NR_CPUS; nr++) {
