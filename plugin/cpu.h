@@ -52,7 +52,7 @@ struct string_access {
 	uint64_t from, next; /* where it began; what comes next, in this line or after it */
 	uint32_t insn, chain;
 	uint32_t info; /* what QEMU says of each element */
-	uint16_t size; /* of one */
+	uint16_t size; /* of one; 0: no element was seen yet */
 	bool counted;  /* whether some of the line is: the rest is the same access */
 };
 

@@ -947,6 +947,38 @@ def elements(run: Run) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def touched(at: int, shift: int) -> dict[int, int]:
+    """The lines of an access, and its bytes of each."""
+    lines: dict[int, int] = {}
+    for byte in range(at, at + (1 << shift)):
+        lines[byte // 64] = lines.get(byte // 64, 0) | 1 << byte % 64
+    return lines
+
+
+def test_an_access_to_two_lines_is_one_to_each(fills: Path, forgetful: Path) -> None:
+    """As a processor splits it."""
+    crosses, does_not = f"{FILLED + 60:x} 3", f"{FILLED + 56:x} 3"
+    for what in ("read", "write"):
+        reads, writes = (3, 0) if what == "read" else (0, 3)
+        commands = [f"0 0 0 {what} 0 {crosses}", f"1 0 0 {what} 0 {does_not}"] * 3
+        for program in (fills, forgetful):
+            assert accessed(program, *commands) == {
+                (0, 0): Accessed(reads, writes, 0xF << 60),
+                (0, 1): Accessed(reads, writes, 0xF),
+                (1, 0): Accessed(reads, writes, 0xFF << 56),
+            }
+
+
+@pytest.mark.parametrize("step", [8, -8], ids=["up", "down"])
+def test_a_string_s_element_in_two_lines_is_no_access_of_its_own(fills: Path, step: int) -> None:
+    commands = [f"0 0 0 store 0 {FILLED + at:x} 3" for at in (52, 60, 68)[:: step // 8]]
+    assert accessed(fills, *commands) == {
+        (0, 0): Accessed(0, 1, 0xFFF << 52), (0, 1): Accessed(0, 1, 0xFFF),
+    }  # fmt: skip
+    alone = accessed(fills, f"0 0 0 store 0 {FILLED + 60:x} 3")
+    assert alone == {(0, 0): Accessed(0, 1, 0xF << 60), (0, 1): Accessed(0, 1, 0xF)}
+
+
 @given(runs=st.lists(RUNS, max_size=12), again=st.integers(1, 3))
 def test_of_a_string_each_line_is_one_access(
     fills: Path, forgetful: Path, runs: list[Run], again: int
@@ -958,17 +990,21 @@ def test_of_a_string_each_line_is_one_access(
     for run in runs * again:
         for at, shift in elements(run):
             commands.append(f"{run.cpu} 0 0 {run.what} {run.site} {FILLED + at:x} {shift}")
-            one, offset = expected[run.cpu, at // 64], at % 64
-            one.bytes |= ((1 << (1 << shift)) - 1) << offset & (1 << 64) - 1
-            if run.what in ("read", "write"):
-                pending.pop((run.cpu, "load"), None)
-                pending.pop((run.cpu, "store"), None)
-            elif pending.get((run.cpu, run.what)) == (run.site, at // 64):
-                continue
-            else:
-                pending[run.cpu, run.what] = run.site, at // 64
-            is_read = run.what in ("load", "read")
-            one.reads, one.writes = one.reads + is_read, one.writes + (not is_read)
+            parts = sorted(touched(at, shift).items())
+            if pending.get((run.cpu, run.what)) == (run.site, parts[-1][0]):
+                parts.reverse()  # the string goes down
+            for line, its_bytes in parts:
+                one = expected[run.cpu, line]
+                one.bytes |= its_bytes
+                if run.what in ("read", "write"):
+                    pending.pop((run.cpu, "load"), None)
+                    pending.pop((run.cpu, "store"), None)
+                elif pending.get((run.cpu, run.what)) == (run.site, line):
+                    continue
+                else:
+                    pending[run.cpu, run.what] = run.site, line
+                is_read = run.what in ("load", "read")
+                one.reads, one.writes = one.reads + is_read, one.writes + (not is_read)
     for program in (fills, forgetful):
         assert accessed(program, *commands) == dict(expected)
 
@@ -1037,6 +1073,26 @@ def test_events_come_with_the_instructions_between_them(traces: Path) -> None:
 def test_what_one_instruction_does_is_one_event(traces: Path, how: str, kind: str) -> None:
     found = traced(traces, ALSO_TOUCHED, *TRACED, f"0 access {how} 9 10 {HOT:x}", "0 user 1", "0 done 0")
     assert found.events == ["enter 21", f"{kind} 9", "exit 1"]
+
+
+@pytest.mark.parametrize(
+    ("how", "kinds"),
+    [("read", ["read"] * 2), ("write", ["write"] * 2), ("both", ["write"] * 2), ("locked", ["atomic"] * 2)],
+)
+def test_an_access_to_two_lines_is_an_event_of_each(traces: Path, how: str, kinds: list[str]) -> None:
+    others = [ALSO_TOUCHED, f"1 access write 0 1 {HOT + 64:x}"]
+    found = traced(
+        traces, *others, *TRACED, f"0 access {how} 9 10 {HOT + 60:x}", "0 user 1", "0 done 0"
+    ).events
+    assert [event.split()[0] for event in found] == ["enter", *kinds, "exit"]
+
+
+@pytest.mark.parametrize("copy", [f"0 copy 16 {COLD:x} {HOT + 4:x}", f"0 copy -16 {COLD:x} {HOT + 132:x}"])
+def test_a_copy_that_is_not_aligned_touches_one_line_more(traces: Path, copy: str) -> None:
+    """Upwards and downwards: each line once."""
+    others = [f"1 access write 0 1 {HOT + 64 * line:x}" for line in range(3)]
+    found = traced(traces, *others, *TRACED, copy, "0 user 1", "0 done 0").events
+    assert [event.split()[0] for event in found] == ["enter", "copy", *["write"] * 3, "exit"]
 
 
 @pytest.mark.parametrize(
