@@ -90,6 +90,10 @@ extern struct cpus {
 } cpus;
 
 void cpus_init(unsigned int nr);
+
+/* Whether this thread, which is about to run a CPU, is the one that runs all others: nothing here is locked. */
+bool cpus_have_one_thread(void);
+
 struct cpu *find_cpu(void *state);
 
 /*

@@ -35,6 +35,39 @@ def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
     return folder / name
 
 
+# What it is loaded into
+
+
+@pytest.mark.parametrize(("oldest", "newest", "status"), [(2, 4, 0), (2, 5, 0), (2, 3, 1), (2, 6, 1), (7, 7, 1)])
+def test_another_plugin_interface_is_refused(oldest: int, newest: int, status: int, tmp_path: Path) -> None:
+    """QEMU 11 has version 7, whose callbacks have other arguments, and would load a plugin made for version 4."""
+    program, source = tmp_path / "install", TOP / "tests" / "install_test.c"
+    subprocess.run([*CC, "-rdynamic", source, "-o", program], check=True)
+    loaded = [program, compile.recorder(), str(oldest), str(newest)]
+    done = subprocess.run(loaded, capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr == status * (
+        f"recorder: knows versions 4 and 5 of QEMU's plugin interface (QEMU 10.0 and 10.1), not {newest}\n"
+    )
+
+
+@pytest.mark.needs_more
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_cpus_of_several_threads_are_refused(cpus: int, tmp_path: Path) -> None:
+    """Nothing in it is locked. One CPU has one thread: that machine runs until it is ended."""
+    machine = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(cpus), "-nodefaults", "-display"]
+    with subprocess.Popen(
+        [*machine, "none", "-monitor", "stdio", "-plugin", f"{compile.recorder()},out={tmp_path}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as qemu:
+        _, complaint = qemu.communicate("quit\n" if cpus == 1 else None)
+    refused = "recorder: QEMU runs CPUs in several threads: use -accel tcg,thread=single\n"
+    assert (qemu.returncode, complaint) == ((0, "") if cpus == 1 else (1, refused))
+
+
 # Registers
 
 
