@@ -144,7 +144,7 @@ def sleeps_of(trace: list[str], pid: int) -> list[float]:
 
 @pytest.mark.parametrize(("since", "state"), [("since 5.18", STATES["S"]), ("before", 0)])
 def test_a_task_that_is_woken_at_once_has_slept(since: str, state: int, tmp_path: Path) -> None:
-    """Who wakes it changes its state before the scheduler says that it left: since 5.18 that says in which."""
+    """Waking it changes its state before the tracepoint comes, which has the state that it left in."""
     source, program = Path(__file__).with_name("sched_switch_test.c"), tmp_path / "sched_switch"
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", source, "-o", program]
     subprocess.run(command, check=True)

@@ -38,9 +38,11 @@ def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
 # What it is loaded into
 
 
-@pytest.mark.parametrize(("oldest", "newest", "status"), [(2, 4, 0), (2, 5, 0), (2, 3, 1), (2, 6, 1), (7, 7, 1)])
+@pytest.mark.parametrize(
+    ("oldest", "newest", "status"), [(2, 4, 0), (2, 5, 0), (2, 3, 1), (2, 6, 1), (7, 7, 1)]
+)
 def test_another_plugin_interface_is_refused(oldest: int, newest: int, status: int, tmp_path: Path) -> None:
-    """QEMU 10.2 has version 6, where a function returns another type, and loads what is made for version 4."""
+    """QEMU 10.2 loads what is made for version 4, though one of its functions returns another type."""
     program, source = tmp_path / "install", TOP / "tests" / "install_test.c"
     subprocess.run([*CC, "-rdynamic", source, "-o", program], check=True)
     loaded = [program, compile.recorder(), str(oldest), str(newest)]
@@ -55,7 +57,15 @@ def test_another_plugin_interface_is_refused(oldest: int, newest: int, status: i
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_cpus_of_several_threads_are_refused(cpus: int, tmp_path: Path) -> None:
     """Nothing in it is locked. One CPU has one thread: that machine runs until it is ended."""
-    machine = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(cpus), "-nodefaults", "-display"]
+    machine = [
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg,thread=multi",
+        "-smp",
+        str(cpus),
+        "-nodefaults",
+        "-display",
+    ]
     with subprocess.Popen(
         [*machine, "none", "-monitor", "stdio", "-plugin", f"{compile.recorder()},out={tmp_path}"],
         stdin=subprocess.PIPE,
