@@ -67,13 +67,12 @@ struct arch {
 	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */
-	unsigned int entry_moves; /* by how many bytes at most the two differ */
+	unsigned int entry_moves; /* by how many bytes at most the two differ, or the latter from the stack's top */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
-	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: it is on the stack, */
-	unsigned int saved_state_offset;  /* so many bytes above the stack pointer */
-	uint64_t user_state;		  /* its bits that are set in user code */
-	uint64_t virtual_state;		  /* its bit that is set in all code but firmware's; 0: there is none */
+	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */
+	uint64_t user_state;		  /* its bit that is set in user code */
+	uint64_t virtual_state;		  /* its bit that is set in all code but firmware's */
 	const char *repeats_register;	  /* tells an instruction that repeats and goes on from one that begins */
 	uint64_t goes_on;		  /* its bit that is set where it goes on */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);

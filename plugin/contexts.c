@@ -278,26 +278,18 @@ static void on_resumed(unsigned int nr UNUSED, void *pc UNUSED)
 	set_preempted(false);
 }
 
-/* The state of the code that an interrupt returns to; 0 if it cannot be read. */
-static uint64_t saved_state(uint64_t sp)
-{
-	const uint64_t *saved;
-
-	if (guest.registers.saved_state)
-		return guest_read_register(guest.registers.saved_state);
-	saved = guest_read_memory(sp + guest.arch->saved_state_offset, sizeof(*saved));
-	return saved ? *saved : 0;
-}
-
 /*
- * Whether a return to the kernel with the stack pointer there ends the last entry. Not every one does: in a handler,
- * sync_core() returns to itself, and an NMI, which is not followed, returns on a stack of its own.
+ * Whether a return with the stack pointer there ends the last entry. Not every one does: in a handler, sync_core()
+ * returns to itself, and an NMI, which is not followed, returns on a stack of its own. What entered from user mode
+ * returns from where it entered, or from the top of the task's stack.
  */
 static bool ends_entry(const struct stack *stack, uint64_t sp)
 {
-	uint64_t moves = guest.arch->entry_moves;
+	uint64_t moves = guest.arch->entry_moves, top = stack->base + guest.stack_bytes;
 
-	return stack->nesting && sp - stack->entry_sp[stack->nesting - 1] + moves <= 2 * moves;
+	if (!stack->nesting)
+		return false;
+	return sp - stack->entry_sp[stack->nesting - 1] + moves <= 2 * moves || top - sp <= moves;
 }
 
 static void end_entry(struct cpu *cpu)
@@ -315,19 +307,22 @@ static void end_entry(struct cpu *cpu)
 static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
-	uint64_t sp = guest_read_register(guest.registers.entry_stack), state = saved_state(sp);
 
 	cpu->emergency_stack = false;
 	if (old_entries)
 		find_old_entry(cpu);
-	/* The next interrupt may come before the first instruction of user code. */
-	if (state & guest.arch->user_state)
-		enter_user_mode(cpu);
-	else if (guest.arch->virtual_state && !(state & guest.arch->virtual_state))
-		return;
-	else if (cpu->stack->lost_nesting)
+	if (guest.registers.saved_state) {
+		uint64_t state = guest_read_register(guest.registers.saved_state);
+
+		/* The next interrupt may come before the first instruction of user code. */
+		if (state & guest.arch->user_state)
+			enter_user_mode(cpu);
+		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
+			return;
+	}
+	if (cpu->stack->lost_nesting)
 		cpu->stack->lost_nesting--;
-	else if (ends_entry(cpu->stack, sp))
+	else if (ends_entry(cpu->stack, guest_read_register(guest.registers.entry_stack)))
 		end_entry(cpu);
 }
 

@@ -235,12 +235,11 @@ const struct arch arch_x86_64 = {
 	.call_registers = { "rax", "rdi", "rcx" },
 	.entry_stack_register = "rsp",
 	/*
-	 * arch/x86/entry/entry_64.S: an error code or a vector's number may lie below what iret loads, and asm_exc_int3
-	 * moves all of it down by six words. What a handler saves first is longer than that.
+	 * arch/x86/entry/entry_64.S: an error code or a vector's number may lie below the five words that iret loads,
+	 * asm_exc_int3 moves all of it down by six words, and at the stack's top there may be two more
+	 * (TOP_OF_KERNEL_STACK_PADDING). What a handler saves first is longer than that.
 	 */
-	.entry_moves = 48,
-	.saved_state_offset = 8, /* CS, whose lowest bits are the privilege level */
-	.user_state = 3,
+	.entry_moves = 64,
 	.repeats_register = "eflags",
 	.goes_on = 1 << 16, /* RF; Intel SDM volume 3, 18.3.1.1 */
 	.is_mark = is_mark,

@@ -9,8 +9,7 @@
  *	old SP			an interrupt of a kernel before 5.8, with the stack pointer there
  *	end SP			it returns, likewise
  *	call SP, return SP	a call pushes its return address there, a return pops it
- *	iret [SP]		a return from an interrupt or exception to the kernel, likewise
- *	iret user		one to user mode
+ *	iret [SP]		a return from an interrupt or exception, likewise
  *	switch			another task's stack is next
  *	switched		the stack is the next task's already
  *
@@ -40,7 +39,7 @@ struct qemu_plugin_tb {
 static struct qemu_plugin_tb user;
 static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old;
 static char state;
-static uint64_t stack_pointer, saved_cs, stack_bytes;
+static uint64_t stack_pointer, stack_bytes;
 
 /* QEMU */
 
@@ -110,9 +109,7 @@ bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t le
 {
 	static uint64_t words[32];
 
-	/* At a stack's end, what the kernel writes there behind its struct thread_info; else part of what iret loads. */
-	memset(words, 0, sizeof(words));
-	words[0] = saved_cs;
+	/* At a stack's end, what the kernel writes there behind its struct thread_info. */
 	words[13] = address % stack_bytes ? 0 : 0x57ac6e9d;
 	data->data = (uint8_t *)words;
 	data->len = length;
@@ -178,7 +175,6 @@ static void obey(const char *line)
 {
 	uint64_t sp;
 
-	saved_cs = strcmp(line, "iret user\n") ? 0x10 : 0x33;
 	if (!strcmp(line, "user\n"))
 		user.on_run(0, NULL);
 	else if (is_command(line, "interrupt"))

@@ -1309,22 +1309,29 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_handler_that_returns_to_itself_goes_on(contexts: Path) -> None:
-    """sync_core() is an iret to the next instruction: text_poke_sync() has all CPUs do it in an interrupt."""
-    trampoline = 0xFFFFFE0000003FD8
+ENTRY, TRAMPOLINE = STACK - 256, 0xFFFFFE0000003FD8
+STACK_TOP = (STACK | 16383) + 1
+
+
+@pytest.mark.parametrize(
+    "end", [TRAMPOLINE, STACK_TOP - 40, STACK_TOP - 56], ids=["trampoline", "top", "padded top"]
+)
+def test_a_handler_that_returns_to_itself_goes_on(contexts: Path, end: int) -> None:
+    """sync_core() is an iret to the next instruction: text_poke_sync() has all CPUs do it in an interrupt.
+
+    That returns to user mode from the trampoline or, without PTI, from the top of the stack.
+    """
     handler = [f"call {STACK - 64:x}", f"iret {STACK - 512:x}", f"return {STACK - 64:x}"]
-    of_user = ["user", f"interrupt {trampoline:x}", f"call {STACK:x}", *handler, f"return {STACK:x}"]
-    assert contexts_after(contexts, *of_user, "iret user", "user") == [
-        "operation", *["interrupt"] * 6, "operation", "operation",
+    of_user = ["user", f"interrupt {TRAMPOLINE:x}", f"call {STACK:x}", *handler, f"return {STACK:x}"]
+    fault = [f"iret {end:x}", f"exception {TRAMPOLINE:x}", f"call {STACK:x}"]  # before any code in user mode
+    assert contexts_after(contexts, *of_user, *fault) == [
+        "operation", *["interrupt"] * 6, *["operation"] * 3,
     ]  # fmt: skip
     handler = [f"call {STACK - 512:x}", f"iret {STACK - 768:x}", f"return {STACK - 512:x}"]
     of_kernel = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", *handler]
     assert contexts_after(contexts, *of_kernel, f"iret {ENTRY:x}") == [
         "operation", "operation", *["interrupt"] * 4, "operation",
     ]  # fmt: skip
-
-
-ENTRY = STACK - 256
 
 
 @pytest.mark.parametrize(
@@ -1335,13 +1342,6 @@ ENTRY = STACK - 256
 def test_an_interrupt_ends_by_what_its_entry_saved(contexts: Path, sp: int, ends: bool) -> None:
     commands = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", f"iret {sp:x}"]
     assert contexts_after(contexts, *commands)[-1] == ("operation" if ends else "interrupt")
-
-
-def test_an_interrupt_returns_to_user_mode_before_any_code_of_it_runs(contexts: Path) -> None:
-    """Its first instruction may cause a page fault, which is no part of the interrupt."""
-    commands = ["user", f"interrupt {STACK:x}", f"call {STACK:x}", f"return {STACK:x}", "iret user"]
-    fault = [f"exception {STACK:x}", f"call {STACK:x}"]
-    assert contexts_after(contexts, *commands, *fault)[-3:] == ["operation"] * 3
 
 
 def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> None:
