@@ -45,10 +45,10 @@ program   mkfs.xfs                     xfsprogs         makes those of xfs
 program   mkfs.btrfs                   btrfs-progs      makes those of btrfs
 program   mkfs.f2fs                    f2fs-tools       makes those of f2fs
 program   ssh                          openssh-client   reaches the machines of --machine ssh
-qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10 or newer, as older ones crash newer kernels
+qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10.0 or 10.1, as older ones crash newer kernels and newer ones have another plugin interface
 END
     [ "$purpose" != ppc64le ] && [ "$purpose" != test ] || cat <<'END'
-qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10 or newer, too
+qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 or 10.1, too
 program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le
 crosslib  libc.a                       libc6-dev-ppc64el-cross    the static C library for ppc64le
 END

@@ -31,6 +31,13 @@ struct task_struct___before {
 	volatile long state;
 } __attribute__((preserve_access_index));
 
+/*
+ * The tracepoint's arguments since 5.18. A kernel has the type of this name in any case: bpf_core_type_exists() compares
+ * what it is.
+ */
+typedef void (*btf_trace_sched_switch)(void *data, _Bool preempt, struct task_struct *prev, struct task_struct *next,
+				       unsigned int prev_state);
+
 /* What the tracepoint tells: /sys/kernel/tracing/events/sched/sched_switch/format. */
 struct sched_switch {
 	__u64 common;
@@ -177,12 +184,19 @@ static __always_inline void came_back(__u32 pid, const char *task, __u64 since, 
 	row->histogram[bucket_of(ns)]++;
 }
 
-/* As the kernel's __task_state_index(). */
-static __always_inline __u32 state_of(struct task_struct *task)
+/* The state in which the task left its CPU: in its own there may be another already, as who wakes it does not wait. */
+static __always_inline __u32 raw_state(const __u64 *ctx, struct task_struct *prev)
 {
-	__u32 state = bpf_core_field_exists(task->__state) ? task->__state :
-							     ((struct task_struct___before *)task)->state;
+	if (bpf_core_type_exists(btf_trace_sched_switch))
+		return ctx[3];
+	if (bpf_core_field_exists(prev->__state))
+		return prev->__state;
+	return ((struct task_struct___before *)prev)->state;
+}
 
+/* As the kernel's __task_state_index(). */
+static __always_inline __u32 reported(__u32 state)
+{
 	if (state & TASK_NOLOAD)
 		return STATE_IDLE;
 	return state & TASK_DEAD ? STATE_DEAD : state & STATE_REPORTED;
@@ -202,7 +216,7 @@ int typed(__u64 *ctx)
 	to = next->pid;
 	now = bpf_ktime_get_ns();
 	if (from)
-		left(ctx, from, prev->tgid, ctx[0] ? STATE_PREEMPTED : state_of(prev), now);
+		left(ctx, from, prev->tgid, ctx[0] ? STATE_PREEMPTED : reported(raw_state(ctx, prev)), now);
 	if (to)
 		came_back(to, next->comm, since, now);
 	return 0;

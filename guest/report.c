@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "blocked.h"
+#include "crc32.h"
 #include "efficiency.h"
 #include "job.h"
 #include "oncpu.h"
@@ -25,18 +26,6 @@
 
 static int report_fd = STDOUT_FILENO;
 static int stderr_fd = -1;
-
-static uint32_t crc32(const char *bytes, size_t length)
-{
-	uint32_t crc = ~0u;
-
-	while (length--) {
-		crc ^= (unsigned char)*bytes++;
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-	}
-	return ~crc;
-}
 
 static void write_all(const char *bytes, size_t length)
 {

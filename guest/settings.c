@@ -15,13 +15,17 @@
 static char *path_of(const char *setting, const char **value)
 {
 	const char *equals = strchr(setting, '=');
+	char *path;
 
 	if (!equals) {
 		report_error("setting", "'%s' is not PATH=VALUE", setting);
 		return NULL;
 	}
 	*value = equals + 1;
-	return strndup(setting, equals - setting);
+	path = strndup(setting, equals - setting);
+	if (!path)
+		report_error("setting", "no memory for the path of '%s'", setting);
+	return path;
 }
 
 static int write_to(const char *path, const char *value)
@@ -56,7 +60,7 @@ static struct {
 } before[MAX_SETTINGS];
 static unsigned long nr_before;
 
-/* Of a choice, such as "always [madvise] never", the one that is chosen. */
+/* Of a choice, such as "always [madvise] never", the one that is chosen. NULL: no memory. */
 static char *chosen(char *text)
 {
 	char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
@@ -78,7 +82,10 @@ int remember_settings(const struct job *job)
 			return report_error("setting", "cannot read %s, so as to put it back later: %m", path);
 		fclose(file);
 		before[nr_before].path = path;
-		before[nr_before++].value = chosen(text);
+		before[nr_before].value = chosen(text);
+		if (!before[nr_before].value)
+			return report_error("setting", "no memory for what %s holds", path);
+		nr_before++;
 	}
 	return 0;
 }

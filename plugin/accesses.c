@@ -132,11 +132,10 @@ static void count_part(struct cpu *cpu, uint64_t key, struct access access, uint
 static void end_string(struct cpu *cpu, struct string_access *string)
 {
 	const struct access access = { string->insn | (string->from & (LINE_BYTES - 1)), string->chain, 0 };
-	uint64_t line_end = (string->from & ~(uint64_t)(LINE_BYTES - 1)) + LINE_BYTES;
 	bool store = string == &cpu->string[1], is_new = !string->counted;
 
 	if (string->line)
-		count_part(cpu, string->line, access, string->from, string->next < line_end ? string->next : line_end,
+		count_part(cpu, string->line, access, string->from, string->next,
 			   (struct effect){ 0, is_new && !store, is_new && store });
 	string->line = 0;
 }
@@ -158,11 +157,35 @@ void accesses_end_strings(struct cpu *cpu)
 	end_strings(cpu);
 }
 
+static void count_some(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t place, unsigned int bytes, uint32_t insn)
+{
+	bool store = qemu_plugin_mem_is_store(info);
+
+	count_part(cpu, lines_key(place, cpu->context), access_at(cpu, place, insn, 0), place, place + bytes,
+		   (struct effect){ 0, !store, store });
+}
+
+/*
+ * A processor splits what lies in two lines into an access to each. What on_access() expects is never one: only parts
+ * are counted here. The second line may be in another page, which in user memory lies anywhere.
+ */
+static void count_split(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint64_t place,
+			unsigned int bytes, uint32_t insn)
+{
+	unsigned int beyond = lines_beyond(place, bytes);
+	uint64_t rest = find_place(cpu, info, address + bytes - beyond);
+
+	count_some(cpu, info, place, bytes - beyond, insn);
+	if (rest)
+		count_some(cpu, info, rest, beyond, insn);
+}
+
 /* A device register, such as a clock's, is the emulator's, and no line. */
 static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn)
 {
 	struct cpu *cpu = this_cpu();
 	uint64_t place = find_place(cpu, info, address);
+	unsigned int bytes = 1u << qemu_plugin_mem_size_shift(info);
 	struct access access;
 	struct effect effect;
 
@@ -171,6 +194,10 @@ static NOINLINE void count_any_access(qemu_plugin_meminfo_t info, uint64_t addre
 	end_strings(cpu);
 	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return;
+	if (lines_beyond(place, bytes)) {
+		count_split(cpu, info, address, place, bytes, insn);
+		return;
+	}
 	access = access_at(cpu, place, insn, info);
 	effect = effect_of(info, place);
 	count(cpu, lines_key(place, cpu->context), &access, &effect);
@@ -203,45 +230,75 @@ static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t
 	on_access(nr, info, address, site);
 }
 
-static NOINLINE void begin_string(struct cpu *cpu, struct string_access *string, uint32_t insn,
-				  qemu_plugin_meminfo_t info, uint64_t place)
+/* Whether the instruction was at this line last: what it does there is part of the same access. */
+static bool is_at_line(const struct cpu *cpu, const struct string_access *string, uint32_t insn, uint64_t place)
 {
-	uint64_t line = lines_key(place, cpu->context);
-	uint32_t chain = cpu->stack->calls.chain;
-	bool counted = string->line == line && string->insn == insn && string->chain == chain;
+	return string->line == lines_key(place, cpu->context) && string->insn == insn &&
+	       string->chain == cpu->stack->calls.chain;
+}
+
+static NOINLINE void begin_string(struct cpu *cpu, struct string_access *string, uint32_t insn,
+				  qemu_plugin_meminfo_t info, uint64_t place, unsigned int bytes)
+{
+	bool counted = is_at_line(cpu, string, insn, place);
 
 	end_string(cpu, string);
 	if (is_kernel_address(place) && accesses_is_device(info, place))
 		return;
 	*string = (struct string_access){
-		.line = line,
+		.line = lines_key(place, cpu->context),
 		.from = place,
 		.insn = insn,
-		.chain = chain,
+		.chain = cpu->stack->calls.chain,
 		.info = info,
 		.size = 1u << qemu_plugin_mem_size_shift(info),
 		.counted = counted,
 	};
-	string->next = place + string->size;
+	string->next = place + bytes;
 }
 
 /*
  * A processor copies a whole line at once, where the emulator does it byte by byte: one access a line. It is counted
  * when another one begins: of most elements there is only to see that they are the next ones, of the same size.
  */
+static void count_element(struct cpu *cpu, struct string_access *string, uint32_t insn, qemu_plugin_meminfo_t info,
+			  uint64_t place, unsigned int bytes)
+{
+	if (string->next == place && string->info == info && is_at_line(cpu, string, insn, place))
+		string->next = place + bytes;
+	else
+		begin_string(cpu, string, insn, info, place, bytes);
+}
+
+/* An element in two lines. First comes the line that the string is at: it may go down. */
+static NOINLINE void split_element(struct cpu *cpu, struct string_access *string, uint32_t insn,
+				   qemu_plugin_meminfo_t info, uint64_t address, uint64_t place, unsigned int bytes)
+{
+	unsigned int beyond = lines_beyond(place, bytes);
+	uint64_t rest = find_place(cpu, info, address + bytes - beyond);
+	bool goes_down = rest && is_at_line(cpu, string, insn, rest);
+
+	if (goes_down)
+		count_element(cpu, string, insn, info, rest, beyond);
+	count_element(cpu, string, insn, info, place, bytes - beyond);
+	if (rest && !goes_down)
+		count_element(cpu, string, insn, info, rest, beyond);
+}
+
 static void on_string_access(uint32_t insn, qemu_plugin_meminfo_t info, uint64_t address, bool store)
 {
 	struct cpu *cpu = this_cpu();
 	struct string_access *string = &cpu->string[store];
 	uint64_t place = find_place(cpu, info, address);
+	unsigned int bytes = string->info == info && string->size ? string->size :
+								    1u << qemu_plugin_mem_size_shift(info);
 
 	if (!place)
 		return;
-	if (string->next == place && string->line == lines_key(place, cpu->context) && string->insn == insn &&
-	    string->info == info && string->chain == cpu->stack->calls.chain)
-		string->next = place + string->size;
+	if (lines_beyond(place, bytes))
+		split_element(cpu, string, insn, info, address, place, bytes);
 	else
-		begin_string(cpu, string, insn, info, place);
+		count_element(cpu, string, insn, info, place, bytes);
 }
 
 static void on_string_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)

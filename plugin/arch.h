@@ -61,13 +61,13 @@ struct arch {
 	struct {
 		uint64_t from, to;
 	} memory[2];
-	uint64_t stack_bytes;	/* size and alignment of a kernel stack */
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;
 	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
 	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
-	const char *old_entry_register; /* where it is at an ENTRY_OLD_*, and at its end; NULL: there are none */
+	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */
+	unsigned int entry_moves; /* by how many bytes at most the two differ, or the latter from the stack's top */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */

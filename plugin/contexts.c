@@ -48,7 +48,7 @@ static enum context context_of(const struct stack *stack)
 /* Where the stack is noted, or is to be: one of another stack is evicted where MAX_PROBES in a row are used. */
 static struct stack *stack_place(struct cpu *cpu, uint64_t base)
 {
-	uint64_t at = base / guest.arch->stack_bytes * 0x9e3779b97f4a7c15 >> 32;
+	uint64_t at = base / guest.stack_bytes * 0x9e3779b97f4a7c15 >> 32;
 	struct stack *place = NULL;
 
 	for (unsigned int probes = 0; probes < MAX_PROBES; probes++) {
@@ -83,6 +83,7 @@ static void move_entry(struct stack *from, struct stack *to)
 	to->user = true;
 	to->interrupts = from->interrupts;
 	to->nesting = from->nesting;
+	memcpy(to->entry_sp, from->entry_sp, sizeof(to->entry_sp));
 	to->lost_nesting = from->lost_nesting;
 	to->preempted = false;
 	to->deferred = 0;
@@ -105,6 +106,12 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 		return;
 	if (address >= guest.arch->no_stack_from && address < guest.arch->no_stack_to)
 		return;
+	/* The first call of a task that enters the kernel is made at the top of its stack. */
+	if (!guest.stack_bytes) {
+		if (!entering || !is_kernel_address(address) || !guest_find_stack_bytes(address))
+			return;
+		base = stack_base(address);
+	}
 	if (base != cpu->stack->base) {
 		struct stack *before = cpu->stack;
 		chain_id chain = before->calls.chain;
@@ -158,7 +165,7 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->stack->user = true;
 }
 
-static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
+static void enter(struct cpu *cpu, uint64_t pc, uint64_t sp, bool interrupt)
 {
 	struct stack *stack = cpu->stack;
 
@@ -169,13 +176,14 @@ static void enter(struct cpu *cpu, uint64_t pc, bool interrupt)
 	}
 	chain_enter(&stack->calls, pc, interrupt);
 	stack->interrupts = stack->interrupts << 1 | interrupt;
+	stack->entry_sp[stack->nesting] = sp;
 	fill_ended(&stack->fills[++stack->nesting]);
 }
 
 /* What the CPU pushed at an ENTRY_OLD_*, and pops as it returns, is on the stack of the task. */
 static void find_old_entry(struct cpu *cpu)
 {
-	uint64_t sp = guest_read_register(guest.registers.old_entry);
+	uint64_t sp = guest_read_register(guest.registers.entry_stack);
 
 	if (is_kernel_address(sp))
 		on_stack_at(cpu, sp, false);
@@ -198,22 +206,26 @@ static struct cpu *find_interrupted(void)
 	return cpu;
 }
 
-static void on_exception(unsigned int nr UNUSED, void *pc)
+static struct cpu *on_entry(uint64_t pc, bool interrupt)
 {
 	struct cpu *cpu = find_interrupted();
 
-	enter(cpu, (uint64_t)pc, false);
+	enter(cpu, pc, guest_read_register(guest.registers.entry_stack), interrupt);
 	cpu->context = context_of(cpu->stack);
+	return cpu;
+}
+
+static void on_exception(unsigned int nr UNUSED, void *pc)
+{
+	struct cpu *cpu = on_entry((uint64_t)pc, false);
+
 	if (cpu->stack->trace)
 		trace_events_exception(cpu);
 }
 
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
 {
-	struct cpu *cpu = find_interrupted();
-
-	enter(cpu, (uint64_t)pc, true);
-	cpu->context = context_of(cpu->stack);
+	on_entry((uint64_t)pc, true);
 }
 
 static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
@@ -266,6 +278,32 @@ static void on_resumed(unsigned int nr UNUSED, void *pc UNUSED)
 	set_preempted(false);
 }
 
+/*
+ * Whether a return with the stack pointer there ends the last entry. Not every one does: in a handler, sync_core()
+ * returns to itself, and an NMI, which is not followed, returns on a stack of its own. What entered from user mode
+ * returns from where it entered, or from the top of the task's stack.
+ */
+static bool ends_entry(const struct stack *stack, uint64_t sp)
+{
+	uint64_t moves = guest.arch->entry_moves, top = stack->base + guest.stack_bytes;
+
+	if (!stack->nesting)
+		return false;
+	return sp - stack->entry_sp[stack->nesting - 1] + moves <= 2 * moves || top - sp <= moves;
+}
+
+static void end_entry(struct cpu *cpu)
+{
+	struct stack *stack = cpu->stack;
+
+	if (stack->trace && !(stack->interrupts & 1))
+		trace_events_exception_return(cpu);
+	chain_leave(&stack->calls);
+	stack->nesting--;
+	stack->interrupts >>= 1;
+	cpu->context = context_of(stack);
+}
+
 static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
@@ -282,18 +320,10 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
 			return;
 	}
-	if (cpu->stack->lost_nesting) {
+	if (cpu->stack->lost_nesting)
 		cpu->stack->lost_nesting--;
-		return;
-	}
-	if (!cpu->stack->nesting)
-		return;
-	if (cpu->stack->trace && !(cpu->stack->interrupts & 1))
-		trace_events_exception_return(cpu);
-	chain_leave(&cpu->stack->calls);
-	cpu->stack->nesting--;
-	cpu->stack->interrupts >>= 1;
-	cpu->context = context_of(cpu->stack);
+	else if (ends_entry(cpu->stack, guest_read_register(guest.registers.entry_stack)))
+		end_entry(cpu);
 }
 
 static void call(struct call_site *site, uint64_t sp)

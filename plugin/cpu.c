@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cpu.h"
 
+#include <pthread.h>
+
 #include "xalloc.h"
 
 struct cpus cpus;
@@ -9,6 +11,16 @@ void cpus_init(unsigned int nr)
 {
 	cpus.all = xcalloc(nr, sizeof(*cpus.all));
 	cpus.nr = nr;
+}
+
+bool cpus_have_one_thread(void)
+{
+	static pthread_t first;
+	pthread_t none = 0;
+
+	/* Several may come here at once. */
+	__atomic_compare_exchange_n(&first, &none, pthread_self(), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return pthread_equal(__atomic_load_n(&first, __ATOMIC_RELAXED), pthread_self());
 }
 
 static bool has_state(struct cpu *cpu, const void *state)

@@ -28,6 +28,7 @@ struct stack {
 	uint64_t base; /* 0: unused */
 	uint32_t interrupts;
 	uint8_t nesting;
+	uint64_t entry_sp[MAX_NESTING]; /* where the stack pointer was at each entry, by level */
 	uint32_t lost_nesting; /* entries deeper than that, which are not in `interrupts` */
 	bool user;    /* was entered from user mode: a user task's */
 	bool task;    /* was switched to: some task's */
@@ -51,7 +52,7 @@ struct string_access {
 	uint64_t from, next; /* where it began; what comes next, in this line or after it */
 	uint32_t insn, chain;
 	uint32_t info; /* what QEMU says of each element */
-	uint16_t size; /* of one */
+	uint16_t size; /* of one; 0: no element was seen yet */
 	bool counted;  /* whether some of the line is: the rest is the same access */
 };
 
@@ -89,6 +90,10 @@ extern struct cpus {
 } cpus;
 
 void cpus_init(unsigned int nr);
+
+/* Whether this thread, which is about to run a CPU, is the one that runs all others: nothing here is locked. */
+bool cpus_have_one_thread(void);
+
 struct cpu *find_cpu(void *state);
 
 /*

@@ -43,7 +43,7 @@ void guest_find_registers(void)
 	guest.registers.first_argument = guest_register(arch->call_registers[1]);
 	guest.registers.fourth_argument = guest_register(arch->call_registers[2]);
 	guest.registers.stack = guest_register(arch->stack_register);
-	guest.registers.old_entry = guest_register(arch->old_entry_register);
+	guest.registers.entry_stack = guest_register(arch->entry_stack_register);
 	guest.registers.condition = guest_register(arch->condition_register);
 	guest.registers.state = guest_register(arch->state_register);
 	guest.registers.saved_state = guest_register(arch->saved_state_register);
@@ -115,4 +115,33 @@ uint64_t guest_stack_pointer(void)
 const void *guest_read_memory(uint64_t address, size_t length)
 {
 	return qemu_plugin_read_memory_vaddr(address, memory, length) && memory->len >= length ? memory->data : NULL;
+}
+
+/*
+ * THREAD_SIZE is the kernel's choice (CONFIG_KASAN, CONFIG_THREAD_SHIFT), and kernels without CONFIG_KALLSYMS_ALL and BTF
+ * tell it nowhere. But each stack ends in a number that its overflow would destroy: include/uapi/linux/magic.h. Before 4.9
+ * (x86) and 5.1 (POWER) a struct thread_info comes first.
+ */
+#define STACK_END_MAGIC 0x57ac6e9dull
+#define MOST_THREAD_INFO 256 /* bytes */
+#define SMALLEST_STACK 4096
+#define LARGEST_STACK (128 << 10)
+
+static bool is_stack_end(uint64_t address)
+{
+	const uint64_t *words = guest_read_memory(address, MOST_THREAD_INFO);
+
+	for (unsigned int i = 0; words && i < MOST_THREAD_INFO / sizeof(*words); i++)
+		if (words[i] == STACK_END_MAGIC)
+			return true;
+	return false;
+}
+
+/* Another stack may end at a multiple of a larger size. */
+bool guest_find_stack_bytes(uint64_t near_top)
+{
+	for (uint64_t bytes = SMALLEST_STACK; !guest.stack_bytes && bytes <= LARGEST_STACK; bytes *= 2)
+		if (is_stack_end(near_top & -bytes))
+			guest.stack_bytes = bytes;
+	return guest.stack_bytes;
 }

@@ -17,13 +17,14 @@
 struct guest_registers {
 	struct qemu_plugin_register *mark[4]; /* magic, mark, memory, length (guest/recorder.h) */
 	struct qemu_plugin_register *result, *first_argument, *fourth_argument; /* of a call */
-	struct qemu_plugin_register *stack, *old_entry, *condition, *state, *saved_state, *repeats;
+	struct qemu_plugin_register *stack, *entry_stack, *condition, *state, *saved_state, *repeats;
 };
 
 /* Set by guest_init() and when the first CPU is there, and not changed after that. */
 extern struct guest {
 	const struct arch *arch;
 	struct guest_registers registers;
+	uint64_t stack_bytes; /* size and alignment of a kernel stack; 0: not known yet */
 } guest;
 
 /* Whether there is an architecture for QEMU's target of that name. */
@@ -41,6 +42,9 @@ uint64_t guest_stack_pointer(void);
 /* What lies at an address, until the next call; NULL if it cannot be read. */
 const void *guest_read_memory(uint64_t address, size_t length);
 
+/* Find the size of the kernel's stacks by one of them, used down to this address. Returns whether it is known now. */
+bool guest_find_stack_bytes(uint64_t near_top);
+
 static inline bool is_kernel_address(uint64_t address)
 {
 	return address >= guest.arch->kernel_start;
@@ -55,10 +59,10 @@ static inline bool is_kernel_memory(uint64_t address)
 	return false;
 }
 
-/* Of the kernel stack that holds the address. */
+/* Of the kernel stack that holds the address; 0 while the size of stacks is not known. */
 static inline uint64_t stack_base(uint64_t address)
 {
-	return address & ~(guest.arch->stack_bytes - 1);
+	return address & -guest.stack_bytes;
 }
 
 #endif

@@ -75,6 +75,14 @@ static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
 	return mask << (address & (LINE_BYTES - 1));
 }
 
+/* How many bytes of an access of so many lie beyond the line that it begins in. */
+static inline unsigned int lines_beyond(uint64_t address, unsigned int bytes)
+{
+	unsigned int end = (address & (LINE_BYTES - 1)) + bytes;
+
+	return end > LINE_BYTES ? end - LINE_BYTES : 0;
+}
+
 /* The bits of the bytes from `from` to before `end`, which lie in one line. */
 static inline uint64_t lines_range(uint64_t from, uint64_t end)
 {

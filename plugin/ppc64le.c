@@ -209,10 +209,10 @@ const struct arch arch_ppc64le = {
 	.kernel_start = 0xc000000000000000,
 	/* arch/powerpc/include/asm/book3s/64/radix.h, hash.h: what follows is for vmalloc() and devices */
 	.memory = { { 0xc000000000000000, 0xc008000000000000 } },
-	.stack_bytes = 16384,
 	.mark_registers = { "r3", "r4", "r5", "r6" },
 	.call_registers = { "r3", "r3", "r6" },
 	.stack_register = "r1",
+	.entry_stack_register = "r1",
 	.condition_register = "cr",
 	/* In real mode the kernel's addresses are as low as the user's. */
 	.state_register = "msr",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What this plugin calls of QEMU's plugin API (version 4, QEMU 10.0) and of GLib, which QEMU brings. Declared here
- * because Debian ships no header; QEMU refuses to load a plugin whose version it does not provide.
+ * because Debian ships no header. Version 5 (QEMU 10.1) only adds functions. In version 6 (10.2) what
+ * qemu_plugin_read_register() returns is another type, in version 7 callbacks have other arguments.
  */
 #ifndef QEMU_API_H
 #define QEMU_API_H
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #define QEMU_PLUGIN_API_VERSION 4
+#define NEWEST_API_VERSION 5
 #define EXPORT __attribute__((visibility("default")))
 
 typedef uint64_t qemu_plugin_id_t;

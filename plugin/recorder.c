@@ -22,6 +22,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cpu.h"
 #include "guest.h"
@@ -36,7 +37,22 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 
 static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 {
+	if (!cpus_have_one_thread()) {
+		fprintf(stderr, "recorder: QEMU runs CPUs in several threads: use -accel tcg,thread=single\n");
+		_exit(1);
+	}
 	guest_find_registers();
+}
+
+/* QEMU seldom refuses a plugin made for an older interface, though functions that it calls have changed. */
+static bool is_known(const qemu_info_t *info)
+{
+	if (info->version.min <= QEMU_PLUGIN_API_VERSION && info->version.cur >= QEMU_PLUGIN_API_VERSION &&
+	    info->version.cur <= NEWEST_API_VERSION)
+		return true;
+	fprintf(stderr, "recorder: knows versions %d and %d of QEMU's plugin interface (QEMU 10.0 and 10.1), not %d\n",
+		QEMU_PLUGIN_API_VERSION, NEWEST_API_VERSION, info->version.cur);
+	return false;
 }
 
 static int use_folder(int argc, char **argv)
@@ -51,6 +67,8 @@ static int use_folder(int argc, char **argv)
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
+	if (!is_known(info))
+		return -1;
 	if (!info->system_emulation || !guest_init(info->target_name)) {
 		fprintf(stderr, "recorder: no support for %s\n", info->target_name);
 		return -1;

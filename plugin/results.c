@@ -90,7 +90,7 @@ static int write_summary(FILE *out)
 	}
 	fprintf(out, "{\"operations\":");
 	operations_write(out);
-	fprintf(out, ",\"entries\":%u", symbols_nr_interrupts());
+	fprintf(out, ",\"entries\":%u,\"stack_bytes\":%lu", symbols_nr_interrupts(), guest.stack_bytes);
 	write_per_cpu_offsets(out);
 	write_contexts(out, "accesses", accesses);
 	write_contexts(out, "stack_accesses", stack_accesses);

@@ -97,26 +97,46 @@ static bool is_release(const struct trace *trace, uint64_t address, uint64_t ear
 	return before(trace, TRACE_UNLOCK, address) && trace->executed - early == trace->told;
 }
 
-static void add_access(struct trace *trace, union place place, qemu_plugin_meminfo_t info, uint64_t address)
+/* The read by the same instruction of what it writes now, if there is one: of two lines, both were read before. */
+static struct trace_event *read_of(const struct trace *trace, uint32_t insn, uint64_t address)
 {
-	struct trace_event event = {
-		.kind = TRACE_READ,
-		.address = address,
-		.insn = place.insn,
-		.bytes = 1u << qemu_plugin_mem_size_shift(info),
-	};
+	for (size_t i = 1; i <= 2 && i <= trace->nr; i++) {
+		struct trace_event *event = &trace->events[trace->nr - i];
 
+		if (event->kind == TRACE_READ && event->address == address && event->insn == insn)
+			return event;
+	}
+	return NULL;
+}
+
+static void add_part(struct trace *trace, union place place, bool store, uint64_t address, uint32_t bytes)
+{
+	struct trace_event event = { .kind = TRACE_READ, .address = address, .insn = place.insn, .bytes = bytes };
 	struct trace_event *read = NULL;
 
-	if (qemu_plugin_mem_is_store(info)) {
+	if (store) {
 		event.kind = place.atomic ? TRACE_ATOMIC : TRACE_WRITE;
-		read = before(trace, TRACE_READ, address);
+		read = read_of(trace, place.insn, address);
 	}
 	/* What one instruction reads and writes is a write. */
-	if (read && read->insn == place.insn)
+	if (read)
 		read->kind = event.kind;
 	else if (!is_release(trace, address, place.early))
 		traces_add(trace, event, place.early);
+}
+
+/* An access to two lines is one to each. */
+static void add_access(struct trace *trace, union place place, qemu_plugin_meminfo_t info, uint64_t address)
+{
+	uint64_t end = address + (1u << qemu_plugin_mem_size_shift(info)), next = line_of(end - 1);
+	bool store = qemu_plugin_mem_is_store(info);
+
+	if (next <= address) {
+		add_part(trace, place, store, address, end - address);
+		return;
+	}
+	add_part(trace, place, store, address, next - address);
+	add_part(trace, place, store, next, end - next);
 }
 
 static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
@@ -140,13 +160,24 @@ static void copy(struct trace *trace, union place place, uint32_t bytes)
 	}
 }
 
+static void add_element(const struct cpu *cpu, struct trace *trace, union place place, qemu_plugin_meminfo_t info,
+			uint64_t address, uint32_t bytes)
+{
+	bool store = qemu_plugin_mem_is_store(info);
+
+	if (trace->string.lines[store] != line_of(address) && is_recorded(cpu, info, address))
+		add_part(trace, place, store, address, bytes);
+	trace->string.lines[store] = line_of(address);
+}
+
 /* Of what repeats an access, all it stores is one copy, and each line that it comes to one access. */
 static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
 	const struct cpu *cpu = this_cpu();
 	struct trace *trace = traced(cpu);
 	union place place = { userdata };
-	bool store = qemu_plugin_mem_is_store(info);
+	uint64_t end = address + (1u << qemu_plugin_mem_size_shift(info)), next = line_of(end - 1);
+	bool store = qemu_plugin_mem_is_store(info), goes_down;
 
 	if (!trace)
 		return;
@@ -156,10 +187,12 @@ static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 		trace->string.copy = NO_COPY;
 	}
 	if (store)
-		copy(trace, place, 1u << qemu_plugin_mem_size_shift(info));
-	if (trace->string.lines[store] != line_of(address) && is_recorded(cpu, info, address))
-		add_access(trace, place, info, address);
-	trace->string.lines[store] = line_of(address);
+		copy(trace, place, end - address);
+	/* It is in the second of two lines already where it goes down. */
+	goes_down = trace->string.lines[store] == next;
+	add_element(cpu, trace, place, info, address, (next > address ? next : end) - address);
+	if (next > address && !goes_down)
+		add_element(cpu, trace, place, info, next, end - next);
 }
 
 void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes)

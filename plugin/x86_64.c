@@ -229,12 +229,17 @@ const struct arch arch_x86_64 = {
 	.kernel_start = 0xff00000000000000,
 	/* Documentation/arch/x86/x86_64/mm.rst: with four levels of page tables, without ISA devices; the CPU entry area */
 	.memory = { { 0xffff888000100000, 0xffffc88000000000 }, { 0xffffffff80000000, 0xffffffffa0000000 } },
-	.stack_bytes = 16384,
 	.no_stack_from = 0xfffffe0000000000,
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
 	.call_registers = { "rax", "rdi", "rcx" },
-	.old_entry_register = "rsp",
+	.entry_stack_register = "rsp",
+	/*
+	 * arch/x86/entry/entry_64.S: an error code or a vector's number may lie below the five words that iret loads,
+	 * asm_exc_int3 moves all of it down by six words, and at the stack's top there may be two more
+	 * (TOP_OF_KERNEL_STACK_PADDING). What a handler saves first is longer than that.
+	 */
+	.entry_moves = 64,
 	.repeats_register = "eflags",
 	.goes_on = 1 << 16, /* RF; Intel SDM volume 3, 18.3.1.1 */
 	.is_mark = is_mark,

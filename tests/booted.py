@@ -29,6 +29,7 @@ class Guest:
     symbols: SymbolTable
     memory: KernelMemory
     per_cpu_offsets: list[int]
+    stack_bytes: int
     allocations: list[Allocation]
     clock_slower: int
 
@@ -100,6 +101,7 @@ def left_by(
         symbols,
         KernelMemory.of(ram, X86_64, symbols),
         recording.per_cpu_offsets,
+        recording.stack_bytes,
         allocations,
         outcome.clock_slower,
     )

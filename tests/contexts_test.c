@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Drives what the recorder knows of a CPU's context, with a stand-in for QEMU: which of a machine's interrupts is the
- * first that a task sees after recording begins is up to chance. Standard input, of one CPU:
+ * first that a task sees after recording begins is up to chance. Its argument: how large stacks are. Standard input, of
+ * one CPU:
  *
  *	user			code of user mode runs
- *	interrupt, exception	enters the kernel
+ *	interrupt [SP], exception [SP]	enters the kernel, with the stack pointer there
  *	old SP			an interrupt of a kernel before 5.8, with the stack pointer there
  *	end SP			it returns, likewise
  *	call SP, return SP	a call pushes its return address there, a return pops it
- *	iret			the interrupt or exception returns
+ *	iret [SP]		a return from an interrupt or exception, likewise
  *	switch			another task's stack is next
  *	switched		the stack is the next task's already
  *
@@ -38,7 +39,7 @@ struct qemu_plugin_tb {
 static struct qemu_plugin_tb user;
 static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old;
 static char state;
-static uint64_t stack_pointer;
+static uint64_t stack_pointer, stack_bytes;
 
 /* QEMU */
 
@@ -104,6 +105,17 @@ int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *b
 	return sizeof(stack_pointer);
 }
 
+bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t length)
+{
+	static uint64_t words[32];
+
+	/* At a stack's end, what the kernel writes there behind its struct thread_info. */
+	words[13] = address % stack_bytes ? 0 : 0x57ac6e9d;
+	data->data = (uint8_t *)words;
+	data->len = length;
+	return true;
+}
+
 /* Here is neither a lock nor an allocation, and nothing is traced. */
 
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
@@ -128,7 +140,6 @@ NOT_CALLED(void, trace_events_exception, struct cpu *cpu)
 NOT_CALLED(void, trace_events_exception_return, struct cpu *cpu)
 NOT_CALLED(void, trace_events_returned, struct stack *stack, uint64_t sp)
 NOT_CALLED(void, allocators_returned, struct cpu *cpu, uint64_t sp)
-NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
 
 /* The test */
 
@@ -149,21 +160,32 @@ static void start(void)
 	contexts_arm();
 }
 
+static bool is_command(const char *line, const char *command)
+{
+	char word[16];
+	uint64_t sp = stack_pointer;
+	bool is_it = sscanf(line, "%15s %lx", word, &sp) >= 1 && !strcmp(word, command);
+
+	if (is_it)
+		stack_pointer = sp;
+	return is_it;
+}
+
 static void obey(const char *line)
 {
 	uint64_t sp;
 
 	if (!strcmp(line, "user\n"))
 		user.on_run(0, NULL);
-	else if (!strcmp(line, "interrupt\n"))
+	else if (is_command(line, "interrupt"))
 		interrupt.on_run(0, NULL);
-	else if (!strcmp(line, "exception\n"))
+	else if (is_command(line, "exception"))
 		exception.on_run(0, NULL);
 	else if (!strcmp(line, "switch\n"))
 		change.on_run(0, NULL);
 	else if (!strcmp(line, "switched\n"))
 		changed.on_run(0, NULL);
-	else if (!strcmp(line, "iret\n"))
+	else if (is_command(line, "iret"))
 		iret.on_run(0, NULL);
 	else if (sscanf(line, "old %lx", &stack_pointer) == 1)
 		old.on_run(0, NULL);
@@ -177,10 +199,13 @@ static void obey(const char *line)
 		exit(1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char line[256];
 
+	if (argc != 2)
+		return 1;
+	stack_bytes = strtoul(argv[1], NULL, 10);
 	start();
 	while (fgets(line, sizeof(line), stdin)) {
 		obey(line);

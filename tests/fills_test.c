@@ -123,6 +123,7 @@ NOT_CALLED(uint64_t, qemu_plugin_hwaddr_phys_addr, const struct qemu_plugin_hwad
 static void start(void)
 {
 	guest_init("x86_64");
+	guest.stack_bytes = 16384;
 	guest_find_registers();
 	cpus_init(NR_CPUS);
 	for (unsigned int nr = 0; nr < NR_CPUS; nr++) {

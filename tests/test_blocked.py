@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +140,15 @@ def sleeps_of(trace: list[str], pid: int) -> list[float]:
         elif dumped and "hrtimer_nanosleep" in line:
             dumped.slept = True
     return [absence.seconds for absence in absences if absence.slept]
+
+
+@pytest.mark.parametrize(("since", "state"), [("since 5.18", STATES["S"]), ("before", 0)])
+def test_a_task_that_is_woken_at_once_has_slept(since: str, state: int, tmp_path: Path) -> None:
+    """Waking it changes its state before the tracepoint comes, which has the state that it left in."""
+    source, program = Path(__file__).with_name("sched_switch_test.c"), tmp_path / "sched_switch"
+    command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", source, "-o", program]
+    subprocess.run(command, check=True)
+    assert int(subprocess.check_output([program, since])) == state
 
 
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])

@@ -178,6 +178,26 @@ def test_without_memory_it_ends_and_says_what_it_left_out(tmp_path: Path) -> Non
     assert outcome.lost == {"messages of the agent, for which it had no memory": 3}
 
 
+@pytest.mark.parametrize(
+    ("copies", "complaint"),
+    [
+        (0, "no memory for the path of '/proc/sys/kernel/pid_max=1'"),
+        (1, "no memory for what /proc/sys/kernel/pid_max holds"),
+    ],
+)
+def test_without_memory_no_setting_is_changed(copies: int, complaint: str, tmp_path: Path) -> None:
+    """What cannot be put back is not changed."""
+    program, guest = tmp_path / "settings", Path(__file__).parent.parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "settings_without_memory.c"]
+    sources += [guest / name for name in ("settings.c", "report.c")]
+    subprocess.run(["gcc", "-fno-builtin", "-iquote", guest, *sources, "-o", program], check=True)
+    done = subprocess.run([program, str(copies)], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
+    messages, _ = decoded(done.stdout)
+    assert (done.returncode, [message.content for message in messages]) == (
+        1, [{"kind": "setting", "text": complaint}],
+    )  # fmt: skip
+
+
 def test_what_was_damaged_on_the_way_is_told() -> None:
     assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
     with pytest.raises(MachineError, match="does not say what was lost"):

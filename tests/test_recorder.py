@@ -12,11 +12,15 @@ from functools import cache
 from itertools import count, islice
 from pathlib import Path
 
+import msgspec
 import pytest
+from booted import KERNELS, left_by
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import compile, workloads
+from bigiron.errors import MachineError
+from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
@@ -29,6 +33,49 @@ def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
     sources = [TOP / "tests" / f"{name}_test.c", *(TOP / "plugin" / f"{part}.c" for part in parts)]
     subprocess.run([*CC, *options, *SANITIZERS, *sources, "-o", folder / name], check=True)
     return folder / name
+
+
+# What it is loaded into
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "status"), [(2, 4, 0), (2, 5, 0), (2, 3, 1), (2, 6, 1), (7, 7, 1)]
+)
+def test_another_plugin_interface_is_refused(oldest: int, newest: int, status: int, tmp_path: Path) -> None:
+    """QEMU 10.2 loads what is made for version 4, though one of its functions returns another type."""
+    program, source = tmp_path / "install", TOP / "tests" / "install_test.c"
+    subprocess.run([*CC, "-rdynamic", source, "-o", program], check=True)
+    loaded = [program, compile.recorder(), str(oldest), str(newest)]
+    done = subprocess.run(loaded, capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr == status * (
+        f"recorder: knows versions 4 and 5 of QEMU's plugin interface (QEMU 10.0 and 10.1), not {newest}\n"
+    )
+
+
+@pytest.mark.needs_more
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_cpus_of_several_threads_are_refused(cpus: int, tmp_path: Path) -> None:
+    """Nothing in it is locked. One CPU has one thread: that machine runs until it is ended."""
+    machine = [
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg,thread=multi",
+        "-smp",
+        str(cpus),
+        "-nodefaults",
+        "-display",
+    ]
+    with subprocess.Popen(
+        [*machine, "none", "-monitor", "stdio", "-plugin", f"{compile.recorder()},out={tmp_path}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as qemu:
+        _, complaint = qemu.communicate("quit\n" if cpus == 1 else None)
+    refused = "recorder: QEMU runs CPUs in several threads: use -accel tcg,thread=single\n"
+    assert (qemu.returncode, complaint) == ((0, "") if cpus == 1 else (1, refused))
 
 
 # Registers
@@ -943,6 +990,38 @@ def elements(run: Run) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def touched(at: int, shift: int) -> dict[int, int]:
+    """The lines of an access, and its bytes of each."""
+    lines: dict[int, int] = {}
+    for byte in range(at, at + (1 << shift)):
+        lines[byte // 64] = lines.get(byte // 64, 0) | 1 << byte % 64
+    return lines
+
+
+def test_an_access_to_two_lines_is_one_to_each(fills: Path, forgetful: Path) -> None:
+    """As a processor splits it."""
+    crosses, does_not = f"{FILLED + 60:x} 3", f"{FILLED + 56:x} 3"
+    for what in ("read", "write"):
+        reads, writes = (3, 0) if what == "read" else (0, 3)
+        commands = [f"0 0 0 {what} 0 {crosses}", f"1 0 0 {what} 0 {does_not}"] * 3
+        for program in (fills, forgetful):
+            assert accessed(program, *commands) == {
+                (0, 0): Accessed(reads, writes, 0xF << 60),
+                (0, 1): Accessed(reads, writes, 0xF),
+                (1, 0): Accessed(reads, writes, 0xFF << 56),
+            }
+
+
+@pytest.mark.parametrize("step", [8, -8], ids=["up", "down"])
+def test_a_string_s_element_in_two_lines_is_no_access_of_its_own(fills: Path, step: int) -> None:
+    commands = [f"0 0 0 store 0 {FILLED + at:x} 3" for at in (52, 60, 68)[:: step // 8]]
+    assert accessed(fills, *commands) == {
+        (0, 0): Accessed(0, 1, 0xFFF << 52), (0, 1): Accessed(0, 1, 0xFFF),
+    }  # fmt: skip
+    alone = accessed(fills, f"0 0 0 store 0 {FILLED + 60:x} 3")
+    assert alone == {(0, 0): Accessed(0, 1, 0xF << 60), (0, 1): Accessed(0, 1, 0xF)}
+
+
 @given(runs=st.lists(RUNS, max_size=12), again=st.integers(1, 3))
 def test_of_a_string_each_line_is_one_access(
     fills: Path, forgetful: Path, runs: list[Run], again: int
@@ -954,17 +1033,21 @@ def test_of_a_string_each_line_is_one_access(
     for run in runs * again:
         for at, shift in elements(run):
             commands.append(f"{run.cpu} 0 0 {run.what} {run.site} {FILLED + at:x} {shift}")
-            one, offset = expected[run.cpu, at // 64], at % 64
-            one.bytes |= ((1 << (1 << shift)) - 1) << offset & (1 << 64) - 1
-            if run.what in ("read", "write"):
-                pending.pop((run.cpu, "load"), None)
-                pending.pop((run.cpu, "store"), None)
-            elif pending.get((run.cpu, run.what)) == (run.site, at // 64):
-                continue
-            else:
-                pending[run.cpu, run.what] = run.site, at // 64
-            is_read = run.what in ("load", "read")
-            one.reads, one.writes = one.reads + is_read, one.writes + (not is_read)
+            parts = sorted(touched(at, shift).items())
+            if pending.get((run.cpu, run.what)) == (run.site, parts[-1][0]):
+                parts.reverse()  # the string goes down
+            for line, its_bytes in parts:
+                one = expected[run.cpu, line]
+                one.bytes |= its_bytes
+                if run.what in ("read", "write"):
+                    pending.pop((run.cpu, "load"), None)
+                    pending.pop((run.cpu, "store"), None)
+                elif pending.get((run.cpu, run.what)) == (run.site, line):
+                    continue
+                else:
+                    pending[run.cpu, run.what] = run.site, line
+                is_read = run.what in ("load", "read")
+                one.reads, one.writes = one.reads + is_read, one.writes + (not is_read)
     for program in (fills, forgetful):
         assert accessed(program, *commands) == dict(expected)
 
@@ -1033,6 +1116,26 @@ def test_events_come_with_the_instructions_between_them(traces: Path) -> None:
 def test_what_one_instruction_does_is_one_event(traces: Path, how: str, kind: str) -> None:
     found = traced(traces, ALSO_TOUCHED, *TRACED, f"0 access {how} 9 10 {HOT:x}", "0 user 1", "0 done 0")
     assert found.events == ["enter 21", f"{kind} 9", "exit 1"]
+
+
+@pytest.mark.parametrize(
+    ("how", "kinds"),
+    [("read", ["read"] * 2), ("write", ["write"] * 2), ("both", ["write"] * 2), ("locked", ["atomic"] * 2)],
+)
+def test_an_access_to_two_lines_is_an_event_of_each(traces: Path, how: str, kinds: list[str]) -> None:
+    others = [ALSO_TOUCHED, f"1 access write 0 1 {HOT + 64:x}"]
+    found = traced(
+        traces, *others, *TRACED, f"0 access {how} 9 10 {HOT + 60:x}", "0 user 1", "0 done 0"
+    ).events
+    assert [event.split()[0] for event in found] == ["enter", *kinds, "exit"]
+
+
+@pytest.mark.parametrize("copy", [f"0 copy 16 {COLD:x} {HOT + 4:x}", f"0 copy -16 {COLD:x} {HOT + 132:x}"])
+def test_a_copy_that_is_not_aligned_touches_one_line_more(traces: Path, copy: str) -> None:
+    """Upwards and downwards: each line once."""
+    others = [f"1 access write 0 1 {HOT + 64 * line:x}" for line in range(3)]
+    found = traced(traces, *others, *TRACED, copy, "0 user 1", "0 done 0").events
+    assert [event.split()[0] for event in found] == ["enter", "copy", *["write"] * 3, "exit"]
 
 
 @pytest.mark.parametrize(
@@ -1142,9 +1245,13 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 
-def contexts_after(contexts: Path, *commands: str) -> list[str]:
+def contexts_after(contexts: Path, *commands: str, stack_bytes: int = 16384) -> list[str]:
     done = subprocess.run(
-        [contexts], input="".join(f"{one}\n" for one in commands), capture_output=True, text=True, check=True
+        [contexts, str(stack_bytes)],
+        input="".join(f"{one}\n" for one in commands),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()
 
@@ -1158,6 +1265,29 @@ def test_a_task_s_first_entry_may_be_an_interrupt(contexts: Path) -> None:
     assert contexts_after(contexts, *commands, f"return {STACK:x}", "iret", "user", f"call {STACK:x}") == [
         "operation", *["interrupt"] * 5, "operation", "operation", "operation",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [8 << 10, 16 << 10, 32 << 10, 64 << 10])
+def test_what_is_deep_on_a_large_stack_is_an_operation_s(contexts: Path, size: int) -> None:
+    """With CONFIG_KASAN a stack has 32 KiB, on arm64 with large pages 64. Below it is an interrupt's."""
+    end = 0xFFFFC90000100000
+    calls = [f"call {end + size - 256:x}", f"call {end + 64:x}", f"call {end - 256:x}"]
+    assert contexts_after(contexts, "user", *calls, stack_bytes=size) == [*["operation"] * 3, "interrupt"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stacks_are_as_large_as_the_kernel_s_first_one(kernel: str) -> None:
+    guest = left_by(kernel)
+    ends = [guest.symbols.address(f"__end_init_{what}") for what in ("task", "stack")]  # up to 6.8, and since
+    (end,) = filter(None, ends)
+    assert guest.stack_bytes == end - guest.address("init_stack")
+
+
+def test_without_the_size_of_stacks_there_is_no_result(tmp_path: Path) -> None:
+    recording = Recording([5], 1, 0, [], {}, {}, {}, 0, [], {})
+    (tmp_path / "recording.json").write_bytes(msgspec.json.encode(recording))
+    with pytest.raises(MachineError, match="how large the kernel's stacks are"):
+        read_recording(tmp_path)
 
 
 def test_an_interrupt_of_a_page_fault_is_one(contexts: Path) -> None:
@@ -1177,6 +1307,41 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
         *["operation"] * 3,
         "interrupt", *["operation"] * 3,
     ]  # fmt: skip
+
+
+ENTRY, TRAMPOLINE = STACK - 256, 0xFFFFFE0000003FD8
+STACK_TOP = (STACK | 16383) + 1
+
+
+@pytest.mark.parametrize(
+    "end", [TRAMPOLINE, STACK_TOP - 40, STACK_TOP - 56], ids=["trampoline", "top", "padded top"]
+)
+def test_a_handler_that_returns_to_itself_goes_on(contexts: Path, end: int) -> None:
+    """sync_core() is an iret to the next instruction: text_poke_sync() has all CPUs do it in an interrupt.
+
+    That returns to user mode from the trampoline or, without PTI, from the top of the stack.
+    """
+    handler = [f"call {STACK - 64:x}", f"iret {STACK - 512:x}", f"return {STACK - 64:x}"]
+    of_user = ["user", f"interrupt {TRAMPOLINE:x}", f"call {STACK:x}", *handler, f"return {STACK:x}"]
+    fault = [f"iret {end:x}", f"exception {TRAMPOLINE:x}", f"call {STACK:x}"]  # before any code in user mode
+    assert contexts_after(contexts, *of_user, *fault) == [
+        "operation", *["interrupt"] * 6, *["operation"] * 3,
+    ]  # fmt: skip
+    handler = [f"call {STACK - 512:x}", f"iret {STACK - 768:x}", f"return {STACK - 512:x}"]
+    of_kernel = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", *handler]
+    assert contexts_after(contexts, *of_kernel, f"iret {ENTRY:x}") == [
+        "operation", "operation", *["interrupt"] * 4, "operation",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sp", "ends"),
+    [(ENTRY + 8, True), (ENTRY - 48, True), (ENTRY - 176, False), (0xFFFFFE0000010FD8, False)],
+    ids=["below an error code", "asm_exc_int3", "a handler's own", "on an NMI's stack"],
+)
+def test_an_interrupt_ends_by_what_its_entry_saved(contexts: Path, sp: int, ends: bool) -> None:
+    commands = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", f"iret {sp:x}"]
+    assert contexts_after(contexts, *commands)[-1] == ("operation" if ends else "interrupt")
 
 
 def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> None:

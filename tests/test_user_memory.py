@@ -194,3 +194,12 @@ def test_threads_share_variables_the_heap_and_what_the_kernel_copies(tmp_path: P
     (buffer,) = [row for row in rows if row["object"] == "user:buffer+0x0"]
     assert not [function for function in buffer["functions"] if function.startswith("user:")]
     assert all("vfs_read" in path["path"] or "pread" in path["path"] for path in buffer["paths"])
+
+
+def test_what_lies_in_two_pages_is_two_lines(tmp_path: Path) -> None:
+    """Of which one is written as often as the other, wherever in memory the second page is."""
+    rows = recorded("", tmp_path / "s", "--workload-file", WORKLOADS / "two_pages.c", "--mode", "thread")
+    assert {row["object"]: row["cells"]["debian/6.12"]["writes_per_op"] for row in rows} == {
+        "user:pages+0xffc": 1.0,
+        "user:pages+0x1000": 1.0,
+    }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from conftest import WORKLOADS, measured
 from conftest import bigiron as command
 
 import bigiron
@@ -74,6 +75,21 @@ def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
     for record in study.records():
         found = {row[0]: row[1] for row in work.profile(study.table(record, "work"), 8 * 500).iter_rows()}
         assert found["do_dentry_open"] == {"debian/6.1": 168, "debian/6.12": 176}[record.variant]
+
+
+def test_an_interrupt_s_handler_that_returns_to_itself_stays_one(tmp_path: Path) -> None:
+    """sync_core() before SERIALIZE is an iret to the next instruction."""
+    workload = ("--workload-file", WORKLOADS / "sync_core.c", "--mode", "thread", "--operations", "100")
+    measured(*workload, "--kernel", "debian/6.1", "--cpus", "4", "--probe", "work", "-o", tmp_path / "s")
+    study = bigiron.open_study(tmp_path / "s")
+    (record,) = study.records()
+    table = study.table(record, "work")
+    stack = pl.concat_str("path", "function", separator=";")
+    in_handler = table.filter(stack.str.contains("sysvec_call_function|flush_smp_call_function_queue"))
+    assert "interrupt" in in_handler["context"] and "operation" not in in_handler["context"]
+    # What a task's own path begins with is its system call.
+    begins = table.filter(context="operation").select(stack.str.strip_prefix(";").str.split(";").list.first())
+    assert all("SYS" in function or "syscall" in function for function in begins.to_series().unique())
 
 
 def test_compare_shows_which_functions_grew(open1: Path) -> None:

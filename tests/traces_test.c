@@ -14,7 +14,7 @@
  *	CPU enter FUNCTION		the function that was called is one of the kernel's of that name
  *	CPU take LOCK, CPU give LOCK	a spinlock
  *	CPU fill ADDRESS BYTES		an instruction fills memory
- *	CPU copy N FROM TO		an instruction copies N words
+ *	CPU copy N FROM TO		an instruction copies N words; if N is negative, downwards
  *	CPU exception, CPU iret		in the kernel
  *
  * Standard output: the trace, a line, and what is said of each task that has anything.
@@ -173,8 +173,12 @@ static void count(struct cpu *cpu, uint64_t address, bool store)
 
 static void touch(struct cpu *cpu, struct qemu_plugin_insn *insn, uint64_t address, bool store)
 {
+	uint64_t last = address + (1 << WORD) - 1;
+
 	insn->on_memory(0, WORD | (store ? STORE : 0), address, insn->memory_data);
 	count(cpu, address, store);
+	if (lines_key(last, cpu->context) != lines_key(address, cpu->context))
+		count(cpu, last, store);
 }
 
 static void touch_as(struct cpu *cpu, const char *how, size_t index, size_t nr_insns, uint64_t address)
@@ -190,14 +194,16 @@ static void touch_as(struct cpu *cpu, const char *how, size_t index, size_t nr_i
 		touch(cpu, &insn, address, true);
 }
 
-static void copy_words(struct cpu *cpu, unsigned int nr, uint64_t from, uint64_t to)
+static void copy_words(struct cpu *cpu, int nr, uint64_t from, uint64_t to)
 {
+	int step = nr < 0 ? -8 : 8;
+
 	struct qemu_plugin_insn insn = { .pc = 0xffffffff81000100 };
 
 	trace_events_watch(&insn, INSN_STRING, (const uint8_t *)"\xf3\x48\xa5", 3, 1, 1);
-	for (unsigned int i = 0; i < nr; i++) {
-		touch(cpu, &insn, from + 8 * i, false);
-		touch(cpu, &insn, to + 8 * i, true);
+	for (int i = 0; i < abs(nr); i++) {
+		touch(cpu, &insn, from + step * i, false);
+		touch(cpu, &insn, to + step * i, true);
 	}
 }
 
@@ -230,6 +236,7 @@ static void obey(const char *line)
 	static struct call_site call_site = { .pc = 0xffffffff81000200 };
 	uint64_t a = 0, b = 0, c = 0;
 	struct cpu *cpu;
+	int words;
 
 	if (sscanf(line, "%u %15s", &nr, what) != 2)
 		exit(1);
@@ -261,8 +268,8 @@ static void obey(const char *line)
 		lock(cpu, false, a);
 	else if (sscanf(line, "%u fill %lx %lu", &nr, &a, &b) == 3)
 		trace_events_fill(cpu, insns_number(0xffffffff81000300), a, b);
-	else if (sscanf(line, "%u copy %lu %lx %lx", &nr, &a, &b, &c) == 4)
-		copy_words(cpu, a, b, c);
+	else if (sscanf(line, "%u copy %d %lx %lx", &nr, &words, &b, &c) == 4)
+		copy_words(cpu, words, b, c);
 	else if (!strcmp(what, "exception"))
 		trace_events_exception(cpu);
 	else if (!strcmp(what, "iret"))
@@ -277,6 +284,7 @@ int main(int argc, char **argv)
 	char line[256];
 
 	guest_init("x86_64");
+	guest.stack_bytes = 16384;
 	guest_find_registers();
 	cpus_init(NR_CPUS);
 	for (unsigned int nr = 0; nr < NR_CPUS; nr++) {

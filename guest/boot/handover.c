@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../crc32.h"
 #include "../init.h"
 #include "../report.h"
 
@@ -74,21 +75,6 @@ static int say_where(const struct room *room)
 	report_room(frames, pages);
 	free(frames);
 	return 0;
-}
-
-static uint32_t crc32(const char *bytes, size_t length)
-{
-	static uint32_t table[256];
-	uint32_t crc = ~0u;
-
-	for (uint32_t i = 0; i < 256; i++) {
-		table[i] = i;
-		for (int bit = 0; bit < 8; bit++)
-			table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
-	}
-	while (length--)
-		crc = crc >> 8 ^ table[(crc ^ (unsigned char)*bytes++) & 0xff];
-	return ~crc;
 }
 
 /*

@@ -44,7 +44,10 @@ static int attach(const char *program, const char *category, const char *event)
 	}
 	links[nr_links] =
 		bpf_program__attach_tracepoint(bpf_object__find_program_by_name(object, program), category, event);
-	return links[nr_links++] ? 0 : -1;
+	if (!links[nr_links])
+		return -1;
+	nr_links++;
+	return 0;
 }
 
 static int ends_with(const char *text, const char *end)

@@ -13,6 +13,8 @@ from bigiron.errors import UserError
 
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
+NEWEST = (10, 1)
+"""10.2 has other types in its plugin interface (plugin/qemu_api.h). 10.0 was tested; 10.1 only adds to it."""
 
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
@@ -31,12 +33,18 @@ class Qemu:
 
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "7.2.0", True).fault
         'is QEMU 7.2.0, and versions before 10 crash newer kernels'
+        >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.1.3", True).fault
+        'is QEMU 11.1.3, and the recorder knows the plugin interface of 10.0 and 10.1 only'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "10.0.2", True).fault
         ''
         """
         if not self.version:
             return "does not tell its version"
-        if int(self.version.split(".")[0]) < OLDEST:
+        major, minor, *_ = [*map(int, self.version.split(".")), 0]
+        if (major, minor) > NEWEST:
+            known = f"{OLDEST}.0 and {NEWEST[0]}.{NEWEST[1]}"
+            return f"is QEMU {self.version}, and the recorder knows the plugin interface of {known} only"
+        if major < OLDEST:
             return f"is QEMU {self.version}, and versions before {OLDEST} crash newer kernels"
         if not self.plugins:
             return f"is QEMU {self.version} built without plugins, and a plugin records the counts"
@@ -64,7 +72,7 @@ def how_to_get(binary: str) -> str:
     package = _PACKAGES.get(Path(binary).name, Path(binary).name)
     system = platform.freedesktop_os_release() if Path("/etc/os-release").exists() else {}
     if system.get("ID") != "debian":
-        return f"install QEMU {OLDEST} or newer, built with plugins (in Debian the package {package})"
+        return f"install QEMU {OLDEST}.0, built with plugins (in Debian the package {package})"
     backports = "-t bookworm-backports " if system.get("VERSION_CODENAME") == "bookworm" else ""
     return f"apt-get install {backports}{package}"
 

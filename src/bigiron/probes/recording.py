@@ -38,6 +38,7 @@ class Recording(msgspec.Struct):
 
     operations: list[int]  # recorded, of each task
     entries: int  # of interrupts that were found: 0 means that contexts are not told apart
+    stack_bytes: int  # of a kernel stack; 0: it was not found
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context
     stack_accesses: dict[str, int]  # to a task's stack by another CPU: left out of the table
@@ -81,6 +82,8 @@ def read_recording(results: Path) -> Recording:
         raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
     if not recording.entries:
         raise MachineError("the kernel has no symbols of its entry points: is it older than 5.8?")
+    if not recording.stack_bytes:
+        raise MachineError("the recorder did not find out how large the kernel's stacks are")
     return recording
 
 
