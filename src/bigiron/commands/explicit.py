@@ -8,7 +8,7 @@ from typer.main import get_current_context  # type: ignore[attr-defined]
 
 from bigiron.commands.options import numbers
 from bigiron.errors import UserError
-from bigiron.machines import topology
+from bigiron.machines import cgroup, topology
 from bigiron.probes.options import words
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
@@ -25,6 +25,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "cpus": lambda text: numbers("--cpus", text),
     "tasks": lambda text: text if text == "all" else numbers("--tasks", text),
     "topology": lambda text: str(topology.parse(text)),
+    "cgroup": lambda text: str(cgroup.parse(text)),
     "workload_file": str,
 }
 

@@ -15,6 +15,7 @@ from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import Jobs, grouped, numbers
 from bigiron.errors import UserError
+from bigiron.machines import cgroup
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
 from bigiron.machines.server import server
@@ -119,6 +120,13 @@ class Where:
         Clock, typer.Option(help="its clock: the host's, or the instructions that its CPUs execute")
     ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
+    cgroup: Annotated[
+        str,
+        typer.Option(
+            help="the control group of the tasks: none, or its depth and limits: depth=3,memory.max=1G  "
+            "[default: depth=2]"
+        ),
+    ] = ""
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
 
     @property
@@ -278,6 +286,7 @@ def question(
         cpus_to_cycle=what.cpus_to_cycle,
         options=options,
         memory_mib=where.memory,
+        cgroup=str(cgroup.parse(where.cgroup)),
         fs=file_systems.fs,
         mkfs_options=file_systems.mkfs_options,
         mount_options=file_systems.mount_options,

@@ -60,6 +60,7 @@ def identity(study: Study, record: CellRecord) -> Identity:
         nodes=int(known["nodes"]),
         cores=int(known["cores"]),
         threads=int(known["threads"]),
+        cgroup=str(known.get("cgroup", "none")),
         fs=f"{file_system}, {made_by}".strip(", ") if file_system else "",
     )
 

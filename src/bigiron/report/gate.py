@@ -104,7 +104,8 @@ def record(study: Study, path: Path) -> str:
         probes=[probe for probe in _PROBES if probe in study.spec.probes],
     )
     measured = _measured(study, new.probes)
-    new = msgspec.structs.replace(new, turn=_turn(next(iter(measured.values()))))
+    first = next(iter(measured.values()))
+    new = msgspec.structs.replace(new, turn=_turn(first), cgroup=_cgroup(first))
     was: dict[_Place, Point] = {}
     if old:
         new = msgspec.structs.replace(
@@ -182,9 +183,10 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
 
 
 def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
-    """UserError if the counts are of machines with other turns of their CPUs, other memory or clocks."""
+    """UserError if the counts are of machines with other turns, control groups, memory or clocks."""
     for what, old, new in (
         ("turn", baseline.turn, _turn(records)),
+        ("cgroup", baseline.cgroup, _cgroup(records)),
         ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
         ("clock_slower", point.clock_slower, records[0].clock_slower),
     ):
@@ -198,6 +200,11 @@ def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, record
 def _turn(records: list[CellRecord]) -> str:
     """What ended the turns of the machine's CPUs; an older bigiron knew but one."""
     return str(records[0].environment.get("turn", "time"))
+
+
+def _cgroup(records: list[CellRecord]) -> str:
+    """The control group of the tasks; an older bigiron ran them in the root group."""
+    return str(records[0].environment.get("cgroup", "none"))
 
 
 def _memory_mib(records: list[CellRecord]) -> int:

@@ -20,6 +20,7 @@ from typing import Protocol
 from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
+from bigiron.machines import cgroup
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome, StoppedError
 from bigiron.machines.shape_change import change
@@ -158,7 +159,8 @@ def measure_missing(
     wanted: Callable[[Cell], bool] = _any,
 ) -> list[CellRecord]:
     """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
-    records = []
+    records: list[CellRecord] = []
+    noted: set[str] = set()
     waiting, begun = deque(missing(study, wanted)), None
     pools = partial(Threads, jobs) if isinstance(jobs, int) else jobs
     with pools(study, programs, progress) as pool:
@@ -177,7 +179,15 @@ def measure_missing(
             for future in wait(running, _LOOK_S, FIRST_COMPLETED).done:
                 records.append(future.result())
                 progress.ended(running.pop(future), records[-1])
+                _note_lacking(records[-1], noted, progress)
     return records
+
+
+def _note_lacking(record: CellRecord, noted: set[str], progress: Progress) -> None:
+    """Say once of each variant what its kernel lacks."""
+    if (lacking := cgroup.lacking(record.environment)) and record.variant not in noted:
+        noted.add(record.variant)
+        progress.note(f"{record.variant}: {lacking}")
 
 
 class Threads:
@@ -252,6 +262,7 @@ def run_cell(
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.recorded_ns = collected.recorded_ns
         record.lost = dict(collected.lost)
+        record.environment |= collected.environment
         if collected.clock_slower > 1:
             record.environment[_CLOCK] = collected.clock_slower
         _refuse_another_clock(record, same)
@@ -321,6 +332,7 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
         seconds_to_agent=outcome.seconds_to_agent,
         recorded_ns=outcome.recorded_ns,
         clock_slower=outcome.clock_slower,
+        environment=outcome.environment,
     )
 
 
@@ -406,7 +418,7 @@ def same_machine(study: Study, cell: Cell) -> dict[str, object]:
     return same | ({_CLOCK: own.clock_slower} if own else {})
 
 
-_OF_ALL = ("turn", "memory_mib")
+_OF_ALL = ("turn", "memory_mib", "cgroup")
 _CLOCK = "clock_slower"
 
 

@@ -13,7 +13,7 @@ from bigiron.analysis import spread, verdict
 from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.machines import limits, real, ssh
+from bigiron.machines import cgroup, limits, real, ssh
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
 from bigiron.probes import Options, Probe
@@ -116,6 +116,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     CPUs, about as many in a nanosecond as a processor's."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
+    cgroup: str = ""
+    """Of a virtual machine: the control group that tasks run in, as bigiron.machines.cgroup has it; `none`:
+    the root group."""
     fs: str = ""
     """Of a virtual machine: the file system that the workload works on; none: the machine's tmpfs."""
     mkfs_options: str = ""
@@ -357,6 +360,12 @@ def _on_engine(spec: Spec) -> Spec:
     engine = spec.engine
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    if not engine.emulated and spec.cgroup:
+        raise UserError(
+            f"cgroup = {spec.cgroup!r} is of virtual machines: on {real.name(spec.address)} tasks run in the "
+            "control group that bigiron is started in"
+        )
+    spec = msgspec.structs.replace(spec, cgroup=str(cgroup.parse(spec.cgroup)))
     _check_file_system(spec, engine)
     _check_clock(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:

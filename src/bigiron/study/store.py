@@ -28,6 +28,7 @@ from bigiron import sanitize, typed
 from bigiron.counted import some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
+from bigiron.machines import cgroup
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend
@@ -105,6 +106,28 @@ def losses(records: Iterable[CellRecord]) -> list[str]:
     return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
 
 
+def unlike(records: Iterable[CellRecord]) -> str:
+    """How the variants' machines differ in what their counts depend on; "" where they do not."""
+    known = list(records)
+    return "; ".join(filter(None, (clocks(known), controllers(known))))
+
+
+def controllers(records: Iterable[CellRecord]) -> str:
+    """A sentence where some variants' kernels lack a controller of the tasks' control group, else "".
+
+    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1)
+    >>> without = CellRecord(variant="ours", environment={"cgroup_absent": ["cpu"]}, **cell)
+    >>> controllers([without, CellRecord(variant="debian/6.1", environment={}, **cell)]).partition(":")[0]
+    'ours'
+    """
+    variants: dict[str, dict[str, None]] = {}
+    for record in records:
+        variants.setdefault(cgroup.lacking(record.environment), {})[record.variant] = None
+    if len(variants) < 2:
+        return ""
+    return "; ".join(f"{some(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking)
+
+
 def clocks(records: Iterable[CellRecord]) -> str:
     """A sentence where the variants' machines had clocks of different rates, else "".
 
@@ -169,6 +192,7 @@ class Collected:
     seconds_to_agent: float = 0.0
     recorded_ns: int = 0
     clock_slower: int = 1  # than the host's, which it followed
+    environment: Mapping[str, object] = dataclass_field(default_factory=dict)  # as the machine told
 
 
 def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
