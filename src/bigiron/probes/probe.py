@@ -48,6 +48,8 @@ class RawOutput:
     agent: Path  # the program that ran
     request: CellRequest
     ram: GuestRam | None = None
+    read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was read of it, by the name of what it is: several probes of a cell want the same."""
 
 
 @dataclass(frozen=True)
