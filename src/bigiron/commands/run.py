@@ -13,20 +13,20 @@ from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import Jobs, grouped, numbers
+from bigiron.commands.options import Jobs, grouped, numbers, probe_names
 from bigiron.errors import UserError
 from bigiron.machines import cgroup
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
 from bigiron.machines.server import server
-from bigiron.probes import Options, ProbeOptions, throughput
-from bigiron.probes.options import words
+from bigiron.probes import Options, ProbeOptions
 from bigiron.study import extend
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
 
 _PROBES = ", ".join(one.name for one in probes.probes() if one.measures != ("command",))
+_DEFAULT = ",".join(one.name for one in probes.probes() if one.by_default == "vm")
 
 
 class Clock(StrEnum):
@@ -59,7 +59,8 @@ class What:
     probe: Annotated[
         str | None,
         typer.Option(
-            help=f"what to record, of {_PROBES}  [default: conflicts; on a real machine throughput]"
+            help=f"what to record, of {_PROBES}; a study gets more by measuring its cells again  "
+            f"[default: {_DEFAULT}; on a real machine throughput]"
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
@@ -267,9 +268,7 @@ def question(
         command=what.command or "",
         mode=what.mode.value,
         arch=where.arch,
-        probes=words(
-            what.probe or (probes.DEFAULT if kind == "vm" or what.command else throughput.PROBE.name)
-        ),
+        probes=[] if what.probe is None else probe_names(what.probe),
         machine=kind,
         address=where.machine if kind == "ssh" else "",
         allow_hotplug=what.allow_hotplug,

@@ -56,9 +56,7 @@ class PointerWalk:
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
         self._objects_left = _MOST_OBJECTS
-        self._waiting: deque[tuple[Struct, int]] = (
-            deque()
-        )  # each with its distance
+        self._waiting: deque[tuple[Struct, int]] = deque()  # each with its distance
         self._seen: set[int] = set()
         self._followed: set[tuple[int, int]] = set()  # pointers, by what they are and what they point to
 

@@ -204,6 +204,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    by_default="vm",
     compare=lambda read, options: shared_lines.compare(read, options),
     has_verdicts=True,
     stacks=StackSource(

@@ -82,5 +82,6 @@ PROBE = Probe(
     compare=lambda read, options: locks.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    by_default="vm",
     only_on=("x86_64",),
 )

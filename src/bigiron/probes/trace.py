@@ -113,6 +113,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    by_default="vm",
     only_on=("x86_64",),
     stacks=StackSource(
         lambda table, done, contexts: trace.stacks(table, done, contexts),

@@ -58,6 +58,7 @@ PROBE = Probe(
     compare=lambda read, options: work.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    by_default="vm",
     stacks=StackSource(
         lambda table, done, contexts: work.stacks(table, done, contexts),
         "kernel instructions",

@@ -173,7 +173,10 @@ def _measured(study: Study, probes: list[str]) -> dict[_Place, list[CellRecord]]
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
         for probe in probes or _PROBES[:1]:
             if probe not in record.tables:
-                raise UserError(f"{cell} was measured without the probe {probe}, which is what is checked")
+                raise UserError(
+                    f"{cell} was measured without the probe {probe}, which is what is checked: "
+                    f"{study.recording(probe)}"
+                )
             if lost := record.facts[probe][_LOST[probe]]:
                 raise UserError(
                     f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"

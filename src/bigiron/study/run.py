@@ -70,12 +70,12 @@ def _any(_cell: Cell) -> bool:
 
 
 def missing(study: Study, wanted: Callable[[Cell], bool] = _any) -> list[Cell]:
-    """The wanted cells that were not measured yet, or failed, in the order in which they are to run."""
+    """The wanted cells that were not measured yet with all probes, or failed, in the order of their runs."""
     cells = [cell for cell in study.plan() if wanted(cell)]
     if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
-    return [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
+    return [cell for cell in cells if not study.is_measured(cell)]
 
 
 def _in_turn(block: list[Cell]) -> list[Cell]:

@@ -16,7 +16,7 @@ from bigiron.errors import UserError
 from bigiron.machines import cgroup, limits, real, ssh
 from bigiron.machines.engine import DEFAULT_CPUS, Engine
 from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
-from bigiron.probes import Options, Probe
+from bigiron.probes import Options, Probe, WorkloadKind
 from bigiron.probes.options import read_options, whole_number
 from bigiron.simulator import machine_files
 from bigiron.study import engines
@@ -84,7 +84,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
-    probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
+    probes: list[str] = []
+    """None: those that are recorded by default, which are filled in when the study is made."""
     cpus: list[int] = msgspec.field(default_factory=lambda: list(DEFAULT_CPUS))
     """Of a real machine, where it says nothing else, all."""
     tasks: Literal["all"] | list[int] = "all"
@@ -242,9 +243,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
     check_numbers(spec)
-    spec = _on_engine(spec)
-    if not spec.probes:
-        raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    spec = _on_engine(_with_probes(spec, workload))
     chosen = [probes.probe(name) for name in spec.probes]
     if workload.has_rounds:
         spec = _for_rounds(spec, workload)
@@ -252,14 +251,12 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         raise UserError(
             f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
         )
-    target = architecture(spec.arch)
     for probe in chosen:
         _check_workload(probe, workload)
         if probe.needs_recorder and not spec.engine.emulated:
             raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
-        if probe.only_on and target.name not in probe.only_on:
-            use = " or ".join(probe.only_on)
-            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
+        if lacking := not_recorded(probe, spec.arch):
+            raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
     check_options(spec)
     _check_names(spec)
     return (
@@ -274,6 +271,21 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     )
 
 
+def _with_probes(spec: Spec, workload: Workload) -> Spec:
+    """With those that are recorded by default, where none are asked for."""
+    kind: WorkloadKind = "bounded" if workload.has_rounds else "unbounded"
+    engine = spec.engine
+    default = probes.by_default(kind, engine.arch(spec.arch), in_vm=engine.emulated)
+    return msgspec.structs.replace(spec, probes=spec.probes or default)
+
+
+def not_recorded(probe: Probe, arch: str) -> str:
+    """A sentence where a probe does not know an architecture; else ""."""
+    target = architecture(arch).name
+    known = not probe.only_on or target in probe.only_on
+    return "" if known else f"probe {probe.name} is not recorded on {target} yet"
+
+
 def _resolve_command(spec: Spec) -> Spec:
     """The same for an external command: on a real machine, and nothing is recorded but what it prints."""
     if not spec.engine.has_programs:
@@ -282,7 +294,7 @@ def _resolve_command(spec: Spec) -> Spec:
             "give --machine host or ssh://USER@HOST"
         )
     reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
-    if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
+    if spec.workload_file or spec.probes not in ([], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     spec = msgspec.structs.replace(spec, probes=reading)
     check_options(spec)
