@@ -25,7 +25,9 @@ def wider(old: Spec, asked: Spec) -> Spec | None:
     lists = ("cpus", "tasks", "variant", "probes")
     if any(len(getattr(both, key)) != len(getattr(asked, key)) for key in lists):
         return None
-    added = {key: getattr(both, key) for key in (*lists, "most_boots", "look", "workload_file", "check_shape")}
+    added = {
+        key: getattr(both, key) for key in (*lists, "most_boots", "look", "workload_file", "check_shape")
+    }
     return both if replace(asked, **added) == both else None
 
 
