@@ -2,10 +2,10 @@
 
     nice benchmarks/cgroups.py -o FOLDER [--kernels debian/5.10,...] [--workloads open1,...] [--cpus 8]
 
-Each workload is recorded on each kernel with `--cgroup none` and with the default, from one snapshot of each
-kernel. The cache lines of one object, a struct's or a variable's, are added up. An object has come, or gone,
-if it has 0.05 accesses per operation or more in one of the two, and less in the other, and they differ by as
-much.
+Each workload is recorded on each kernel with `--cgroup none` and with the default, from one snapshot of
+each kernel; the guest's clock follows its instructions, so that a busy host adds no ticks. The cache lines
+of one object, a struct's or a variable's, are added up. An object has come, or gone, if it has 0.05
+accesses per operation or more in one of the two, and less in the other, and they differ by as much.
 
 Cells are kept in the folder: run it again, and only what is missing is measured. The page,
 docs/validation/cgroup.md, is written once all are there, and with --write of what there is.
@@ -35,10 +35,10 @@ INTRODUCTION = """\
 # Cache lines that come with a control group
 
 Made by `benchmarks/cgroups.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: all built-in
-workloads with `--cgroup none` and with the default, one cell each, from one snapshot of each kernel.
-Accesses per operation to shared cache lines, in operation context. An object has come, or gone, where it
-has 0.05 accesses per operation or more in one of the two cells and less than that in the other. Where tasks
-contend, an object near that limit may come or go by chance.
+workloads with `--cgroup none` and with the default, one cell each, from one snapshot of each kernel, with
+`--clock instructions`. Accesses per operation to shared cache lines, in operation context. An object has
+come, or gone, where it has 0.05 accesses per operation or more in one of the two cells and less than that
+in the other. Where tasks contend, an object near that limit may come or go by chance.
 
 {compared} cells were compared with another. In {unchanged} no object came or went.
 Objects that came most often: {often}.
@@ -85,7 +85,7 @@ def main() -> None:
 def measure(workload: str, kernels: Sequence[str], cpus: int, folder: Path, options: Sequence[str]) -> None:
     """Run what is missing of a study; what fails is told on the page."""
     what = [word for kernel in kernels for word in ("--kernel", kernel)]
-    what += ["--cpus", str(cpus), "--probe", "conflicts", "--jobs", "1", *options]
+    what += ["--cpus", str(cpus), "--probe", "conflicts", "--clock", "instructions", "--jobs", "1", *options]
     if workload.startswith("smt-"):
         what += ["--topology", "threads=2"]
     subprocess.run([BIGIRON, "run", workload, *what, "-o", folder], check=False, stdout=subprocess.DEVNULL)
