@@ -32,7 +32,7 @@ def by_default(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_one_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study with one probe and two cells."""
     study = tmp_path_factory.mktemp("conflicts") / "s"
-    measured("getppid1", *NEW, "--reps", "2", "--probe", "conflicts", "-o", study)
+    measured("getppid1", *NEW, "--tasks", "1,2", "--probe", "conflicts", "-o", study)
     return study
 
 
@@ -87,9 +87,11 @@ def test_a_study_gets_more_probes(conflicts_alone: Path) -> None:
     nothing = measured(conflicts_alone, "--probe", "locks")
     assert nothing.out.startswith("every cell of") and nothing.err == ""
     # What it was first asked with asks for less than it has; all that nobody has to say is more.
-    refused = bigiron("run", "getppid1", *NEW, "--reps", "2", "--probe", "conflicts", "-o", conflicts_alone)
+    refused = bigiron(
+        "run", "getppid1", *NEW, "--tasks", "1,2", "--probe", "conflicts", "-o", conflicts_alone
+    )
     assert (refused.status, "asks something else (probes = " in refused.complaint) == (2, True)
-    measured("getppid1", *NEW, "--reps", "2", "-o", conflicts_alone)
+    measured("getppid1", *NEW, "--tasks", "1,2", "-o", conflicts_alone)
     assert tables(conflicts_alone) == [ALL] * 2
 
 

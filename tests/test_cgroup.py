@@ -96,7 +96,7 @@ def test_what_is_charged_shows_by_default(tmp_path: Path) -> None:
 
 def test_a_kernel_without_a_controller_says_so_and_goes_on(tmp_path: Path) -> None:
     lacks = ("--boot", "cgroup_disable=memory", "--operations", "20", "-o", tmp_path / "s")
-    answer = measured("getppid1", *NEW, *lacks, "--reps", "2", "--probe", "work")
+    answer = measured("getppid1", *NEW, *lacks, "--tasks", "1,2", "--probe", "work")
     said = "bigiron: debian/6.12: the kernel has no memory controller for control groups: "
     assert sum(line.startswith(said) for line in answer.err.splitlines()) == 1
     records = library.open_study(tmp_path / "s").records()
