@@ -371,6 +371,7 @@ def misbehaved(
         workload="",
         workload_file=str(WORKLOADS / "misbehave.c"),
         mode=request.param,
+        probes=["conflicts"],
         cpus=[2],
         deadline_s=100,
         variant=[

@@ -77,7 +77,12 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, dict[str,
     folder = tmp_path_factory.mktemp("crashes")
     source = str(WORKLOADS / "crash.c")
     spec = Spec(
-        workload="", workload_file=source, cpus=[2], deadline_s=DEADLINE_S, variant=list(CRASHES.values())
+        workload="",
+        workload_file=source,
+        probes=["conflicts"],
+        cpus=[2],
+        deadline_s=DEADLINE_S,
+        variant=list(CRASHES.values()),
     )
     (folder / "crashes.toml").write_bytes(to_toml(spec))
     answer = bigiron("run", folder / "crashes.toml", "-o", folder / "s", "--jobs", "2")

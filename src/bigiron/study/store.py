@@ -287,7 +287,7 @@ class Study:
     def recording(self, *names: str) -> str:
         """What to run so that its cells have those probes, or why they cannot have them."""
         if self.spec.engine.is_model or self.spec.engine.is_elsewhere:
-            return "it is of cells that bigiron did not measure"
+            return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
         added = [name for name in names if name not in self.spec.probes]
         for probe in probes.among(added):
             if why := study_spec.not_recorded(probe, self.spec.arch):
