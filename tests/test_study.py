@@ -29,6 +29,7 @@ SCHEMA_PAGE = Path(__file__).parents[1] / "docs/schema.md"
 
 SWEEP = """
 workload = "getppid1"
+probes = ["conflicts"]
 cpus = [1, 2]
 tasks = [1, 3]
 operations = 50
@@ -37,7 +38,8 @@ operations = 50
 name = "debian/6.1"
 kernel = "debian/6.1"
 """
-THE_SAME = ["getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--tasks", "1,3", "--operations", "50"]
+THE_SAME = ["getppid1", "--kernel", "debian/6.1", "--probe", "conflicts", "--cpus", "1,2", "--tasks", "1,3",
+            "--operations", "50"]  # fmt: skip
 CELLS = [f"debian-6.1-{cpus}cpus-{tasks}tasks-r1" for cpus in (1, 2) for tasks in (1, 3)]
 
 
