@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "command.h"
 #include "file_system.h"
 #include "guard.h"
@@ -48,7 +49,7 @@ static int run_in_child(const struct job *job)
 		return report_error("machine", "cannot fork: %m");
 	if (!runner) {
 		die_with(agent);
-		_exit(run(job));
+		_exit(cgroup_enter() ? MEASURE_REPORTED : run(job));
 	}
 
 	for (;;) {
@@ -101,7 +102,8 @@ int main(int argc, char **argv)
 	report_hello();
 	capture_workload_stderr();
 
-	failed = read_job(&job, is_init ? "/job" : argv[1]) || (is_init ? file_system_mount(&job) : spare_machine(&job)) || apply_settings(&job);
+	failed = read_job(&job, is_init ? "/job" : argv[1]) || (is_init ? file_system_mount(&job) : spare_machine(&job)) ||
+		 cgroup_make(&job) || apply_settings(&job);
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
 	if (!failed)

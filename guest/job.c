@@ -118,6 +118,8 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		return set_text(&job->file_system, value);
 	if (!strcmp(key, "mount_options"))
 		return set_text(&job->mount_options, value);
+	if (!strcmp(key, "cgroup"))
+		return set_text(&job->cgroup, value);
 	if (!strcmp(key, "tests"))
 		return set_text(&job->tests, value);
 	if (!strcmp(key, "module"))

@@ -33,6 +33,7 @@ struct job {
 	int watch;		   /* what each single operation takes */
 	unsigned long record;	   /* bits of enum recorder_what */
 	unsigned long patience_s;  /* a stage that takes longer has failed */
+	char *cgroup;		   /* that tasks run in, below the root group; NULL: in that */
 	unsigned long nr_settings;
 	char *settings[MAX_SETTINGS]; /* "PATH=VALUE" */
 	unsigned long nr_modules;

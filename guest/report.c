@@ -92,6 +92,20 @@ static void json_string(FILE *out, const char *text)
 	fputc('"', out);
 }
 
+/* Empty where there is no such file. */
+static void json_first_line(FILE *out, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[256] = "";
+
+	if (file && !fgets(line, sizeof(line), file))
+		*line = 0;
+	if (file)
+		fclose(file);
+	line[strcspn(line, "\n")] = 0;
+	json_string(out, line);
+}
+
 /* Text that grows until it is sent. */
 struct payload {
 	FILE *out;
@@ -163,6 +177,10 @@ void report_hello(void)
 		json_string(out, name.version);
 		fprintf(out, ",\"machine\":");
 		json_string(out, name.machine);
+		fprintf(out, ",\"security_modules\":");
+		json_first_line(out, "/sys/kernel/security/lsm");
+		fprintf(out, ",\"security_label\":");
+		json_first_line(out, "/proc/self/attr/current");
 		fputc('}', out);
 	}
 }
@@ -241,6 +259,17 @@ static void print_names(FILE *out, const char *const *names, const int *absent, 
 		fputs(separator, out);
 		json_string(out, names[i]);
 		separator = ",";
+	}
+}
+
+void report_cgroup(const char *const *controllers, const int *absent, unsigned long number)
+{
+	WITH_PAYLOAD("cgroup", out) {
+		fprintf(out, "{\"controllers\":[");
+		print_names(out, controllers, absent, number, 0);
+		fprintf(out, "],\"absent\":[");
+		print_names(out, controllers, absent, number, 1);
+		fprintf(out, "]}");
 	}
 }
 

@@ -19,6 +19,8 @@ struct job;
 
 void report_open(const char *path); /* NULL: standard output */
 void report_hello(void);
+/* Which controllers the cgroup of the tasks has, and which of them the kernel lacks (`absent`: 1). */
+void report_cgroup(const char *const *controllers, const int *absent, unsigned long number);
 /* Where in the machine's memory there is room for what a cell is: the frame of each of its pages (guest/boot/). */
 void report_room(const uint64_t *frames, unsigned long pages);
 /* How long the recording took, by the machine's clock. */

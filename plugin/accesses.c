@@ -223,6 +223,15 @@ static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 	count_any_access(info, address, (uint64_t)site);
 }
 
+/* The same where operations are traced. What a trace wants to know of the instruction is the site's upper half. */
+static void on_traced_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
+{
+	on_access(nr, info, address, site);
+	if (cpus.cpu->stack->trace)
+		trace_events_access(cpus.cpu, info, address, (uint32_t)(uint64_t)site >> ACCESS_INSN_SHIFT,
+				    (uint64_t)site >> 32);
+}
+
 static void on_user_access(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
 {
 	if (qemu_plugin_mem_is_store(info))
@@ -388,16 +397,23 @@ static void watch_string(struct qemu_plugin_insn *insn)
 					 site_of(insn));
 }
 
-void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size)
+static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw accesses, uint32_t traced)
+{
+	bool is_traced = arm.what & RECORD_TRACE;
+
+	qemu_plugin_register_vcpu_mem_cb(insn, is_traced ? on_traced_access : on_access, QEMU_PLUGIN_CB_NO_REGS, accesses,
+					 (void *)((uint64_t)site_of(insn) | (uint64_t)traced << 32));
+}
+
+void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
+		    uint32_t traced)
 {
 	switch (kind) {
 	case INSN_OTHER:
-		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-						 site_of(insn));
+		watch_access(insn, QEMU_PLUGIN_MEM_RW, traced);
 		break;
 	case INSN_CALL_BY_MEMORY:
-		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-						 site_of(insn));
+		watch_access(insn, QEMU_PLUGIN_MEM_R, traced);
 		break;
 	case INSN_FILL:
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,

@@ -12,8 +12,9 @@
 
 struct cpu;
 
-/* Count what this instruction of the kernel's does to memory. */
-void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size);
+/* Count what this instruction of the kernel's does to memory. `traced`: its trace_events_place(), where that is recorded. */
+void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
+		    uint32_t traced);
 
 /* An instruction after this one, of which so many bytes come before: it may end what that one did. */
 void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, size_t size);

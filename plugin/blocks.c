@@ -5,6 +5,9 @@
 
 #include "cpu.h"
 #include "guest.h"
+#include "lock_calls.h"
+#include "operations.h"
+#include "trace_events.h"
 #include "xalloc.h"
 
 /*
@@ -27,11 +30,8 @@ static void flush(struct block *block)
 	block->executions = 0;
 }
 
-static void on_block(unsigned int nr UNUSED, void *userdata)
+static void count(struct cpu *cpu, struct block *block)
 {
-	struct block *block = userdata;
-	struct cpu *cpu = this_cpu();
-
 	if (!is_recording(cpu))
 		return;
 	if (block->cpu != cpu || block->work.chain != cpu->stack->calls.chain || block->work.context != cpu->context) {
@@ -41,6 +41,20 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 		block->work.context = cpu->context;
 	}
 	block->executions++;
+}
+
+/* One callback for all that is to be told of it: most of what a callback costs is to be called. */
+static void on_block(unsigned int nr UNUSED, void *userdata)
+{
+	struct block *block = userdata;
+	struct cpu *cpu = this_cpu();
+
+	if (arm.what & RECORD_WORK)
+		count(cpu, block);
+	if (arm.what & RECORD_LOCKS)
+		lock_calls_execute(cpu, block->work.instructions);
+	if (cpu->stack->trace)
+		trace_events_execute(cpu, block->work.instructions);
 }
 
 void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns)

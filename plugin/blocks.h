@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counts how often blocks of kernel code are executed, and so the instructions of their functions (work.h). */
+/* Sees blocks of kernel code being executed: counts the instructions of their functions (work.h), and tells others of them. */
 #ifndef BLOCKS_H
 #define BLOCKS_H
 
@@ -7,7 +7,7 @@
 
 #include "qemu_api.h"
 
-/* Count the block, which belongs to the function at that address, from here: its first instruction. */
+/* See the block, which belongs to the function at that address, being executed, from here: its first instruction. */
 void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns);
 
 /* All that was counted goes to the CPUs' tables. */

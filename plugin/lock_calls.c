@@ -44,29 +44,17 @@ static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t inf
 		release(cpu, &cpu->locks, address, (uint64_t)userdata);
 }
 
-/* So many instructions, which are executed together, begin. */
-static void on_instructions(unsigned int nr UNUSED, void *userdata)
-{
-	struct cpu *cpu = this_cpu();
-
-	locks_execute(&cpu->locks, cpu->context, (uint64_t)userdata);
-	locks_execute(&cpu->stack->locks, cpu->context, (uint64_t)userdata);
-}
-
 void lock_calls_watch_entry(struct qemu_plugin_insn *insn, const struct lock_function *function)
 {
 	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_lock_function, QEMU_PLUGIN_CB_R_REGS, (void *)function);
 }
 
-void lock_calls_watch(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, size_t index, size_t nr_insns)
+void lock_calls_watch(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, size_t early)
 {
 	/* What is left of the block has not been executed when the lock is free. */
 	if (guest.arch->may_unlock && guest.arch->may_unlock(bytes, size))
 		qemu_plugin_register_vcpu_mem_cb(insn, on_unlocking_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
-						 (void *)(nr_insns - index));
-	if (index == 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instructions, QEMU_PLUGIN_CB_NO_REGS,
-						       (void *)nr_insns);
+						 (void *)early);
 }
 
 NOINLINE void lock_calls_returned(struct cpu *cpu, uint64_t sp)

@@ -139,13 +139,20 @@ static void add_access(struct trace *trace, union place place, qemu_plugin_memin
 	add_part(trace, place, store, next, end - next);
 }
 
-static void on_access(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+uint32_t trace_events_place(const uint8_t *bytes, size_t size, size_t early)
 {
-	const struct cpu *cpu = this_cpu();
+	bool atomic = guest.arch->is_atomic && guest.arch->is_atomic(bytes, size);
+
+	return (uint16_t)early | (uint32_t)atomic << 16;
+}
+
+void trace_events_access(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn,
+			 uint32_t place)
+{
 	struct trace *trace = traced(cpu);
 
 	if (trace && is_recorded(cpu, info, address))
-		add_access(trace, (union place){ userdata }, info, address);
+		add_access(trace, (union place){ .insn = insn, .early = place, .atomic = place >> 16 }, info, address);
 }
 
 static void copy(struct trace *trace, union place place, uint32_t bytes)
@@ -246,10 +253,9 @@ void trace_events_given(struct cpu *cpu, uint64_t lock, const struct lock_functi
 		wait(cpu);
 }
 
-/* So many instructions, which are executed together, begin. */
-static void on_instructions(unsigned int nr UNUSED, void *userdata)
+void trace_events_execute(struct cpu *cpu, uint64_t instructions)
 {
-	struct trace *trace = traced(this_cpu());
+	struct trace *trace = traced(cpu);
 
 	if (!trace)
 		return;
@@ -258,7 +264,7 @@ static void on_instructions(unsigned int nr UNUSED, void *userdata)
 		traces_add(trace, (struct trace_event){ .kind = TRACE_ENTER }, 0);
 	}
 	trace->string.insn = 0;
-	traces_execute(trace, (uint64_t)userdata);
+	traces_execute(trace, instructions);
 }
 
 static void on_user_instructions(unsigned int nr UNUSED, void *userdata)
@@ -384,26 +390,9 @@ void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[function], QEMU_PLUGIN_CB_R_REGS, NULL);
 }
 
-void trace_events_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
-			size_t index, size_t nr_insns)
+void trace_events_watch_string(struct qemu_plugin_insn *insn, size_t early)
 {
-	union place place = { .insn = insns_number(qemu_plugin_insn_vaddr(insn)) };
-	enum qemu_plugin_mem_rw accesses = kind == INSN_CALL_BY_MEMORY ? QEMU_PLUGIN_MEM_R : QEMU_PLUGIN_MEM_RW;
-
-	place.early = nr_insns - index;
-	place.atomic = guest.arch->is_atomic && guest.arch->is_atomic(bytes, size);
-	if (index == 0)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_instructions, QEMU_PLUGIN_CB_NO_REGS,
-						       (void *)nr_insns);
-	if (kind == INSN_OTHER || kind == INSN_CALL_BY_MEMORY)
-		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
-	else if (kind == INSN_STRING)
-		qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, accesses, place.userdata);
-}
-
-void trace_events_watch_repeated(struct qemu_plugin_insn *insn)
-{
-	union place place = { .insn = insns_number(qemu_plugin_insn_vaddr(insn)) };
+	union place place = { .insn = insns_number(qemu_plugin_insn_vaddr(insn)), .early = early };
 
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place.userdata);
 }

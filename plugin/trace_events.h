@@ -22,12 +22,11 @@ enum trace_function trace_function(const char *symbol);
 /* This instruction is where calls of such a function come by. */
 void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function function);
 
-/* An instruction of the kernel, in a block of so many, the first of which has the index 0. */
-void trace_events_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
-			size_t index, size_t nr_insns);
+/* An INSN_STRING in a block, in which there are so many from there on; 0: the block only goes on with it. */
+void trace_events_watch_string(struct qemu_plugin_insn *insn, size_t early);
 
-/* This block goes on with an INSN_STRING that was watched when it began. */
-void trace_events_watch_repeated(struct qemu_plugin_insn *insn);
+/* What trace_events_access() wants to know of an instruction in a block, in which there are so many from there on. */
+uint32_t trace_events_place(const uint8_t *bytes, size_t size, size_t early);
 
 /* This block is user code. */
 void trace_events_watch_user(struct qemu_plugin_tb *tb);
@@ -41,6 +40,11 @@ void trace_events_forget(void);
 
 /* Of these there is something to tell only while the CPU's stack has a trace. */
 
+/* So many instructions of the kernel, which are executed together, begin. */
+void trace_events_execute(struct cpu *cpu, uint64_t instructions);
+/* By the instruction with that number of insns.h, and trace_events_place() of it. */
+void trace_events_access(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn,
+			 uint32_t place);
 /* The instruction fills so much memory. */
 void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes);
 void trace_events_taken(struct cpu *cpu, const struct held_lock *lock);

@@ -22,11 +22,15 @@ static struct {
 
 /* `before` is what comes before the instruction; NULL if that is not known. */
 static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
-			     const uint8_t *before, size_t size_before)
+			     size_t early, const uint8_t *before, size_t size_before)
 {
+	bool traced = arm.what & RECORD_TRACE;
+
 	if (before)
 		accesses_watch_next(insn, before, size_before);
-	accesses_watch(insn, kind, bytes, size);
+	accesses_watch(insn, kind, bytes, size, traced ? trace_events_place(bytes, size, early) : 0);
+	if (traced && kind == INSN_STRING)
+		trace_events_watch_string(insn, early);
 }
 
 static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
@@ -71,23 +75,19 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 
 		if (i == 0 && goes_on(kind)) {
 			if (kind == INSN_STRING && arm.what & RECORD_CONFLICTS)
-				accesses_watch(insn, kind, code, size);
-			if (kind == INSN_STRING && arm.what & RECORD_TRACE)
-				trace_events_watch_repeated(insn);
+				translate_access(insn, kind, code, size, 0, NULL, 0);
 			break;
 		}
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
-		if (i == 0 && arm.what & RECORD_WORK)
+		if (i == 0 && arm.what & (RECORD_WORK | RECORD_LOCKS))
 			blocks_watch(insn, symbols_function(pc), nr_insns);
 		if (arm.what & RECORD_LOCKS)
-			lock_calls_watch(insn, code, size, i, nr_insns);
+			lock_calls_watch(insn, code, size, nr_insns - i);
 		if (kind != INSN_CALL || !symbols_is_ftrace_call(code, size, pc))
 			contexts_watch(insn, kind, code);
 		if (arm.what & RECORD_CONFLICTS)
-			translate_access(insn, kind, code, size, before, size_before);
-		if (arm.what & RECORD_TRACE)
-			trace_events_watch(insn, kind, code, size, i, nr_insns);
+			translate_access(insn, kind, code, size, nr_insns - i, before, size_before);
 		before = code;
 		size_before = size;
 	}

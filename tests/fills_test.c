@@ -132,11 +132,11 @@ static void start(void)
 	}
 	for (unsigned int nr = 0; nr < NR_SITES; nr++) {
 		fills[nr].pc = 0xffffffff81000000 + 16 * nr;
-		accesses_watch(&fills[nr], INSN_FILL, (const uint8_t *)rep_stosb, sizeof(rep_stosb));
+		accesses_watch(&fills[nr], INSN_FILL, (const uint8_t *)rep_stosb, sizeof(rep_stosb), 0);
 		copies[nr].pc = fills[nr].pc + 8;
-		accesses_watch(&copies[nr], INSN_STRING, (const uint8_t *)rep_movsb, sizeof(rep_movsb));
+		accesses_watch(&copies[nr], INSN_STRING, (const uint8_t *)rep_movsb, sizeof(rep_movsb), 0);
 		others[nr].pc = fills[nr].pc + 12;
-		accesses_watch(&others[nr], INSN_OTHER, (const uint8_t[]){ 0x90 }, 1);
+		accesses_watch(&others[nr], INSN_OTHER, (const uint8_t[]){ 0x90 }, 1, 0);
 	}
 	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
 }

@@ -269,7 +269,7 @@ def test_ctrl_c_while_the_command_starts(module: str, status: int) -> None:
 def test_a_full_disk(small_disk: Path) -> None:
     study, filler = small_disk / "s", small_disk / "filler"
     filler.write_bytes(bytes((4 << 20) - (16 << 10)))
-    arguments = ("run", "mmap1", *KERNEL, "--cpus", "2", "-o", study)
+    arguments = ("run", "mmap1", *KERNEL, "--cpus", "2", "--probe", "conflicts", "-o", study)
     assert refused(*arguments) == f"No space left on device ({study}): make room and run it again"
     assert list((study / "cells").iterdir()) == []
     filler.unlink()
@@ -371,6 +371,7 @@ def misbehaved(
         workload="",
         workload_file=str(WORKLOADS / "misbehave.c"),
         mode=request.param,
+        probes=["conflicts"],
         cpus=[2],
         deadline_s=100,
         variant=[

@@ -165,7 +165,7 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
     rows = []
     for clock in ("host", "instructions"):
         folder = tmp_path / clock
-        measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "-o", folder)
+        measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "--probe", "conflicts", "-o", folder)
         (record,) = store.open_study(folder).records()
         assert record.environment.get("instructions_a_ns") == (None if clock == "host" else 4)
         assert record.recorded_ns > 0
@@ -181,7 +181,7 @@ def test_two_studies_have_the_same_times(more: tuple[str, ...], tmp_path: Path) 
     for name in ("s", "t"):
         folder = tmp_path / name
         clock = ("--clock", "instructions", "--probe", "conflicts,work", *more)
-        measured("open1", *KERNEL, "--cpus", "4", *clock, "-o", folder)
+        measured("open1", *KERNEL, "--cpus", "4", *clock, "--probe", "conflicts", "-o", folder)
         (record,) = store.open_study(folder).records()
         times.append(record.recorded_ns)
         rows.append(compared(folder)["rows"])
@@ -191,7 +191,7 @@ def test_two_studies_have_the_same_times(more: tuple[str, ...], tmp_path: Path) 
 
 def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: Path) -> None:
     clock = ("--clock", "instructions", "--probe", "locks", "--reps", "2")
-    measured("mmap1", *KERNEL, "--cpus", "8", *clock, "-o", tmp_path / "s")
+    measured("mmap1", *KERNEL, "--cpus", "8", *clock, "--probe", "conflicts", "-o", tmp_path / "s")
     study = store.open_study(tmp_path / "s")
     first, second = study.records()
     assert first.recorded_ns == pytest.approx(second.recorded_ns, rel=0.01)
@@ -252,8 +252,19 @@ def test_a_state_that_is_not_as_thought(changed: bytes, complaint: str) -> None:
 
 def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.toml"
-    measured("getppid1", *KERNEL, "--cpus", "1", "-o", tmp_path / "s")
-    measured("getppid1", *KERNEL, "--cpus", "1", "--clock", "instructions", "-o", tmp_path / "t")
+    measured("getppid1", *KERNEL, "--cpus", "1", "--probe", "conflicts", "-o", tmp_path / "s")
+    measured(
+        "getppid1",
+        *KERNEL,
+        "--cpus",
+        "1",
+        "--clock",
+        "instructions",
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "t",
+    )
     assert bigiron("check", tmp_path / "s", "--record", baseline).status == 0
     refused = bigiron("check", tmp_path / "t", "--baseline", baseline)
     assert refused.status == 2

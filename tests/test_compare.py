@@ -464,6 +464,7 @@ def study_of(
     """
     spec = Spec(
         workload="getppid1",
+        probes=["conflicts"],
         cpus=[2],
         operations=5,
         repetitions=max(map(len, cells.values())),

@@ -21,7 +21,7 @@ ARTEFACTS = "hpet|apic_mem|acpi_pm|clocksource|tsc_refine|serial|uart|console|pr
 
 @pytest.mark.parametrize("workload", ["dup1", "lseek1", "eventfd1", "pipe1"])
 def test_what_shares_nothing_shows_nothing(workload: str, tmp_path: Path) -> None:
-    measured(workload, *ON_BOTH, "--cpus", "2", "-o", tmp_path / "s")
+    measured(workload, *ON_BOTH, "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
     for row in compared(tmp_path / "s")["rows"]:
         assert all(cell["accesses_per_op"] <= NEGLIGIBLE for cell in row["cells"].values()), row
 
@@ -30,7 +30,7 @@ def test_the_machine_and_the_harness_do_not_show(tmp_path: Path) -> None:
     # Without x2APIC each interrupt is acknowledged by a store to one address that all CPUs use; and the agent
     # looks at the tasks many times during so many operations.
     options = ("--cpus", "2", "--boot", "nox2apic", "--operations", "20000")
-    measured("getppid1", *ON_BOTH, *options, "-o", tmp_path / "s")
+    measured("getppid1", *ON_BOTH, *options, "--probe", "conflicts", "-o", tmp_path / "s")
     assert compared(tmp_path / "s", "--context", "all")["rows"], "interrupts share something"
     study = bigiron.open_study(tmp_path / "s")
     for record in study.records():
@@ -54,7 +54,7 @@ def test_the_machine_and_the_harness_do_not_show(tmp_path: Path) -> None:
 
 def test_a_reference_count_is_written_as_often_as_the_source_says(tmp_path: Path) -> None:
     source = WORKLOADS / "inherited_file.c"
-    measured("--workload-file", source, *ON_BOTH, "--cpus", "2", "-o", tmp_path / "s")
+    measured("--workload-file", source, *ON_BOTH, "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
     written = [row for row in compared(tmp_path / "s")["rows"] if row["functions"] and heaviest(row) > 0.5]
     for kernel in KERNELS:
         (count,) = [row["cells"][kernel] for row in written if kernel in row["cells"]]
@@ -65,7 +65,18 @@ def test_a_reference_count_is_written_as_often_as_the_source_says(tmp_path: Path
 def test_whoever_runs_in_the_agents_place_is_counted(tmp_path: Path) -> None:
     # The agent has 20 ms of each second, and spends them before it has said who it is.
     rarely = ("--set", "/proc/sys/kernel/sched_rt_runtime_us=20000")
-    measured("open1", "--kernel", "debian/6.1", "--cpus", "2", *rarely, "-o", tmp_path / "s")
+    measured(
+        "open1",
+        "--kernel",
+        "debian/6.1",
+        "--cpus",
+        "2",
+        *rarely,
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "s",
+    )
     count = max(compared(tmp_path / "s")["rows"], key=heaviest)["cells"]["debian/6.1"]
     assert count["writes_per_op"] == pytest.approx(6, abs=0.01)
     assert (count["writers"], count["readers"]) == (2, 2)
@@ -76,7 +87,19 @@ def heaviest(row: dict[str, Any]) -> float:
 
 
 def test_threads_share_their_table_of_files(tmp_path: Path) -> None:
-    measured("dup1", "--mode", "thread", "--kernel", "debian/6.12", "--cpus", "2", "-o", tmp_path / "s")
+    measured(
+        "dup1",
+        "--mode",
+        "thread",
+        "--kernel",
+        "debian/6.12",
+        "--cpus",
+        "2",
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "s",
+    )
     shared = max(compared(tmp_path / "s")["rows"], key=heaviest)
     assert {"alloc_fd", "_raw_spin_lock", "_raw_spin_unlock"} <= set(shared["functions"])
     # dup() takes and releases file_lock, and so does close().
@@ -86,6 +109,7 @@ def test_threads_share_their_table_of_files(tmp_path: Path) -> None:
 NEIGHBOURS = """
 workload = ""
 workload_file = "{source}"
+probes = ["conflicts"]
 cpus = [2]
 """
 VARIANT = """

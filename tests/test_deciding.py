@@ -285,7 +285,7 @@ def test_values_without_ratios_are_refused(tmp_path: Path) -> None:
 
 def test_nothing_that_has_noise(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1,2", seeds=1)
-    assert refused(study) == f"no cell of {study.folder} has a throughput: run it with --probe throughput"
+    assert refused(study) == f"no cell of {study.folder} has a throughput: its cells are simulated"
 
 
 def test_less_may_be_better(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, 
         study = folder / run.replace(" ", "-")
         if not study.exists():
             cpus = () if "--cpus" in RUNS[run] else ("--cpus", "2")
-            measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "-o", study)
+            measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "--probe", "conflicts", "-o", study)
         cells = measurements.read(bigiron_api.open_study(study), "conflicts")
         (point,) = shared_lines.line_up_all(cells, Options(contexts=contexts)).points
         found = explain.explain(explain.Recorded(point, None, None)).findings
@@ -103,7 +103,9 @@ def test_every_rule_has_its_trigger_or_none() -> None:
 
 
 def test_nothing_to_say_is_said(tmp_path: Path) -> None:
-    measured("getppid1", "--kernel", "debian/6.1", "--cpus", "2", "-o", tmp_path / "s")
+    measured(
+        "getppid1", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s"
+    )
     assert "no shared cache line limits it" in " ".join(bigiron("explain", tmp_path / "s").out.split())
 
 

@@ -13,7 +13,7 @@ OPERATIONS = 50
 def test_a_shorter_fill_up_to_the_same_end_is_counted_too(tmp_path: Path) -> None:
     """Debian's 6.1 fills with rep stosb, 6.12 does not."""
     truncate = ("--workload-file", WORKLOADS / "truncate.c", "--operations", str(OPERATIONS))
-    measured(*truncate, "--kernel", "debian/6.1", "--cpus", "2", "-o", tmp_path / "s")
+    measured(*truncate, "--kernel", "debian/6.1", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
     study = bigiron.open_study(tmp_path / "s")
     (record,) = study.records()
     writes = (

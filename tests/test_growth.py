@@ -259,7 +259,11 @@ def test_small_lines_are_told_apart_less_finely() -> None:
 def of_cpus(folder: Path, slower: dict[int, int]) -> store.Study:
     """Each CPU writes a line in each operation. `slower`: how many times slower the clock was, by CPUs."""
     spec = Spec(
-        workload="getppid1", cpus=list(slower), operations=10, variant=[Variant(name="v", kernel="k")]
+        workload="getppid1",
+        probes=["conflicts"],
+        cpus=list(slower),
+        operations=10,
+        variant=[Variant(name="v", kernel="k")],
     )
     study = store.create(folder, spec, workloads.find("getppid1"))
     for cell in study.plan():
@@ -503,7 +507,7 @@ def test_why_nothing_is_carried_on(free_space: Path, cells: dict[str, list[int]]
             name: [msgspec.structs.replace(one, tables={"work": one.tables["work"]}) for one in all]
             for name, all in records.items()
         }
-        assert "--probe work,conflicts" in prediction._carried(study, bare, 48)[1]
+        assert "not all cells have the probes work and conflicts" in prediction._carried(study, bare, 48)[1]
 
 
 def test_other_contexts_have_growth_of_their_own(free_space: Path) -> None:

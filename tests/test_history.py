@@ -452,11 +452,16 @@ def test_a_database_of_version_1_gets_what_it_lacks(copied: Path) -> None:
     kept = dumped(copied)
     with sqlite3.connect(copied / FILE) as connection:
         connection.execute("DROP TABLE held")
+        connection.execute("ALTER TABLE identity DROP COLUMN cgroup")
         connection.execute("UPDATE schema SET version = 1")
     assert "`bigiron history add`" in refused("history", "show", copied)
     assert add(copied, NEW, "--workloads", "getppid1", "--cpus", "2").startswith("0 cells")
     now = dumped(copied)
-    assert sorted(now.pop("held")) == sorted(kept.pop("held")) and now == kept
+    assert sorted(now.pop("held")) == sorted(kept.pop("held"))
+    # Tasks ran in the root group when nobody asked which.
+    with sqlite3.connect(copied / FILE) as connection:
+        assert set(connection.execute("SELECT cgroup FROM identity")) == {("none",)}
+    assert len(now.pop("identity")) == len(kept.pop("identity")) and now == kept
 
 
 def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path: Path) -> None:
@@ -508,7 +513,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         number: Identity(
             id=number, workload_sha256="", recorder="", qemu="", accelerator="", architecture="x86_64",
             mode="", operations=1, turn="", clock=clock, memory_mib=number, sockets=1, nodes=1, cores=number,
-            threads=1, fs="",
+            threads=1, cgroup="none", fs="",
         )
         for number, clock in clocks.items()
     }  # fmt: skip

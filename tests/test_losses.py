@@ -22,7 +22,14 @@ SENTENCES = (f"old: 84 lost: {NO_ROOM}", f"old: 1 lost: {DAMAGED}")
 def study(tmp_path: Path) -> Path:
     """Two repetitions of one variant: both lost accesses, one of them a message too."""
     variants = [Variant(name="old", kernel="k"), Variant(name="new", kernel="l")]
-    spec = Spec(workload="getppid1", cpus=[2], operations=5, repetitions=2, variant=variants)
+    spec = Spec(
+        workload="getppid1",
+        probes=["conflicts"],
+        cpus=[2],
+        operations=5,
+        repetitions=2,
+        variant=variants,
+    )
     study = store.create(tmp_path / "s", spec, workloads.find("getppid1"))
     for cell in study.plan():
         lost, first = cell.variant.name == "old", cell.repetition == 1

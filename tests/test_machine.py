@@ -77,7 +77,12 @@ def crashes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, dict[str,
     folder = tmp_path_factory.mktemp("crashes")
     source = str(WORKLOADS / "crash.c")
     spec = Spec(
-        workload="", workload_file=source, cpus=[2], deadline_s=DEADLINE_S, variant=list(CRASHES.values())
+        workload="",
+        workload_file=source,
+        probes=["conflicts"],
+        cpus=[2],
+        deadline_s=DEADLINE_S,
+        variant=list(CRASHES.values()),
     )
     (folder / "crashes.toml").write_bytes(to_toml(spec))
     answer = bigiron("run", folder / "crashes.toml", "-o", folder / "s", "--jobs", "2")
@@ -160,7 +165,7 @@ def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
 def test_cpus_whose_numbers_have_nine_bits(tmp_path: Path) -> None:
     # x86 numbers them by socket, core and thread: this is the smallest machine that has a number above 254.
     options = ("--topology", "sockets=5,cores=5,threads=5", "--memory", "4000")
-    measured("getppid1", "--kernel", "debian/6.1", *options, "-o", tmp_path / "s")
+    measured("getppid1", "--kernel", "debian/6.1", *options, "--probe", "conflicts", "-o", tmp_path / "s")
     (record,) = library.open_study(tmp_path / "s").records()
     assert record.measured and record.cpus == 125
 

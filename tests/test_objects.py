@@ -39,7 +39,7 @@ EVERYWHERE = {
 def unlink1(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     study = tmp_path_factory.mktemp("objects") / "s"
     wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
-    measured("unlink1", *wanted, "--cpus", "2", "--operations", "100", "-o", study)
+    measured("unlink1", *wanted, "--cpus", "2", "--operations", "100", "--probe", "conflicts", "-o", study)
     rows: list[dict[str, Any]] = compared(study)["rows"]
     return rows
 

@@ -53,7 +53,19 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
 def test_objects_have_names(tmp_path: Path) -> None:
     """By page tables of another format, from memory with pages of 4 KiB in this kernel."""
     study = tmp_path / "s"
-    measured("unlink1", *POWER, "debian/6.12", "--cpus", "2", "--operations", "200", "-o", study)
+    measured(
+        "unlink1",
+        *POWER,
+        "debian/6.12",
+        "--cpus",
+        "2",
+        "--operations",
+        "200",
+        "--probe",
+        "conflicts",
+        "-o",
+        study,
+    )
     names = [row["object"] for row in compared(study)["rows"]]
     # Which field of a line is the hottest differs.
     for name in (
@@ -69,7 +81,7 @@ def test_objects_have_names(tmp_path: Path) -> None:
 
 def test_what_lies_64_bytes_apart_shares_a_line_of_128(tmp_path: Path) -> None:
     neighbours = ("--workload-file", WORKLOADS / "neighbours.c", "--set", says(64))
-    measured(*neighbours, *POWER, "debian/6.12", "--cpus", "2", "-o", tmp_path / "s")
+    measured(*neighbours, *POWER, "debian/6.12", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
     (line,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"].startswith("page cache")]
     assert [kind["kind"] for kind in line["sharing"]] == ["false sharing"]
     assert set(line["offsets"]["debian/6.12"].values()) == {"0-7", "64-71"}
@@ -78,5 +90,17 @@ def test_what_lies_64_bytes_apart_shares_a_line_of_128(tmp_path: Path) -> None:
 def test_counters_in_user_memory(tmp_path: Path) -> None:
     for workload, shared in (("counters_packed", ["user:counters+0x0"]), ("counters_padded", [])):
         study = tmp_path / workload
-        measured(workload, *POWER, "debian/6.1", "--scope", "user", "--cpus", "2", "-o", study)
+        measured(
+            workload,
+            *POWER,
+            "debian/6.1",
+            "--scope",
+            "user",
+            "--cpus",
+            "2",
+            "--probe",
+            "conflicts",
+            "-o",
+            study,
+        )
         assert [row["object"] for row in compared(study)["rows"]] == shared

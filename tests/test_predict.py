@@ -434,12 +434,15 @@ def test_a_task_may_wake_itself(tmp_path: Path) -> None:
 
 
 def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
-    spec = Spec(workload="open1", cpus=[4], variant=[Variant(name="v", kernel="debian/6.12")])
-    study = store.create(tmp_path / "s", spec, None)
+    variant = Variant(name="v", kernel="debian/6.12")
+    study = store.create(
+        tmp_path / "s", Spec(workload="open1", probes=["conflicts"], cpus=[4], variant=[variant]), None
+    )
     (cell,) = study.plan()
     study.add(store.new_record(cell, "vm"), {"conflicts": Table(pl.DataFrame({"cpu": [0]}))})
     answer = bigiron("predict", study.folder, "--machine", XEON)
-    assert answer.status == 2 and "--probe conflicts,locks,work" in answer.complaint
+    assert answer.status == 2
+    assert f"`bigiron run {study.folder} --probe locks,work` measures its cells again" in answer.complaint
 
 
 def test_a_trace_s_lines_and_locks() -> None:

@@ -95,7 +95,7 @@ def test_the_kernel_sees_the_server(tmp_path: Path) -> None:
 def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
     mine, study = tmp_path / "mine.toml", tmp_path / "s"
     mine.write_text(machine_files.text("x86-2s"))
-    options = ("getppid1", *KERNEL, "--like", mine, "--cpus", "2", "-o", study)
+    options = ("getppid1", *KERNEL, "--like", mine, "--cpus", "2", "--probe", "conflicts", "-o", study)
     measured(*options)
     (record,) = library.open_study(study).records()
     environment = record.environment
@@ -235,6 +235,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "512",
         "--operations",
         "100",
+        "--probe",
+        "conflicts",
         "--check-shape",
         "-o",
         study,
@@ -277,7 +279,18 @@ def test_shapes_are_cells_of_the_study(small: Path) -> None:
 
 
 def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
-    options = ("getppid1", *KERNEL, "--cpus", "2", "--operations", "50", "-o", tmp_path / "s")
+    options = (
+        "getppid1",
+        *KERNEL,
+        "--cpus",
+        "2",
+        "--operations",
+        "50",
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "s",
+    )
     measured(*options)
     assert "5 of 5 cells measured" in measured(*options, "--check-shape").out
     assert compared(tmp_path / "s")["rows"] == []

@@ -72,7 +72,7 @@ class Written:
             Identity(
                 id=0, workload_sha256="0" * 64, recorder="1" * 32, qemu=qemu, accelerator="tcg",
                 architecture="x86_64", mode="process", operations=500, turn="operation", clock="host",
-                memory_mib=8192, sockets=1, nodes=1, cores=cpus, threads=1, fs="",
+                memory_mib=8192, sockets=1, nodes=1, cores=cpus, threads=1, cgroup="depth=2", fs="",
             )
         )  # fmt: skip
 

@@ -30,7 +30,19 @@ from bigiron.machines.topology import Topology
 from bigiron.threads import StoppedError
 
 KERNEL = "debian/6.1"
-OPEN1 = ("open1", "--kernel", KERNEL, "--cpus", "2", "--operations", "200", "--jobs", "1")
+OPEN1 = (
+    "open1",
+    "--kernel",
+    KERNEL,
+    "--cpus",
+    "2",
+    "--operations",
+    "200",
+    "--jobs",
+    "1",
+    "--probe",
+    "conflicts",
+)
 QEMU = Emulator("/usr/bin/qemu", "10.0.2", 7, "x86_64")
 STOPPED = Stopped(b"state", b"0 T _text\n", [(0, 8 << 20)])
 MIB = 1 << 20

@@ -15,6 +15,7 @@ from bigiron.study import run, spec
 
 QUESTION = """
 workload_file = "{source}"
+probes = ["conflicts"]
 arch = "{arch}"
 turn = "{turn}"
 cpus = [4]
@@ -62,7 +63,17 @@ def test_a_real_machine_pays_nothing_for_it() -> None:
 
 def test_a_helper_takes_none_of_its_task_s_turns(tmp_path: Path) -> None:
     """A hint of the helper's would hand its CPU on while the task waits for it."""
-    measured("context_switch1", "--kernel", "debian/6.1", "--cpus", "2", "-o", tmp_path / "s")
+    measured(
+        "context_switch1",
+        "--kernel",
+        "debian/6.1",
+        "--cpus",
+        "2",
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "s",
+    )
     (record,) = open_study(tmp_path / "s").records()
     assert record.environment["turn"] == "operation"
     assert record.facts["conflicts"]["operations"] == [500, 500]
@@ -76,7 +87,17 @@ def test_rounds_have_no_turns(tmp_path: Path) -> None:
 
 
 def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
-    options = ("getppid1", "--kernel", "debian/6.1", "--cpus", "1", "-o", tmp_path / "s")
+    options = (
+        "getppid1",
+        "--kernel",
+        "debian/6.1",
+        "--cpus",
+        "1",
+        "--probe",
+        "conflicts",
+        "-o",
+        tmp_path / "s",
+    )
     measured(*options)
     (cell,) = (tmp_path / "s" / "cells").iterdir()
     record = msgspec.json.decode((cell / "cell.json").read_bytes())
@@ -97,7 +118,9 @@ def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
     ],
 )
 def test_a_baseline_of_other_machines_is_refused(was: str, other: str, words: str, tmp_path: Path) -> None:
-    measured("getppid1", "--kernel", "debian/6.1", "--cpus", "1", "-o", tmp_path / "s")
+    measured(
+        "getppid1", "--kernel", "debian/6.1", "--cpus", "1", "--probe", "conflicts", "-o", tmp_path / "s"
+    )
     baseline = tmp_path / "b.toml"
     assert bigiron("check", tmp_path / "s", "--record", baseline).status == 0
     assert bigiron("check", tmp_path / "s", "--baseline", baseline).status == 0
@@ -145,7 +168,7 @@ def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
 
 def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
     """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times an operation, and a server never."""
-    measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "-o", tmp_path / "s")
+    measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "--probe", "conflicts", "-o", tmp_path / "s")
     rows = compared(tmp_path / "s")["rows"]
     assert not any("vm_committed_as" in row["object"] for row in rows)
 

@@ -123,9 +123,8 @@ def test_the_bytes_of_each_cpu_are_told_where_they_are_apart() -> None:
 
 def recorded(workload: str, folder: Path, *options: str | Path) -> list[dict[str, Any]]:
     """The rows of user memory, of tasks on 4 CPUs."""
-    measured(
-        *((workload,) if workload else ()), *options, *KERNEL, "--scope", "user", "--cpus", "4", "-o", folder
-    )
+    user = ("--probe", "conflicts", "--scope", "user")
+    measured(*((workload,) if workload else ()), *options, *KERNEL, *user, "--cpus", "4", "-o", folder)
     rows: list[dict[str, Any]] = compared(folder, "--context", "all")["rows"]
     return [row for row in rows if "user:" in row["object"] + " ".join(row["functions"])]
 

@@ -144,17 +144,16 @@ static struct cpu *on(unsigned int nr)
 	return cpu;
 }
 
-static void run_block(bool is_user, size_t nr_insns)
+static void run_block(struct cpu *cpu, bool is_user, size_t nr_insns)
 {
 	struct qemu_plugin_tb tb = { .nr_insns = nr_insns };
-	struct qemu_plugin_insn insn = { .pc = 0xffffffff81000000 };
 
 	if (is_user) {
 		trace_events_watch_user(&tb);
 		tb.on_run(0, tb.data);
 	} else {
-		trace_events_watch(&insn, INSN_STACK, (const uint8_t *)"\x50", 1, 0, nr_insns);
-		insn.on_run(0, insn.run_data);
+		if (cpu->stack->trace)
+			trace_events_execute(cpu, nr_insns);
 	}
 }
 
@@ -171,27 +170,40 @@ static void count(struct cpu *cpu, uint64_t address, bool store)
 	lines_add(&cpu->lines, lines_key(address, cpu->context), sequence, 1);
 }
 
-static void touch(struct cpu *cpu, struct qemu_plugin_insn *insn, uint64_t address, bool store)
+static void count_word(struct cpu *cpu, uint64_t address, bool store)
 {
 	uint64_t last = address + (1 << WORD) - 1;
 
-	insn->on_memory(0, WORD | (store ? STORE : 0), address, insn->memory_data);
 	count(cpu, address, store);
 	if (lines_key(last, cpu->context) != lines_key(address, cpu->context))
 		count(cpu, last, store);
+}
+
+static void touch(struct cpu *cpu, struct qemu_plugin_insn *insn, uint64_t address, bool store)
+{
+	insn->on_memory(0, WORD | (store ? STORE : 0), address, insn->memory_data);
+	count_word(cpu, address, store);
+}
+
+/* As on_traced_access() of accesses.c tells of it. */
+static void touch_at(struct cpu *cpu, uint32_t insn, uint32_t place, uint64_t address, bool store)
+{
+	if (cpu->stack->trace)
+		trace_events_access(cpu, WORD | (store ? STORE : 0), address, insn, place);
+	count_word(cpu, address, store);
 }
 
 static void touch_as(struct cpu *cpu, const char *how, size_t index, size_t nr_insns, uint64_t address)
 {
 	bool locked = !strcmp(how, "locked");
 	const char *bytes = locked ? "\xf0\x48\xff\x07" : "\x48\xff\x07"; /* lock incq (%rdi) */
-	struct qemu_plugin_insn insn = { .pc = 0xffffffff81000000 + index };
+	uint32_t place = trace_events_place((const uint8_t *)bytes, locked ? 4 : 3, nr_insns - index);
+	uint32_t insn = insns_number(0xffffffff81000000 + index);
 
-	trace_events_watch(&insn, INSN_OTHER, (const uint8_t *)bytes, locked ? 4 : 3, index, nr_insns);
 	if (strcmp(how, "write"))
-		touch(cpu, &insn, address, false);
+		touch_at(cpu, insn, place, address, false);
 	if (strcmp(how, "read"))
-		touch(cpu, &insn, address, true);
+		touch_at(cpu, insn, place, address, true);
 }
 
 static void copy_words(struct cpu *cpu, int nr, uint64_t from, uint64_t to)
@@ -200,7 +212,7 @@ static void copy_words(struct cpu *cpu, int nr, uint64_t from, uint64_t to)
 
 	struct qemu_plugin_insn insn = { .pc = 0xffffffff81000100 };
 
-	trace_events_watch(&insn, INSN_STRING, (const uint8_t *)"\xf3\x48\xa5", 3, 1, 1);
+	trace_events_watch_string(&insn, 0);
 	for (int i = 0; i < abs(nr); i++) {
 		touch(cpu, &insn, from + step * i, false);
 		touch(cpu, &insn, to + step * i, true);
@@ -248,9 +260,9 @@ static void obey(const char *line)
 	else if (!strcmp(what, "forget"))
 		cpu->stack->trace = NULL;
 	else if (sscanf(line, "%u user %lu", &nr, &a) == 2)
-		run_block(true, a);
+		run_block(cpu, true, a);
 	else if (sscanf(line, "%u kernel %lu", &nr, &a) == 2)
-		run_block(false, a);
+		run_block(cpu, false, a);
 	else if (sscanf(line, "%u context %lu", &nr, &a) == 2)
 		cpu->context = a;
 	else if (sscanf(line, "%u access %63s %lu %lu %lx", &nr, name, &a, &b, &c) == 5)

@@ -8,10 +8,13 @@
  * device and no driver.
  */
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,8 +34,11 @@ static const struct {
 	{ "devtmpfs", "/dev" },
 	{ "tmpfs", "/tmp" },
 	{ "tmpfs", "/dev/shm" },
+	{ "devpts", "/dev/pts" },
 	{ "debugfs", "/sys/kernel/debug" },
 	{ "tracefs", "/sys/kernel/tracing" },
+	{ "securityfs", "/sys/kernel/security" },
+	{ "cgroup2", "/sys/fs/cgroup" },
 };
 
 static void mount_all(void)
@@ -43,6 +49,17 @@ static void mount_all(void)
 		if (mount(file_systems[i].type, file_systems[i].path, file_systems[i].type, 0, NULL))
 			printf("agent: no %s: %m\n", file_systems[i].type);
 	}
+}
+
+static void bring_up_loopback(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
+		printf("agent: no loopback interface: %m\n");
+	if (fd >= 0)
+		close(fd);
 }
 
 /*
@@ -73,6 +90,7 @@ int main(void)
 	size_t length;
 
 	mount_all();
+	bring_up_loopback();
 	report_open(SECOND_SERIAL_LINE);
 	if (!access("/symbols", F_OK))
 		record_symbols();

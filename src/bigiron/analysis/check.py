@@ -167,7 +167,7 @@ class Checked:
     against: str  # the baseline's place
     findings: list[Finding]
     skipped: str = ""
-    left_out: Mapping[str, str] = field(default_factory=dict)  # probes that were not compared, and why
+    left_out: Mapping[Probe, str] = field(default_factory=dict)  # probes that were not compared, and why
 
     @property
     def worse(self) -> list[Finding]:

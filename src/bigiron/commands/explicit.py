@@ -6,10 +6,9 @@ from typing import Any
 
 from typer.main import get_current_context  # type: ignore[attr-defined]
 
-from bigiron.commands.options import numbers
+from bigiron.commands.options import numbers, probe_names
 from bigiron.errors import UserError
-from bigiron.machines import topology
-from bigiron.probes.options import words
+from bigiron.machines import cgroup, topology
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
 
@@ -21,10 +20,11 @@ _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
 _KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "disk": "disk_mib",
          "deadline": "deadline_s"}  # fmt: skip
 _READ: Mapping[str, Callable[[Any], object]] = {
-    "probe": words,
+    "probe": probe_names,
     "cpus": lambda text: numbers("--cpus", text),
     "tasks": lambda text: text if text == "all" else numbers("--tasks", text),
     "topology": lambda text: str(topology.parse(text)),
+    "cgroup": lambda text: str(cgroup.parse(text)),
     "workload_file": str,
 }
 

@@ -9,6 +9,7 @@ from time import monotonic
 import typer
 
 from bigiron.commands.complaints import complain
+from bigiron.counted import counted
 from bigiron.report.progress import ProgressBar
 from bigiron.study import boots, sequential, store
 from bigiron.study import run as runner
@@ -42,6 +43,9 @@ def measure_study(
             return
         where = fleet or jobs or runner.default_jobs(study.spec)
         with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
+            if again := study.measured_again():
+                with_all = ", ".join(study.spec.probes)
+                progress.note(f"{output}: {counted(again, 'cell')} measured again, now with {with_all}")
             if max_time_s:
                 records, undecided = sequential.run(study, programs, where, progress, until)
             elif _boots_again(study.spec):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ParameterInfo
 
+from bigiron import probes
 from bigiron.analysis import conflicts
 from bigiron.errors import UserError
 from bigiron.probes.options import words
@@ -126,6 +127,13 @@ def numbers(option: str, text: str) -> list[int]:
     if not given or not all(word.isdecimal() for word in given):
         raise UserError(f"{option} {text!r}: use whole numbers with commas, for instance 2,4,8")
     return [int(word) for word in given]
+
+
+def probe_names(text: str) -> list[str]:
+    """Names of probes with commas between them."""
+    if not (given := words(text)):
+        raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    return given
 
 
 def doublings(option: str, text: str) -> list[int]:

@@ -13,18 +13,19 @@ from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import Jobs, grouped, numbers
+from bigiron.commands.options import Jobs, grouped, numbers, probe_names
 from bigiron.errors import UserError
+from bigiron.machines import cgroup
 from bigiron.machines import topology as topologies
 from bigiron.machines.file_system import KINDS
-from bigiron.probes import Options, ProbeOptions, throughput
-from bigiron.probes.options import words
+from bigiron.probes import Options, ProbeOptions
 from bigiron.study import extend
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.sweep import sweep
 
 _PROBES = ", ".join(one.name for one in probes.probes() if one.measures != ("command",))
+_DEFAULT = ",".join(one.name for one in probes.probes() if one.by_default == "vm")
 
 
 class Clock(StrEnum):
@@ -57,7 +58,8 @@ class What:
     probe: Annotated[
         str | None,
         typer.Option(
-            help=f"what to record, of {_PROBES}  [default: conflicts; on a real machine throughput]"
+            help=f"what to record, of {_PROBES}; a study gets more by measuring its cells again  "
+            f"[default: {_DEFAULT}; on a real machine throughput]"
         ),
     ] = None
     operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
@@ -120,6 +122,13 @@ class Where:
         Clock, typer.Option(help="its clock: the host's, or the instructions that its CPUs execute")
     ] = Clock.host
     memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
+    cgroup: Annotated[
+        str,
+        typer.Option(
+            help="the control group of the tasks: none, or its depth and limits: depth=3,memory.max=1G  "
+            "[default: depth=2]"
+        ),
+    ] = ""
     deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
 
     @property
@@ -265,9 +274,7 @@ def question(
         command=what.command or "",
         mode=what.mode.value,
         arch=where.arch,
-        probes=words(
-            what.probe or (probes.DEFAULT if kind == "vm" or what.command else throughput.PROBE.name)
-        ),
+        probes=[] if what.probe is None else probe_names(what.probe),
         machine=kind,
         address=where.machine if kind == "ssh" else "",
         allow_hotplug=what.allow_hotplug,
@@ -284,6 +291,7 @@ def question(
         cpus_to_cycle=what.cpus_to_cycle,
         options=options,
         memory_mib=where.memory,
+        cgroup=str(cgroup.parse(where.cgroup)),
         fs=file_systems.fs,
         mkfs_options=file_systems.mkfs_options,
         mount_options=file_systems.mount_options,

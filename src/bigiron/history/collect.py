@@ -54,6 +54,7 @@ class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     cores: int
     threads: int
+    cgroup: str = "none"
     mkfs: str = ""
     kernel_release: str
     kernel_version: str
@@ -91,6 +92,7 @@ def identity(study: Study, record: CellRecord) -> Identity:
         nodes=known.nodes,
         cores=known.cores,
         threads=known.threads,
+        cgroup=known.cgroup,
         fs=f"{file_system}, {known.mkfs}".strip(", ") if file_system else "",
     )
 

@@ -16,7 +16,7 @@ from bigiron import sanitize, typed
 from bigiron.errors import UserError
 from bigiron.history.records import RECORDS, Held, Record
 
-VERSION = 2
+VERSION = 3
 FILE = "history.sqlite"
 _APPLICATION = 0x62696769  # what file(1) and SQLite know the kind of file by: "bigi"
 _MADE_AGAIN = "delete it, and `bigiron history add` makes it again from the studies beside it"
@@ -128,8 +128,8 @@ def create(folder: Path) -> History:
         connection = sqlite3.connect(file, timeout=60)
         if not connection.execute("PRAGMA schema_version").fetchone()[0]:
             _make(connection)
-        elif _version(connection) == _WITHOUT_HELD:
-            _add_held(connection)
+        elif 0 < _version(connection) < VERSION:
+            _bring_up_to_date(connection)
     _check(connection, file)
     return History(connection, file)
 
@@ -145,12 +145,14 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
 
 
-_WITHOUT_HELD = 1
-
-
-def _add_held(connection: sqlite3.Connection) -> None:
-    """Make a database of version 1 one of version 2, whose new table is filled from the studies."""
-    statements = [*_tables(Held), f"UPDATE schema SET version = {VERSION}, bigiron = '{bigiron.__version__}'"]
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Add what a database of an older version lacks: a table that is filled from the studies, a column."""
+    lacks = {
+        1: _tables(Held),
+        2: ["ALTER TABLE identity ADD COLUMN cgroup TEXT NOT NULL DEFAULT 'none'"],
+    }
+    statements = [one for version in range(_version(connection), VERSION) for one in lacks[version]]
+    statements.append(f"UPDATE schema SET version = {VERSION}, bigiron = '{bigiron.__version__}'")
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
 
 

@@ -80,6 +80,8 @@ class Identity(Record, frozen=True, kw_only=True):
     nodes: int
     cores: int
     threads: int
+    cgroup: str
+    """The control group that tasks run in; `none`: the root group."""
     fs: str
     """With its options, its disk and the version of its mkfs."""
 

@@ -139,6 +139,9 @@ PRIVATE = {
 }
 """The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
 
+CHARGED = ("mem_cgroup", "task_group")
+"""What a controller has of each control group: its `css.parent` points to another one of the same struct."""
+
 SPACES = {1: "data", 2: "system", 4: "metadata", 5: "data and metadata"}
 """What btrfs allocates space for, by flags: include/uapi/linux/btrfs_tree.h."""
 

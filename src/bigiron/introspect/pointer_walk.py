@@ -55,23 +55,30 @@ class PointerWalk:
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
+        self._objects_left = _MOST_OBJECTS
+        self._waiting: deque[tuple[Struct, int]] = deque()  # each with its distance
+        self._seen: set[int] = set()
         self._followed: set[tuple[int, int]] = set()  # pointers, by what they are and what they point to
 
     def walk(self, starts: Iterable[Struct], wanted: Set[int], per_cpu: bool) -> None:
         """Follow the pointers in these structs and in what they lead to, until `wanted` is found.
 
-        `per_cpu`: whether what is known of per-CPU memory is wanted too.
+        `per_cpu`: whether what is known of per-CPU memory is wanted too. Another walk goes on where the last
+        one ended, after what starts it that the last one did not know.
         """
-        waiting = deque((start, 0) for start in starts)
-        seen = {start.address for start, _ in waiting}
-        for number in range(_MOST_OBJECTS):
-            if not waiting or (number % 64 == 0 and not per_cpu and wanted <= self.objects.keys()):
+        new = [start for start in starts if start.address not in self._seen]
+        self._seen.update(start.address for start in new)
+        self._waiting.extendleft((start, 0) for start in reversed(new))
+        most = max(self._objects_left, len(new))
+        for number in range(most):
+            if not self._waiting or (number % 64 == 0 and not per_cpu and wanted <= self.objects.keys()):
                 return
-            struct, distance = waiting.popleft()
+            self._objects_left -= 1
+            struct, distance = self._waiting.popleft()
             for found in self._targets(struct):
-                if found.address not in seen and distance < _FURTHEST:
-                    seen.add(found.address)
-                    waiting.append((found, distance + 1))
+                if found.address not in self._seen and distance < _FURTHEST:
+                    self._seen.add(found.address)
+                    self._waiting.append((found, distance + 1))
 
     def _targets(self, struct: Struct) -> Iterable[Struct]:
         btf = self._structs.btf

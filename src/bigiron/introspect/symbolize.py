@@ -412,8 +412,11 @@ class Objects:
         return (cache, found.start) if cache else None
 
     def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
-        """Offset and target of a struct's `void` pointer, where the rest of the struct tells."""
+        """Offset and target of a pointer whose type does not tell, where the rest of the struct does."""
         name = self._btf.name(struct.type)
+        if name in kernel_knowledge.CHARGED:
+            css = self._structs.member(name, "css").start
+            yield css + self._structs.member("cgroup_subsys_state", "parent").start, struct.type
         if name not in kernel_knowledge.PRIVATE:
             return
         member, types = kernel_knowledge.PRIVATE[name]

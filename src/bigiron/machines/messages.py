@@ -39,6 +39,15 @@ class Hello(msgspec.Struct, frozen=True):
     page_bytes: int
     release: str
     version: str
+    security_modules: str = ""
+    security_label: str = ""
+
+
+class CgroupMade(msgspec.Struct, frozen=True):
+    """The group that tasks run in: which controllers it has, and which the kernel lacks."""
+
+    controllers: list[str]
+    absent: list[str]
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -184,6 +193,7 @@ class Lost(msgspec.Struct, frozen=True):
 _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "room": Room,
     "hello": Hello,
+    "cgroup": CgroupMade,
     "stage": Stage,
     "error": Error,
     "end": End,

@@ -9,6 +9,8 @@ from bigiron.introspect.memory import GuestRam
 from bigiron.machines.messages import PROTOCOL, Message, check
 from bigiron.sanitize import sanitize
 
+_SECURITY = ("security_modules", "security_label")
+
 
 @dataclass
 class Outcome:
@@ -84,6 +86,19 @@ class Outcome:
     def recorded_ns(self) -> int:
         """How long the recording took by the machine's clock; 0: nothing was recorded."""
         return sum(message.content["nanoseconds"] for message in self.messages if message.type == "recorded")
+
+    @property
+    def environment(self) -> dict[str, object]:
+        """What the machine told of itself, for the cell's record."""
+        told: dict[str, object] = {}
+        for message in self.messages:
+            if message.type == "hello":
+                told |= {name: message.content.get(name, "") for name in _SECURITY}
+            elif message.type == "cgroup":
+                told["cgroup_controllers"] = message.content["controllers"]
+                if message.content["absent"]:
+                    told["cgroup_absent"] = message.content["absent"]
+        return told
 
     @property
     def ended(self) -> bool:

@@ -12,6 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines import dilation, kvm, template
 from bigiron.machines import topology as topologies
+from bigiron.machines.cgroup import OF_A_SERVICE, Cgroup
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.file_system import FileSystem
 from bigiron.machines.outcome import Outcome
@@ -47,6 +48,7 @@ class VmEngine(Engine):
     like: str = ""  # a machine file, whose shape it has instead of one by its CPUs
     changes: tuple[ShapeChange, ...] = (AS_ASKED,)  # of its shape, with which cells run
     file_system: FileSystem | None = None  # that workloads work on; None: the machine's tmpfs
+    cgroup: Cgroup = OF_A_SERVICE  # that tasks run in
     slow_clock: bool = False  # whether it follows what CPUs execute, and not the host's
     measures_time: bool = False  # by the machine's clock
     changes_code: bool = False  # the kernel its own, while its CPUs run
@@ -120,10 +122,12 @@ class VmEngine(Engine):
             "threads": machine.topology.threads,
             **({"like": self.like, "distances": machine.topology.distances} if self.like else {}),
             "memory_mib": machine.memory_mib,
+            "cgroup": self.cgroup.environment,
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
             "turn": machine.turn,
             **({"instructions_a_ns": machine.instructions_a_ns} if self.slow_clock else {}),
+            **_security(machine.boot_line),
             "from_template": machine.from_template,
             "boot_number": machine.boot_number,
             **(self.file_system.environment(kernel) if self.file_system else {}),
@@ -157,7 +161,7 @@ class VmEngine(Engine):
             kernel=kernel.image,
             release=kernel.release,
             agent=job.programs.agent,
-            job=job.agent_job,
+            job=job.agent_job + "".join(f"{line}\n" for line in self.cgroup.job),
             topology=self.topology(job.cpus).with_nodes(job.change.times_nodes),
             memory_mib=self.memory_mib(job.cpus) * job.change.times_memory,
             deadline_s=self.deadline_s(job.cpus),
@@ -193,6 +197,18 @@ def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
     boot = job.change.name if job.change.boots else ""
     seed = hashlib.sha256(f"{job.repetition}{boot}".encode()).digest()
     return replace(machine, instructions_a_ns=dilation.factor(_busy(job)), seed=seed)
+
+
+def _security(boot_line: str) -> dict[str, object]:
+    """What is known of the kernel's security modules before it boots; which they are it tells itself."""
+    chosen = any(word.partition("=")[0] in _CHOOSES_SECURITY for word in boot_line.split())
+    return {
+        "security_chosen_by": "the boot line" if chosen else "the kernel's configuration",
+        "security_policy": "none: no program of a distribution runs that would load one",
+    }
+
+
+_CHOOSES_SECURITY = ("lsm", "security", "apparmor", "selinux", "tomoyo")
 
 
 def _busy(job: Job) -> int:

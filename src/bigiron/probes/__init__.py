@@ -7,7 +7,16 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.probes.options import Options, ProbeOptions
-from bigiron.probes.probe import CellRequest, GrowthSource, Metric, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import (
+    CellRequest,
+    GrowthSource,
+    Metric,
+    Probe,
+    RawOutput,
+    StackSource,
+    Table,
+    WorkloadKind,
+)
 
 __all__ = [
     "CellRequest",
@@ -19,12 +28,13 @@ __all__ = [
     "RawOutput",
     "StackSource",
     "Table",
+    "WorkloadKind",
     "probe",
     "probes",
 ]
 
 DEFAULT = "conflicts"
-"""What is recorded, compared and told where nobody says what."""
+"""What is compared and told where nobody says what."""
 
 _ALL: dict[str, Probe] = {}
 
@@ -64,6 +74,24 @@ def among(names: Iterable[str]) -> list[Probe]:
     ['work']
     """
     return [_ALL[name] for name in names if name in _ALL]
+
+
+def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> list[str]:
+    """What is recorded of a workload where nobody says what.
+
+    >>> by_default("unbounded", "x86_64", in_vm=True), by_default("unbounded", "ppc64le", in_vm=True)
+    (['conflicts', 'locks', 'trace', 'work'], ['conflicts', 'work'])
+    >>> by_default("unbounded", "x86_64", in_vm=False), by_default("bounded", "x86_64", in_vm=False)
+    (['throughput'], ['operations'])
+    """
+    where = "vm" if in_vm else "real"
+    return [
+        one.name
+        for one in probes()
+        if one.by_default == where
+        and workload in one.measures
+        and (not one.only_on or architecture in one.only_on)
+    ]
 
 
 def needs_recorder(names: Iterable[str]) -> bool:

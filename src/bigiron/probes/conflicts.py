@@ -23,11 +23,9 @@ from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
-    Chains,
     Recording,
     looked_up,
-    read_objects,
-    read_recording,
+    recorded,
     touched_bytes,
 )
 from bigiron.workloads.user_memory import UserMemory, read_pages
@@ -73,10 +71,9 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    recording = read_recording(raw.results)
-    symbols = SymbolTable.read(raw.results / "kallsyms")
+    left = recorded(raw)
+    recording, symbols, chains = left.recording, left.symbols, left.chains
     user = _user_memory(raw)
-    chains = Chains(raw.results, symbols)
 
     def lookup(pc: int) -> tuple[str, int]:
         return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
@@ -90,8 +87,7 @@ def _collect(raw: RawOutput) -> Table:
         address=pl.col("line") + pl.col("first"),
         line=pl.col("line") - pl.col("line") % raw.architecture.line_bytes,
     )
-    objects = read_objects(raw, symbols, recording, chains)
-    places = _named(counts.select("address", "length").unique(), raw.request, user, objects)
+    places = _named(counts.select("address", "length").unique(), raw.request, user, left.objects)
     frame = counts.join(places, on=["address", "length"]).select(
         pl.col(name).cast(kind) for name, kind in SCHEMA.items()
     )
@@ -208,6 +204,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    by_default="vm",
     compare=lambda read, options: shared_lines.compare(read, options),
     has_verdicts=True,
     stacks=StackSource(

@@ -7,11 +7,10 @@ of the kernel's lock functions, and held is from its return to the call that rel
 from __future__ import annotations
 
 from bigiron.analysis import locks
-from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
-from bigiron.probes.recording import Chains, read_objects, read_recording
+from bigiron.probes.recording import recorded
 
 SCHEMA = Schema(
     lambda: {
@@ -36,17 +35,15 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    recording = read_recording(raw.results)
-    symbols = SymbolTable.read(raw.results / "kallsyms")
-    chains = Chains(raw.results, symbols)
+    found = recorded(raw)
+    recording, chains = found.recording, found.chains
     counts = pl.read_csv(raw.results / "locks.csv", schema_overrides={"lock": pl.String})
     rows = []
     for cpu, context, chain, lock, function, *figures in counts.iter_rows():
         rows.append((cpu, context, int(lock, 16), "", function, chains.path(chain), *figures))
     frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    objects = read_objects(raw, symbols, recording, chains)
-    wholes = [(lock, objects.size(lock_type(function))) for lock, function in _locks(frame)]
-    names = objects.names(wholes)
+    wholes = [(lock, found.objects.size(lock_type(function))) for lock, function in _locks(frame)]
+    names = found.objects.names(wholes)
     frame = frame.with_columns(object=pl.Series([names[whole].name for whole in wholes], dtype=pl.String))
     keys = ["cpu", "context", "lock", "object", "function", "path"]
     # Several places of a call in one function are one path.
@@ -85,5 +82,6 @@ PROBE = Probe(
     compare=lambda read, options: locks.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    by_default="vm",
     only_on=("x86_64",),
 )

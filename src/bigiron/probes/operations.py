@@ -45,4 +45,5 @@ PROBE = Probe(
     compare=lambda read, options: operations.compare(read, options),
     measures=("bounded",),
     measures_time=True,
+    by_default="real",
 )

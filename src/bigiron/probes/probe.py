@@ -48,6 +48,8 @@ class RawOutput:
     agent: Path  # the program that ran
     request: CellRequest
     ram: GuestRam | None = None
+    read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was read of it, by the name of what it is: several probes of a cell want the same."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class Probe:
     needs_bpf: bool = False
     only_on: tuple[str, ...] = ()
     """The architectures that it knows; all unless given."""
+    by_default: Literal["vm", "real", ""] = ""
+    """Where it is recorded unless somebody says what is: in virtual machines, on real ones, nowhere."""
     compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks."""
     has_verdicts: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,32 @@ def read_recording(results: Path) -> Recording:
     return recording
 
 
-def read_objects(raw: RawOutput, symbols: SymbolTable, recording: Recording, chains: Chains) -> Objects:
-    """What lies in the memory that the machine left."""
-    if raw.ram is None:
-        raise MachineError("the machine's memory was not kept")
-    return objects_in(raw.ram, raw.architecture, raw.messages, raw.results, symbols, recording, chains)
+class Recorded:
+    """What the recorder and the machine left of a cell. MachineError where that is not whole."""
+
+    def __init__(self, raw: RawOutput) -> None:
+        self._raw = raw
+        self.recording = read_recording(raw.results)
+        self.symbols = SymbolTable.read(raw.results / "kallsyms")
+        self.chains = Chains(raw.results, self.symbols)
+
+    @cached_property
+    def objects(self) -> Objects:
+        """What lies in the machine's memory."""
+        raw = self._raw
+        if raw.ram is None:
+            raise MachineError("the machine's memory was not kept")
+        return objects_in(
+            raw.ram, raw.architecture, raw.messages, raw.results, self.symbols, self.recording, self.chains
+        )
+
+
+def recorded(raw: RawOutput) -> Recorded:
+    """The same for all probes of a cell: to find out what lies where takes longest of making tables."""
+    if "recorded" not in raw.read:
+        raw.read["recorded"] = Recorded(raw)
+    found: Recorded = raw.read["recorded"]
+    return found
 
 
 def objects_in(

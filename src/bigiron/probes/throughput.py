@@ -58,6 +58,7 @@ PROBE = Probe(
     compare=lambda read, options: throughput.compare(read, options),
     measures=("unbounded",),
     measures_time=True,
+    by_default="real",
     lasts_seconds=True,
     samples=_samples,
 )

@@ -15,7 +15,7 @@ from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.locks import lock_type
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Chains, Recording, hexadecimal, looked_up, read_objects, read_recording
+from bigiron.probes.recording import Recording, hexadecimal, looked_up, recorded
 
 _ACCESSES = ("read", "write", "atomic")
 _LOCKS = ("lock", "unlock", "downgrade")
@@ -28,10 +28,9 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    recording = read_recording(raw.results)
-    symbols = SymbolTable.read(raw.results / "kallsyms")
-    objects = read_objects(raw, symbols, recording, Chains(raw.results, symbols))
-    events = _events(raw.results, symbols)
+    found = recorded(raw)
+    recording = found.recording
+    events = _events(raw.results, found.symbols)
     whole = trace.with_locks_in_pairs(trace.without_locking(events))
     unpaired = _operations(events) - _operations(whole)
     lost = [sum(of == task for of, _ in unpaired) for task in range(len(recording.traces))]
@@ -42,7 +41,7 @@ def _collect(raw: RawOutput) -> Table:
         "cut": sum(one.cut for one in recording.traces) + len(unpaired),
     }
     untraced = {"tasks, of which no operation is whole in the trace": traced.count(0)}
-    rows = _named(whole, objects, recording, raw.architecture.line_bytes)
+    rows = _named(whole, found.objects, recording, raw.architecture.line_bytes)
     return Table(rows, facts, {**recording.losses, **untraced})
 
 
@@ -114,6 +113,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    by_default="vm",
     only_on=("x86_64",),
     stacks=StackSource(
         lambda table, done, contexts: trace.stacks(table, done, contexts),

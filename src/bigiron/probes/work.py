@@ -6,11 +6,10 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 from __future__ import annotations
 
 from bigiron.analysis import work
-from bigiron.introspect.symbols import SymbolTable
 from bigiron.lazy import Schema
 from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Chains, hexadecimal, looked_up, read_recording
+from bigiron.probes.recording import hexadecimal, looked_up, recorded
 
 SCHEMA = Schema(
     lambda: {
@@ -28,9 +27,8 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    recording = read_recording(raw.results)
-    symbols = SymbolTable.read(raw.results / "kallsyms")
-    chains = Chains(raw.results, symbols)
+    found = recorded(raw)
+    recording, symbols, chains = found.recording, found.symbols, found.chains
     counts = pl.read_csv(raw.results / "work.csv", schema_overrides={"function": pl.String})
     counts = counts.with_columns(hexadecimal("function"))
     frame = counts.with_columns(
@@ -60,6 +58,7 @@ PROBE = Probe(
     compare=lambda read, options: work.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    by_default="vm",
     stacks=StackSource(
         lambda table, done, contexts: work.stacks(table, done, contexts),
         "kernel instructions",

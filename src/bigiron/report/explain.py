@@ -60,9 +60,7 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     """What a study says, from all that it recorded; UserError if that is none of what is explained."""
     read = {probe: measurements.read(study, probe) for probe in PROBES if study.measured_with("", probe)}
     if not read:
-        raise UserError(
-            f"{study.folder} has no counts to explain: record them with --probe {','.join(PROBES)}"
-        )
+        raise UserError(f"{study.folder} has no counts to explain: {study.recording(*PROBES)}")
     point = max(set.intersection(*(set(measured.points) for measured in read.values())))
     if "conflicts" in read:
         lines = lines or shared_lines.line_up_all(read["conflicts"], options)

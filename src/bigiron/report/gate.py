@@ -111,7 +111,8 @@ def record(study: Study, path: Path) -> str:
         probes=[probe for probe in check.PROBES if probe in study.spec.probes],
     )
     measured = _measured(study, new.probes)
-    new = msgspec.structs.replace(new, turn=_turn(next(iter(measured.values()))))
+    first = next(iter(measured.values()))
+    new = msgspec.structs.replace(new, turn=_turn(first), cgroup=_cgroup(first))
     was: dict[_Place, Point] = {}
     if old:
         new = msgspec.structs.replace(
@@ -180,7 +181,10 @@ def _measured(study: Study, probes: Sequence[check.Probe]) -> dict[_Place, list[
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
         for probe in probes or check.PROBES[:1]:
             if probe not in record.tables:
-                raise UserError(f"{cell} was measured without the probe {probe}, which is what is checked")
+                raise UserError(
+                    f"{cell} was measured without the probe {probe}, which is what is checked: "
+                    f"{study.recording(probe)}"
+                )
             if lost := record.facts[probe][_LOST[probe]]:
                 raise UserError(
                     f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"
@@ -190,9 +194,10 @@ def _measured(study: Study, probes: Sequence[check.Probe]) -> dict[_Place, list[
 
 
 def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
-    """UserError if the counts are of machines with other turns of their CPUs, other memory or clocks."""
+    """UserError if the counts are of machines with other turns, control groups, memory or clocks."""
     for what, old, new in (
         ("turn", baseline.turn, _turn(records)),
+        ("cgroup", baseline.cgroup, _cgroup(records)),
         ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
         ("clock_slower", point.clock_slower, records[0].clock_slower),
     ):
@@ -206,6 +211,11 @@ def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, record
 def _turn(records: list[CellRecord]) -> str:
     """What ended the turns of the machine's CPUs; an older bigiron knew but one."""
     return str(records[0].environment.get("turn", "time"))
+
+
+def _cgroup(records: list[CellRecord]) -> str:
+    """The control group of the tasks; an older bigiron ran them in the root group."""
+    return str(records[0].environment.get("cgroup", "none"))
 
 
 def _memory_mib(records: list[CellRecord]) -> int:

@@ -104,6 +104,7 @@ def growth_study(
     variants = [one.name for one in study.spec.variant]
     if variant is not None and variant not in variants:
         raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")
+    study.measured(probe)  # which says how to record it
     records = [record for record in study.records() if record.measured and probe in record.tables]
     tables = [
         table

@@ -54,6 +54,8 @@ def _question(spec: Spec) -> list[str]:
         ]
     if spec.file_system:
         lines.append(f"file system {sanitize(str(spec.file_system))}")
+    if spec.cgroup:
+        lines.append(f"cgroup      {spec.cgroup}")
     if spec.address:
         lines.append(f"machine     {spec.address}")
     if spec.look:

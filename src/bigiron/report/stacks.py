@@ -131,7 +131,8 @@ def _chosen(
     variant = study.base(variant)
     records = [r for r in study.records() if r.measured and r.variant == variant and probe in r.tables]
     if not records:
-        raise UserError(f"{study.folder} has no measured cell of {variant} with the probe {probe}")
+        how = study.recording(probe)
+        raise UserError(f"{study.folder} has no measured cell of {variant} with the probe {probe}: {how}")
     for name, wanted in (("cpus", cpus), ("tasks", tasks)):
         there = sorted({getattr(record, name) for record in records})
         if wanted is not None and wanted not in there:

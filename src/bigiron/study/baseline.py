@@ -40,6 +40,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     """Of the machines' CPUs; an older bigiron knew no other."""
     clock: str = "host"
     """What the machines' clock follows."""
+    cgroup: str = "none"
+    """That tasks run in."""
     fs: str = ""
     """The file system that the workload works on, in words; none: the machine's own."""
     tolerance: float = Tolerance.absolute
@@ -85,7 +87,7 @@ def write(path: Path, baseline: Baseline) -> None:
 
 def text(baseline: Baseline) -> str:
     """The file: each shared line on one line, so that git shows a change as that line's."""
-    usual = {"clock": "host", "fs": ""}
+    usual = {"clock": "host", "cgroup": "none", "fs": ""}
     left_out = {"point", *(name for name, value in usual.items() if getattr(baseline, name) == value)}
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]

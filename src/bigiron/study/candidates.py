@@ -337,8 +337,8 @@ class MeasuredByStudy:
 
     @property
     def unlike(self) -> str:
-        """A sentence where candidates' machines had clocks of different rates, else ""."""
-        return store.clocks(store.open_study(self.folder).records())
+        """A sentence where candidates' machines differ in what their counts depend on, else ""."""
+        return store.unlike(store.open_study(self.folder).records())
 
     def _predicted(self, study: Study, variant: Variant) -> comparison.Cell:
         """Its throughput on the machine: the middle of all draws, which are the same for each candidate."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from bigiron.errors import UserError
-from bigiron.machines import imported, real, simulated, vm_engine
+from bigiron.machines import cgroup, imported, real, simulated, vm_engine
 from bigiron.machines.engine import Engine
 from bigiron.machines.shape_change import AS_ASKED, CHANGES
 
@@ -31,6 +31,7 @@ def _vm(spec: "Spec") -> Engine:
         spec.like,
         changes,
         spec.file_system,
+        cgroup.parse(spec.cgroup),
         slow_clock=spec.clock == "instructions",
         measures_time=spec.measures_time,
         changes_code=spec.changes_code,

@@ -1,4 +1,4 @@
-"""Asking a study more than so far: CPUs, numbers of tasks, repetitions, variants and shapes can be added.
+"""Asking a study more than so far: CPUs, tasks, repetitions, variants, shapes and probes can be added.
 
 Whatever else is asked otherwise contradicts it: the cells that there are would answer another question.
 """
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec, document, whole
 
-_ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape")
+_ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape", "probes")
 
 _Item = TypeVar("_Item")
 
@@ -22,13 +22,11 @@ def wider(old: Spec, asked: Spec) -> Spec | None:
     if not _can_add(old, "tasks", asked.tasks) or not _can_add(old, "repetitions", asked.repetitions):
         return None
     # As `both` has all of `asked`, they are the same if they are equally many.
-    if [*map(len, (both.cpus, both.tasks, both.variant))] != [
-        *map(len, (asked.cpus, asked.tasks, asked.variant))
-    ]:
+    lists = ("cpus", "tasks", "variant", "probes")
+    if any(len(getattr(both, key)) != len(getattr(asked, key)) for key in lists):
         return None
     added = {
-        key: getattr(both, key)
-        for key in ("cpus", "tasks", "variant", "most_boots", "look", "workload_file", "check_shape")
+        key: getattr(both, key) for key in (*lists, "most_boots", "look", "workload_file", "check_shape")
     }
     return both if replace(asked, **added) == both else None
 
@@ -63,7 +61,7 @@ def _can_add(spec: Spec, key: str, value: Any) -> bool:
     if key == "variant":
         names = {variant.name: variant for variant in spec.variant}
         return all(names.get(one.name, one) == one for one in value)
-    return key == "cpus" or (key == "check_shape" and value)
+    return key in ("cpus", "probes") or (key == "check_shape" and value)
 
 
 def _union(spec: Spec, asked: Spec) -> Spec:
@@ -79,6 +77,7 @@ def _union(spec: Spec, asked: Spec) -> Spec:
         most_boots=max(spec.most_boots, asked.most_boots),
         look=[look for look in spec.look if look.repetitions > repetitions],
         variant=_added(spec.variant, asked.variant),
+        probes=_added(spec.probes, asked.probes),
         check_shape=spec.check_shape or asked.check_shape,
     )
 

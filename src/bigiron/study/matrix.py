@@ -43,7 +43,14 @@ def identity() -> str:
     """Of what counts: the recorder, and the agent that makes the calls."""
     parts = [compile.recorder(), compile.matrix_agent(architecture(ARCH).compiler)]
     machine = matrix_machine
-    settings = (machine.OTHER_CPUS, machine.RUNS, machine.MORE_RUNS, machine.WARM_UP, listing.MOVED)
+    settings = (
+        machine.OTHER_CPUS,
+        machine.RUNS,
+        machine.MORE_RUNS,
+        machine.WARM_UP,
+        machine.CGROUP.environment,
+        listing.MOVED,
+    )
     contents = b"".join(hashlib.sha256(part.read_bytes()).digest() for part in parts)
     return hashlib.sha256(contents + repr(settings).encode()).hexdigest()
 

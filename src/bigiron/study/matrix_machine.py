@@ -19,7 +19,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.kernels import Kernel
-from bigiron.machines import dilation, topology
+from bigiron.machines import cgroup, dilation, topology
 from bigiron.machines import vm as virtual
 from bigiron.machines.file_system import FileSystem
 from bigiron.machines.messages import Message
@@ -33,6 +33,7 @@ OTHER_CPUS = 2  # than those that make calls: one for who gives them out, one fo
 RUNS = 5
 MORE_RUNS = 20  # of tests of which one run would decide
 WARM_UP = 1
+CGROUP = cgroup.OF_A_SERVICE
 _SEED = bytes(32)
 _PATIENCE_S = 1  # a call, as the agent counts it: a billion instructions, some seconds of the host's
 _DEADLINE_S = 900
@@ -57,6 +58,7 @@ class Place:
         target = architecture(self.kernel.arch)
         job = ["mode process", f"cpus {_all_cpus(self.cpus)}", "tasks 2", f"tests /{tests.name}"]
         job += [f"copies {self.cpus // 2}", f"warmup {WARM_UP}", f"patience_s {_PATIENCE_S}", "stay"]
+        job += CGROUP.job
         machine = VirtualMachine(
             architecture=target,
             kernel=self.kernel.image,
@@ -196,6 +198,8 @@ def _run(
                 raise
             how = error.reason if isinstance(error, MachineError) else str(error)
             raise _CulpritError(order[last], how) from None
+        if lacks := cgroup.lacking(outcome.environment):
+            _log.warning("%s: %s", place.kernel.name, lacks)
         on_stage("naming what lies there")
         return _collect(machine, results, ram, outcome.messages, order, place.cpus)
 

@@ -9,7 +9,7 @@ from bigiron.analysis.comparison import Cell, ChangedShape, Measurements, Missin
 from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study import samples, store
-from bigiron.study.store import CellRecord, Study, clocks, losses
+from bigiron.study.store import CellRecord, Study, losses, unlike
 
 NOT_RECORDED = "the probe was not recorded"
 
@@ -29,7 +29,7 @@ def read(study: Study, probe: str) -> Measurements:
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
-        unlike={point: clocks(chain(*cells.values())) for point, cells in measured.items()},
+        unlike={point: unlike(chain(*cells.values())) for point, cells in measured.items()},
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
     )
 

@@ -270,7 +270,10 @@ def _carried(
     if not all({one.cpus for one in records} == set(numbers) for records in alike.values()):
         return {}, "not all variants have the same numbers of CPUs"
     if not all(set(_CARRIED_FROM) <= set(one.tables) for one in every):
-        return {}, f"that needs --probe {','.join(_CARRIED_FROM)} in each cell"
+        return (
+            {},
+            f"not all cells have the probes {' and '.join(_CARRIED_FROM)}: {study.recording(*_CARRIED_FROM)}",
+        )
     if any(_lost(one) for one in every):
         return {}, "something was lost while it was recorded"
     if step := clock_step(every):
@@ -307,11 +310,10 @@ def _lost(record: CellRecord) -> list[str]:
     return [what for what, count in record.lost.items() if count and "lacks a name" not in what]
 
 
-def _why_not(record: CellRecord) -> str:
+def _why_not(study: Study, record: CellRecord) -> str:
     missing = [probe for probe in PROBES if probe not in record.tables]
     if missing:
-        needs = f"record it with --probe {','.join(PROBES)}"
-        return f"it was not recorded with {' and '.join(missing)}: {needs}"
+        return f"it was not recorded with {' and '.join(missing)}: {study.recording(*missing)}"
     if record.tasks < 2:
         return _ALONE
     if lost := _lost(record):
@@ -363,7 +365,7 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
 
 
 def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried) -> Recording | Refused:
-    if why := _why_not(record):
+    if why := _why_not(study, record):
         return Refused(record.variant, why)
     conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
     operations = sum(record.facts["work"]["operations"])
@@ -403,7 +405,7 @@ def _with_callbacks(recording: Recording, done: counted_operation.Counted | None
 def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> counted_operation.Counted | None:
     """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
     operations = sum(record.facts.get("work", {}).get("operations", []))
-    if _why_not(record) or not operations:
+    if _why_not(study, record) or not operations:
         return None
     counted = [study.table(record, probe) for probe in PROBES]
     conflicts, locks, work = callbacks.of_operations(*counted)

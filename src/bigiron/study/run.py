@@ -20,6 +20,7 @@ from typing import Protocol
 from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
+from bigiron.machines import cgroup
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.shape_change import change
@@ -69,12 +70,12 @@ def _any(_cell: Cell) -> bool:
 
 
 def missing(study: Study, wanted: Callable[[Cell], bool] = _any) -> list[Cell]:
-    """The wanted cells that were not measured yet, or failed, in the order in which they are to run."""
+    """The wanted cells that were not measured yet with all probes, or failed, in the order of their runs."""
     cells = [cell for cell in study.plan() if wanted(cell)]
     if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
         cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
-    return [cell for cell in cells if not ((record := study.record(cell)) and record.measured)]
+    return [cell for cell in cells if not study.is_measured(cell)]
 
 
 def _in_turn(block: list[Cell]) -> list[Cell]:
@@ -162,7 +163,8 @@ def measure_missing(
     wanted: Callable[[Cell], bool] = _any,
 ) -> list[CellRecord]:
     """The same for whoever is `study.writing()`. After `until`, by the monotonic clock, no block is begun."""
-    records = []
+    records: list[CellRecord] = []
+    noted: set[str] = set()
     waiting, begun = deque(missing(study, wanted)), None
     pools = partial(Threads, jobs) if isinstance(jobs, int) else jobs
     with pools(study, programs, progress) as pool:
@@ -180,7 +182,15 @@ def measure_missing(
             for future in ended(running):
                 records.append(future.result())
                 progress.ended(running.pop(future), records[-1])
+                _note_lacking(records[-1], noted, progress)
     return records
+
+
+def _note_lacking(record: CellRecord, noted: set[str], progress: Progress) -> None:
+    """Say once of each variant what its kernel lacks."""
+    if (lacking := cgroup.lacking(record.environment)) and record.variant not in noted:
+        noted.add(record.variant)
+        progress.note(f"{record.variant}: {lacking}")
 
 
 class Threads:
@@ -257,6 +267,7 @@ def run_cell(
         record.seconds, record.seconds_to_agent = collected.seconds, collected.seconds_to_agent
         record.recorded_ns = collected.recorded_ns
         record.lost = dict(collected.lost)
+        record.environment |= collected.environment
         if collected.clock_slower > 1:
             record.environment[_CLOCK] = collected.clock_slower
         _refuse_another_clock(record, same)
@@ -326,6 +337,7 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
         seconds_to_agent=outcome.seconds_to_agent,
         recorded_ns=outcome.recorded_ns,
         clock_slower=outcome.clock_slower,
+        environment=outcome.environment,
     )
 
 
@@ -436,7 +448,7 @@ def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
     return cell.cpus, cell.change, cell.variant.name
 
 
-_OF_ALL = ("turn", "memory_mib")
+_OF_ALL = ("turn", "memory_mib", "cgroup")
 _CLOCK = "clock_slower"
 
 

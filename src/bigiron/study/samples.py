@@ -29,7 +29,7 @@ def metrics(study: Study) -> list[Repetitions]:
             key = metric, record.variant, record.cpus, record.tasks
             gathered.setdefault(key, []).append((record, samples))
     if not gathered:
-        raise UserError(f"no cell of {study.folder} has a throughput: run it with --probe throughput")
+        raise UserError(f"no cell of {study.folder} has a throughput: {study.recording('throughput')}")
     order = [variant.name for variant in study.spec.variant]
     return [
         Repetitions(

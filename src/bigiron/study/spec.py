@@ -13,10 +13,10 @@ from bigiron.analysis import spread, verdict
 from bigiron.analysis.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.machines import limits, real, ssh
+from bigiron.machines import cgroup, limits, real, ssh
 from bigiron.machines.engine import Engine
 from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
-from bigiron.probes import Options, Probe
+from bigiron.probes import Options, Probe, WorkloadKind
 from bigiron.probes.options import read_options, whole_number
 from bigiron.simulator import machine_files
 from bigiron.study import engines
@@ -87,7 +87,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     allow_hotplug: bool = False
     """Whether workloads of CPU hotplug may take CPUs of a real machine offline."""
     arch: str = "x86_64"
-    probes: list[str] = msgspec.field(default_factory=lambda: [probes.DEFAULT])
+    probes: list[str] = []
+    """None: those that are recorded by default, which are filled in when the study is made."""
     cpus: list[int] = []
     """None: those of the topology or of the machine that it is like, else 8; of a real machine all."""
     tasks: Literal["all"] | list[int] = "all"
@@ -119,6 +120,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     CPUs, about as many in a nanosecond as a processor's."""
     memory_mib: int = 0
     """Of a machine; 0: by its CPUs."""
+    cgroup: str = ""
+    """Of a virtual machine: the control group that tasks run in, as bigiron.machines.cgroup has it; `none`:
+    the root group."""
     fs: str = ""
     """Of a virtual machine: the file system that the workload works on; none: the machine's tmpfs."""
     mkfs_options: str = ""
@@ -242,9 +246,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
     )
     check_numbers(spec)
-    spec = _on_engine(spec)
-    if not spec.probes:
-        raise UserError(f"no probe: use {', '.join(probe.name for probe in probes.probes())}")
+    spec = _on_engine(_with_probes(spec, workload))
     chosen = [probes.probe(name) for name in spec.probes]
     if workload.has_rounds:
         spec = _for_rounds(spec, workload)
@@ -252,14 +254,12 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         raise UserError(
             f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
         )
-    target = architecture(spec.arch)
     for probe in chosen:
         _check_workload(probe, workload)
         if probe.needs_recorder and not spec.engine.emulated:
             raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
-        if probe.only_on and target.name not in probe.only_on:
-            use = " or ".join(probe.only_on)
-            raise UserError(f"probe {probe.name} is not recorded on {target.name} yet: use --arch {use}")
+        if lacking := not_recorded(probe, spec.arch):
+            raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
     check_options(spec)
     _check_names(spec)
     return (
@@ -274,6 +274,21 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     )
 
 
+def _with_probes(spec: Spec, workload: Workload) -> Spec:
+    """With those that are recorded by default, where none are asked for."""
+    kind: WorkloadKind = "bounded" if workload.has_rounds else "unbounded"
+    engine = spec.engine
+    default = probes.by_default(kind, engine.arch(spec.arch), in_vm=engine.emulated)
+    return msgspec.structs.replace(spec, probes=spec.probes or default)
+
+
+def not_recorded(probe: Probe, arch: str) -> str:
+    """A sentence where a probe does not know an architecture; else ""."""
+    target = architecture(arch).name
+    known = not probe.only_on or target in probe.only_on
+    return "" if known else f"probe {probe.name} is not recorded on {target} yet"
+
+
 def _resolve_command(spec: Spec) -> Spec:
     """The same for an external command: on a real machine, and nothing is recorded but what it prints."""
     if not spec.engine.has_programs:
@@ -282,7 +297,7 @@ def _resolve_command(spec: Spec) -> Spec:
             "give --machine host or ssh://USER@HOST"
         )
     reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
-    if spec.workload_file or spec.probes not in ([probes.DEFAULT], reading):
+    if spec.workload_file or spec.probes not in ([], reading):
         raise UserError("a command has no workload file and no probe: only what it prints is read")
     spec = msgspec.structs.replace(spec, probes=reading)
     check_options(spec)
@@ -361,6 +376,12 @@ def _on_engine(spec: Spec) -> Spec:
     engine = spec.engine
     if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
         raise UserError(f"topology and memory are a virtual machine's: {real.name(spec.address)} has its own")
+    if not engine.emulated and spec.cgroup:
+        raise UserError(
+            f"cgroup = {spec.cgroup!r} is of virtual machines: on {real.name(spec.address)} tasks run in the "
+            "control group that bigiron is started in"
+        )
+    spec = msgspec.structs.replace(spec, cgroup=str(cgroup.parse(spec.cgroup)))
     _check_file_system(spec, engine)
     _check_clock(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:

@@ -1,7 +1,8 @@
 """A study on disk (docs/study.md): study.toml, and a folder for every cell measured so far.
 
 Invariant: a folder in cells/ under its final name is whole. It is made under a temporary name and renamed,
-and nothing in it changes afterwards; a failed cell is replaced by its next try.
+and nothing in it changes afterwards; a failed cell is replaced by its next try, and one that lacks a probe
+by one that has it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import fcntl
 import hashlib
 import io
 import os
+import shlex
 import shutil
 import tempfile
 from collections import Counter
@@ -24,10 +26,11 @@ from typing import Any, Literal
 import msgspec
 
 import bigiron
-from bigiron import sanitize, typed
+from bigiron import probes, sanitize, typed
 from bigiron.counted import some
 from bigiron.errors import UserError
 from bigiron.lazy import polars as pl
+from bigiron.machines import cgroup
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend
@@ -37,6 +40,7 @@ from bigiron.study.spec import FORMAT, Spec
 from bigiron.workloads import Workload
 
 _STAGING = ".new-"
+_NEW = "cell"  # no cell is called so
 _FILES = ("study.toml", "workload.c", "machine.toml")
 _OURS = {".lock", "cells", *_FILES, *(f".{name}" for name in _FILES)}
 
@@ -112,6 +116,28 @@ def why_missing(record: CellRecord | None) -> str:
     return "" if record else "not measured yet"
 
 
+def unlike(records: Iterable[CellRecord]) -> str:
+    """How the variants' machines differ in what their counts depend on; "" where they do not."""
+    known = list(records)
+    return "; ".join(filter(None, (clocks(known), controllers(known))))
+
+
+def controllers(records: Iterable[CellRecord]) -> str:
+    """A sentence where some variants' kernels lack a controller of the tasks' control group, else "".
+
+    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1)
+    >>> without = CellRecord(variant="ours", environment={"cgroup_absent": ["cpu"]}, **cell)
+    >>> controllers([without, CellRecord(variant="debian/6.1", environment={}, **cell)]).partition(":")[0]
+    'ours'
+    """
+    variants: dict[str, dict[str, None]] = {}
+    for record in records:
+        variants.setdefault(cgroup.lacking(record.environment), {})[record.variant] = None
+    if len(variants) < 2:
+        return ""
+    return "; ".join(f"{some(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking)
+
+
 def clocks(records: Iterable[CellRecord]) -> str:
     """A sentence where the variants' machines had clocks of different rates, else "".
 
@@ -176,6 +202,7 @@ class Collected:
     seconds_to_agent: float = 0.0
     recorded_ns: int = 0
     clock_slower: int = 1  # than the host's, which it followed
+    environment: Mapping[str, object] = dataclass_field(default_factory=dict)  # as the machine told
 
 
 def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
@@ -252,10 +279,36 @@ class Study:
         """The same of all shapes."""
         return [record for cell in self.plan() if (record := self.record(cell))]
 
+    def is_measured(self, cell: Cell) -> bool:
+        """Whether a cell has been measured with all probes: more can be added to a study."""
+        record = self.record(cell)
+        return bool(record and record.measured and not self._lacks(record))
+
+    def measured_again(self) -> int:
+        """How many of its measured cells lack a probe that was added since."""
+        return sum(record.measured and bool(self._lacks(record)) for record in self.all_records())
+
+    def _lacks(self, record: CellRecord) -> list[str]:
+        return [one.name for one in probes.among(self.spec.probes) if one.name not in record.tables]
+
+    def recording(self, *names: str) -> str:
+        """What to run so that its cells have those probes, or why they cannot have them."""
+        if self.spec.engine.is_model or self.spec.engine.is_elsewhere:
+            return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
+        added = [name for name in names if name not in self.spec.probes]
+        for probe in probes.among(added):
+            if why := study_spec.not_recorded(probe, self.spec.arch):
+                return why
+        command = f"bigiron run {shlex.quote(str(self.folder))}"
+        if not added:
+            return f"`{command}` goes on with it"
+        them = "it" if len(added) == 1 else "them"
+        return f"`{command} --probe {','.join(added)}` measures its cells again with {them}"
+
     def measured(self, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
         """The measured cells that have a probe: by CPUs and tasks, then by variant. UserError for none."""
         if not (found := self.measured_with("", probe)):
-            why = "`bigiron show` tells why" if probe in self.spec.probes else f"run it with --probe {probe}"
+            why = "`bigiron show` tells why" if probe in self.spec.probes else self.recording(probe)
             raise UserError(f"{self.folder} has no measured cell with the probe {probe}: {why}")
         return found
 
@@ -313,18 +366,22 @@ class Study:
             if record.measured and probe in record.tables
         ]
         if not frames:
-            raise UserError(f"no cell of {self.folder} was measured with the probe {probe}")
+            how = self.recording(probe)
+            raise UserError(f"no cell of {self.folder} was measured with the probe {probe}: {how}")
         return pl.concat(frames)
 
     def add(
         self, record: CellRecord, tables: Mapping[str, Table], others: Mapping[str, bytes] | None = None
     ) -> None:
-        """Write a cell, whole or not at all. It replaces one that failed, never one that was measured."""
+        """Write a cell, whole or not at all. It replaces one that failed, or that lacks a probe it has."""
         final = self._cells / record.id
         if (known := self._known(record.id)) and known.measured:
-            raise UserError(f"the cell {final} is measured already: another bigiron may have done so")
+            if not self._lacks(known):
+                raise UserError(f"the cell {final} is measured already: another bigiron may have done so")
+            if record.failure:
+                return  # it keeps what it has
         with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
-            folder = Path(staging) / "cell"
+            folder = Path(staging) / _NEW
             folder.mkdir()
             for probe, table in tables.items():
                 # Not straight to the file: what Polars says of a full disk is no OSError.
@@ -343,7 +400,7 @@ class Study:
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
             if final.exists():
-                final.rename(Path(staging) / "failed")
+                final.rename(Path(staging) / record.id)
             folder.rename(final)
 
     def widen(self, spec: Spec) -> None:
@@ -361,8 +418,15 @@ class Study:
                 raise UserError(f"the study {self.folder} was asked something else meanwhile: run it again")
             self.spec = now
             for dead in self._cells.glob(_STAGING + "*"):
+                self._put_back(dead)
                 shutil.rmtree(dead)
             yield
+
+    def _put_back(self, staging: Path) -> None:
+        """The cell that was to be replaced when a writer died between the two renames of `add`."""
+        for cell in staging.iterdir():
+            if cell.name != _NEW and not (self._cells / cell.name).exists():
+                cell.rename(self._cells / cell.name)
 
     @property
     def _cells(self) -> Path:

@@ -23,6 +23,7 @@ _MEANT = {
     "nodes": "nodes",
     "cores": "cores",
     "threads": "threads a core",
+    "cgroup": "control group",
     "fs": "file system",
     "workload_sha256": "the workload's source",
 }
@@ -128,7 +129,7 @@ def differing(one: Identity, other: Identity) -> list[str]:
     """In what two identities differ, in words."""
     return [
         f"{word}: {getattr(one, name)} and {getattr(other, name)}"
-        if name in ("qemu", "memory_mib", "fs")
+        if name in ("qemu", "memory_mib", "cgroup", "fs")
         else word
         for name, word in _MEANT.items()
         if getattr(one, name) != getattr(other, name)
