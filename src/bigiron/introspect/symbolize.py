@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
-from bigiron.introspect import kernel_knowledge
+from bigiron.introspect import kernel_knowledge, variables
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
 from bigiron.introspect.btf import Btf, BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
@@ -118,6 +118,7 @@ class Objects:
         # Pointers lead to the same few slabs again and again.
         self._slab_in = lru_cache(None)(self._read_slab)
         self._type_in = lru_cache(None)(self._find_type)
+        self._type_of_variable = lru_cache(None)(self._find_type_of_variable)
         # And of one object several places are asked for.
         self._detail = lru_cache(None)(self._read_detail)
         # Of a file's pages thousands of lines are asked for.
@@ -232,11 +233,20 @@ class Objects:
 
     def _symbol(self, address: int, length: int) -> Symbolized | None:
         symbol, offset = self._symbols.lookup(address)
-        return self._variable(symbol, offset, length) if symbol else None
+        if not symbol:
+            return None
+        found = self._variable(symbol, offset, length)
+        return replace(found, name=f"{symbol} (pointer)") if found == Symbolized(symbol, "*") else found
 
     def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
-        type = self._btf.variable(symbol) or self._btf.find(kernel_knowledge.VARIABLES.get(symbol, ""))
-        return self._part(symbol, type, offset, length)
+        return self._part(symbol, self._type_of_variable(symbol), offset, length)
+
+    def _find_type_of_variable(self, symbol: str) -> int:
+        """0 where it is not known, and where what is known cannot be true: there is no room for it."""
+        type, at = self._btf.variable(symbol), self._symbols.address(symbol)
+        if at is None or self._btf.size(type) > self._symbols.room(at) or self._symbols.is_repeated(symbol):
+            return 0
+        return type
 
     def _in_page(self, address: int, length: int) -> Symbolized:
         for node in self._nodes:
@@ -368,6 +378,8 @@ class Objects:
 
     def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
+        if offset + length <= self._btf.size(type) and self._is_one(type):
+            return Symbolized(f"{whole}{detail}", "*" if self._btf.is_pointer(type) else self._btf.name(type))
         place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
         if not place.path and length <= 2 * WORD:
             place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
@@ -376,7 +388,12 @@ class Objects:
         types = [self._btf.name(type) for type in (*place.within, place.type)]
         if self._btf.is_pointer(place.type):
             types[-1] = "*"
-        return Symbolized(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
+        path = place.path if place.path.startswith("[") else f".{place.path}"
+        return Symbolized(f"{whole}{path}{detail}", ";".join(filter(None, types)))
+
+    def _is_one(self, type: int) -> bool:
+        """Whether of a value of that type nobody asks for a part."""
+        return self._btf.is_scalar(type) or self._btf.name(type) in kernel_knowledge.ATOMS
 
     def _own_type(self, found: Object) -> int:
         """The type of an object that its cache tells; 0 where it has none, or several."""
@@ -488,9 +505,11 @@ class Objects:
         Where such a pointer looks like one into the kernel's image, as in 7.2 on x86, none is followed.
         """
         for symbol in self._btf.variables:
-            type, at = self._btf.variable(symbol), self._symbols.address(symbol)
-            if at is None or not self._symbols.is_per_cpu(at) or not (pointers := self._btf.pointers(type)):
+            at = self._symbols.address(symbol)
+            if at is None or not self._symbols.is_per_cpu(at):
                 continue
+            type = self._type_of_variable(symbol)
+            pointers = self._btf.pointers(type)
             for offset in self._offsets:
                 content = self._structs.memory.read((at + offset) % (1 << 64), self._btf.size(type)) or b""
                 for inside, target in pointers:
@@ -585,7 +604,7 @@ def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
         if not content:
             return Btf.none()
         modules = _module_types(Structs(memory, symbols, _read_btf(content)))
-        return _read_btf(content, *modules) if modules else _read_btf(content)
+        return _with_variables(variables.kernel_in(memory, symbols), content, *modules)
     except BtfError:
         return Btf.none()
 
@@ -593,6 +612,13 @@ def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
 @lru_cache(8)
 def _read_btf(content: bytes, *modules: bytes) -> Btf:
     return Btf(content, modules)
+
+
+@lru_cache(8)
+def _with_variables(kernel: variables.KernelId, content: bytes, *modules: bytes) -> Btf:
+    btf = Btf(content, modules) if modules else _read_btf(content)
+    variables.describe(btf, kernel)
+    return btf
 
 
 def _module_types(structs: Structs) -> list[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigiron.architectures import known_arch
 from bigiron.errors import UserError
-from bigiron.kernels import deb, debian, image, store
+from bigiron.kernels import deb, debian, image, store, variables
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
