@@ -37,6 +37,7 @@ _MOST_MODULES = 256
 _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
 _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
+_ENOUGH_POINTERS = 2  # that lead where those of a type do
 _FILE_KINDS = {
     stat.S_IFDIR: "directory",
     stat.S_IFREG: "file",
@@ -120,6 +121,7 @@ class Objects:
         self._type_in = lru_cache(None)(self._find_type)
         self._type_of_variable = lru_cache(None)(self._find_type_of_variable)
         # And of one object several places are asked for.
+        self._type_by_pointers = lru_cache(None)(self._find_type_by_pointers)
         self._detail = lru_cache(None)(self._read_detail)
         # Of a file's pages thousands of lines are asked for.
         self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
@@ -261,6 +263,8 @@ class Objects:
             return freed
         if page.use is Use.CACHE:
             return Symbolized(CACHED.format(hex(address % self.page_bytes), self._cached(page.mapping)))
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
@@ -272,10 +276,13 @@ class Objects:
             return Symbolized(f"{_MANAGED}: slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
-        if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
+        own = self._own_type(found) or self._pointed.objects.get(found.start, 0)
+        if type := own or self._type_by_pointers(found):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
             return Symbolized(f"{cache.name}: between its objects")
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         if holder := self._holders.get(found.start):
             return Symbolized(f"*{holder}+{offset:#x}")
         return Symbolized(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
@@ -304,6 +311,8 @@ class Objects:
     def _in_vmalloc(self, address: int, length: int) -> Symbolized | None:
         if copy := self._per_cpu_copy(address, length):
             return copy
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         area = self._areas.at(address)
         if area is None:
             return None
@@ -407,6 +416,32 @@ class Objects:
         if merged and (cache not in kernel_knowledge.MERGED or self._is_lent(cache)):
             return 0
         return self._btf.find(kernel_knowledge.CACHES.get(cache, cache))
+
+    def _find_type_by_pointers(self, found: Object) -> int:
+        """The type that a merged cache is called after, if all pointers in the object lead where that type's do.
+
+        An object that was freed still has them. Only those are asked to which a cache of their own gives a type.
+        """
+        cache = found.cache
+        type = 0 if cache.is_kmalloc else self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
+        size = self._btf.size(type)
+        content = self._structs.memory.read(found.start, size) if 0 < size <= cache.object_size else None
+        right = 0
+        for offset, target in self._btf.pointers(type) if content else ():
+            value = int.from_bytes(content[offset : offset + WORD], "little")
+            if not value or self._btf.tag(target) not in self._types_with_caches:
+                continue
+            other = self._slab_object_at(value)
+            own = self._own_type(other) if other and other.start == value else 0
+            if self._btf.tag(own) != self._btf.tag(target):
+                return 0
+            right += 1
+        return type if right >= _ENOUGH_POINTERS else 0
+
+    @cached_property
+    def _types_with_caches(self) -> frozenset[str]:
+        caches = [cache for cache in self._slabs.caches.values() if not cache.is_kmalloc]
+        return frozenset(self._btf.tag(self._type_in(cache.name, cache.merged)) for cache in caches) - {""}
 
     def _is_lent(self, cache: str) -> bool:
         """Whether code is there that has many objects of its own in it."""
@@ -531,6 +566,57 @@ class Objects:
                 yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
         except UnreadableError:
             return
+
+    def _placed_at(self, address: int) -> Struct | None:
+        place = bisect_right(self._placed, address, key=lambda struct: struct.address) - 1
+        struct = self._placed[place] if place >= 0 else None
+        return struct if struct and address < struct.address + struct.size else None
+
+    def _in_placed(self, struct: Struct, address: int, length: int) -> Symbolized:
+        """A field of a struct, or of one of several side by side."""
+        if not self._btf.is_struct(struct.type):
+            return Symbolized(struct.label, self._btf.name(struct.type))
+        size = self._btf.size(struct.type)
+        start = struct.address + (address - struct.address) // size * size
+        if struct.label:
+            return self._part(struct.label, struct.type, address - start, length)
+        return self._field(start, struct.type, address, length)
+
+    @cached_property
+    def _placed(self) -> list[Struct]:
+        """What lies at a known address, in no slab or in one that tells no type; in their order.
+
+        These are what describes per-CPU memory, and what was allocated at boot for variables that point to it.
+        """
+        return sorted((*self._chunk_parts(), *self._held_from_boot()), key=lambda struct: struct.address)
+
+    def _chunk_parts(self) -> Iterator[Struct]:
+        chunk_type, block = self._btf.find("pcpu_chunk"), self._btf.find("pcpu_block_md")
+        if not chunk_type or not block:
+            return
+        for chunk in self._per_cpu.chunks:
+            yield Struct(chunk.address, chunk_type, self._btf.size(chunk_type), "")
+            yield Struct(chunk.blocks, block, chunk.pages * self._btf.size(block), "")
+            for member, map, more_bits in (("alloc_map", chunk.alloc_map, 0), ("bound_map", chunk.bound_map, 1)):
+                type = self._btf.target(self._structs.member("pcpu_chunk", member).type)
+                yield Struct(map, type, chunk.map_bytes(more_bits), f"struct pcpu_chunk.{member}[]")
+
+    def _held_from_boot(self) -> Iterator[Struct]:
+        """The structs that variables point to, in memory that was allocated before there was an allocator."""
+        for address, symbol in self._holders.items():
+            type = self._btf.target(self._type_of_variable(symbol))
+            if not self._btf.is_struct(type) or not self._is_from_boot(address):
+                continue
+            size = self._btf.size(type)
+            if self._btf.name(type) in kernel_knowledge.CUT_SHORT:
+                size = min(size, -(-len(self._offsets) // (WORD * 8)) * WORD)
+            yield Struct(address, type, size, f"*{symbol}")
+
+    def _is_from_boot(self, address: int) -> bool:
+        try:
+            return self._class_of(address) == _MANAGED and self._pages.at(address).use is Use.BOOT
+        except (UnreadableError, BtfError):
+            return False
 
     @cached_property
     def _nodes(self) -> list[Struct]:
