@@ -1,10 +1,11 @@
-"""Makes src/bigiron/introspect/variables.tsv: the types of variables in kernels whose debugging information is here.
+"""Makes src/bigiron/introspect/variables.tsv: the types of variables, by kernels' debugging information.
 
     .venv/bin/python tools/variables.py VMLINUX... >src/bigiron/introspect/variables.tsv
 
-The table is of Debian's linux-image-*-cloud-amd64-dbg for 5.10.0-32, 6.1.0-56, 6.12.118+deb13 and 7.2.12+deb13,
-in which it is /usr/lib/debug/lib/modules/*/vmlinux. Of a driver's variables it has none, nor of what only tells
-how the kernel was built: tables of operations and parameters, static keys, events to trace.
+The kernels, /usr/lib/debug/lib/modules/RELEASE/vmlinux, are given in the order of their versions. The table
+is of Debian's packages linux-image-RELEASE-dbg with the releases 5.10.0-32-cloud-amd64, 6.1.0-56-cloud-amd64,
+6.12.118+deb13-cloud-amd64 and 7.2.12+deb13-cloud-amd64. Of drivers' variables it has none, nor of what never
+changes: tables of operations, static keys, events to trace.
 """
 
 import re
@@ -24,20 +25,23 @@ CONSTANT = re.compile(
     r"|device_type|bus_type|unwind_\w+|file_operations|proto|proto_ops|pernet_operations|notifier_block"
     r"|(raw_)?(crypto|shash|skcipher|aead)_\w+|(shash|skcipher|aead|ahash)_alg|dmi_system_id|tnum|\w*_desc_struct"
 )
-OPEN = re.compile(r"\[\d+\]")
+LENGTH = re.compile(r"\[\d+\]")
+SERIES = re.compile(r"\d+\.\d+")
 
 
 def main() -> None:
-    """Print a line for each variable: its name, and the types that it has in these kernels."""
-    found: dict[str, set[str]] = {}
-    for vmlinux in map(Path, sys.argv[1:]):
+    """Print the kernels' series, and a line for each variable: its type, or the type that it has in each."""
+    kernels = list(map(Path, sys.argv[1:]))
+    print("", *(SERIES.match(kernel.parent.name)[0] for kernel in kernels), sep="\t")
+    found: dict[str, list[str]] = {}
+    for number, vmlinux in enumerate(kernels):
         for name, type in types_of_variables(vmlinux, lambda source: bool(SOURCES.fullmatch(source))).items():
             if not CONSTANT.fullmatch(re.sub(r"^\*+|[][0-9]+$", "", type) or "*"):
-                found.setdefault(name, set()).add(type)
+                # How long an array is depends on the kernel's configuration, and nobody asks for it.
+                found.setdefault(name, [""] * len(kernels))[number] = LENGTH.sub("[]", type, count=1)
     for name, types in sorted(found.items()):
-        # How long an array is depends on the kernel's configuration, and nobody asks for it.
-        spelled = {OPEN.sub("[]", type, count=1) for type in types}
-        print(name, *sorted(spelled), sep="\t")
+        differ = set(types) - {""}
+        print(name, *(types if len(differ) > 1 else differ), sep="\t")
 
 
 if __name__ == "__main__":

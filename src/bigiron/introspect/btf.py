@@ -204,11 +204,6 @@ class Btf:
         self._strings += bytes(names)
         self._index(start)
 
-    def is_spelled(self, text: str) -> bool:
-        """Whether a type that is spelled so is known here, or what it points to."""
-        parts = _SPELLED.fullmatch(text)
-        return parts is not None and self._spelled(parts[2]) != 0
-
     def _type_spelled(self, text: str, add: Callable[..., int]) -> int:
         """The type that is spelled so; `add` adds what of it is not here."""
         parts = _SPELLED.fullmatch(text)
@@ -275,6 +270,15 @@ class Btf:
         """What a pointer points to; 0 for void, and where it is no pointer."""
         kind, target = self._head(self.resolve(type))
         return target if kind == _PTR else 0
+
+    def element(self, type: int) -> int:
+        """What an array is made of; the type itself where it is no array."""
+        for _ in range(_DEEPEST):
+            array = self.resolve(type)
+            if self._head(array)[0] != _ARRAY:
+                break
+            type, _ = self._array(array)
+        return type
 
     def _resolve(self, type: int) -> int:
         """The type that a typedef, a const, a volatile stands for."""

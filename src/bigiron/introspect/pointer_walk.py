@@ -36,7 +36,8 @@ class PointerWalk:
     """What typed pointers lead to.
 
     `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0;
-    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types.
+    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types;
+    `whole` the type of which the one that a pointer tells is the beginning.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class PointerWalk:
         object_at: Callable[[int], Object | None],
         own_type: Callable[[Object], int],
         untyped: Callable[["Struct"], Iterable[tuple[int, int]]],
+        whole: Callable[[int, int], int],
     ) -> None:
         self._structs = structs
         self._per_cpu = per_cpu
         self._object_at = object_at
         self._own_type = own_type
         self._untyped = untyped
+        self._whole = whole
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
@@ -103,6 +106,7 @@ class PointerWalk:
             return None
         if own := self._own_type(found):
             return Struct(found.start, own, found.cache.object_size, self._label(own))
+        target = self._whole(target, address)
         if address != found.start or not self._fits(target, found):
             return None
         before = self.objects.get(address, 0)

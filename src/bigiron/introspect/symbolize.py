@@ -37,6 +37,8 @@ _MOST_MODULES = 256
 _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
 _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
+_LONGEST_TABLE = 1 << 28
+_FEW_POINTERS = 32  # in a variable: what has more is a table of what never changes
 _ENOUGH_POINTERS = 2  # that lead where those of a type do
 _FILE_KINDS = {
     stat.S_IFDIR: "directory",
@@ -114,7 +116,12 @@ class Objects:
         self._areas = Areas(self._structs)
         self._allocated = AllocationLog(allocations)
         self._pointed = PointerWalk(
-            self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
+            self._structs,
+            self._per_cpu,
+            self._slab_object_at,
+            self._own_type,
+            self._untyped,
+            self._whole_type,
         )
         # Pointers lead to the same few slabs again and again.
         self._slab_in = lru_cache(None)(self._read_slab)
@@ -388,17 +395,21 @@ class Objects:
     def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
         if offset + length <= self._btf.size(type) and self._is_one(type):
-            return Symbolized(f"{whole}{detail}", "*" if self._btf.is_pointer(type) else self._btf.name(type))
+            return Symbolized(f"{whole}{detail}", self._type_name(type))
         place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
         if not place.path and length <= 2 * WORD:
             place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
+        if not place.path and self._is_one(self._btf.element(type)):
+            return Symbolized(f"{whole}{detail}", self._type_name(type))  # several of an array
         if not place.path:
             return Symbolized(f"{whole}+{offset:#x}{detail}")
-        types = [self._btf.name(type) for type in (*place.within, place.type)]
-        if self._btf.is_pointer(place.type):
-            types[-1] = "*"
+        types = [*map(self._btf.name, place.within), self._type_name(place.type)]
         path = place.path if place.path.startswith("[") else f".{place.path}"
         return Symbolized(f"{whole}{path}{detail}", ";".join(filter(None, types)))
+
+    def _type_name(self, type: int) -> str:
+        """`*` for a pointer; an array is known by its elements."""
+        return "*" if self._btf.is_pointer(type) else self._btf.name(self._btf.element(type))
 
     def _is_one(self, type: int) -> bool:
         """Whether of a value of that type nobody asks for a part."""
@@ -418,17 +429,17 @@ class Objects:
         return self._btf.find(kernel_knowledge.CACHES.get(cache, cache))
 
     def _find_type_by_pointers(self, found: Object) -> int:
-        """The type that a merged cache is called after, if all pointers in the object lead where that type's do.
+        """The type that a merged cache is called after, if the object's pointers lead where that type's do.
 
-        An object that was freed still has them. Only those are asked to which a cache of their own gives a type.
+        An object that was freed still has them. Asked are those to objects whose type their cache tells.
         """
         cache = found.cache
         type = 0 if cache.is_kmalloc else self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
         size = self._btf.size(type)
-        content = self._structs.memory.read(found.start, size) if 0 < size <= cache.object_size else None
+        content = self._structs.memory.read(found.start, size) if 0 < size <= cache.object_size else b""
         right = 0
-        for offset, target in self._btf.pointers(type) if content else ():
-            value = int.from_bytes(content[offset : offset + WORD], "little")
+        for offset, target in self._btf.pointers(type):
+            value = int.from_bytes((content or b"")[offset : offset + WORD], "little")
             if not value or self._btf.tag(target) not in self._types_with_caches:
                 continue
             other = self._slab_object_at(value)
@@ -480,10 +491,22 @@ class Objects:
         except UnreadableError:
             return
 
+    def _whole_type(self, type: int, address: int) -> int:
+        """The type of the struct that one of a given type begins: of a `struct sock` its protocol tells."""
+        if self._btf.tag(type) != "sock":
+            return type
+        try:
+            protocol = self._value("sock", address, "__sk_common.skc_prot")
+            name = self._structs.text(protocol + self._structs.member("proto", "name").start)
+        except UnreadableError:
+            return type
+        return self._btf.find(kernel_knowledge.CACHES.get(name, "")) or type
+
     def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
         """Structs whose type is known: the kernel's variables, the last tasks, some of the objects asked for.
 
-        These come last, as some were freed, and what they pointed to may be something else by now.
+        These come last but for variables that seldom lead anywhere: some were freed, and what they pointed to
+        may be something else by now.
         """
         for table, follow in ((kernel_knowledge.VARIABLES, False), (kernel_knowledge.POINTERS, True)):
             for symbol, name in table.items():
@@ -504,6 +527,11 @@ class Objects:
             of_cache[found.cache.address] += 1
             if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
                 yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.tag(type)}")
+        for symbol in self._btf.variables:
+            at, type = self._symbols.address(symbol), self._type_of_variable(symbol)
+            if at and 0 < len(self._btf.pointers(type)) <= _FEW_POINTERS:
+                for place in self._copies(at, follow=False):
+                    yield Struct(place, type, self._btf.size(type), symbol)
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""
@@ -584,11 +612,12 @@ class Objects:
 
     @cached_property
     def _placed(self) -> list[Struct]:
-        """What lies at a known address, in no slab or in one that tells no type; in their order.
+        """What lies at a known address, whatever its page or slab tells, in their order.
 
-        These are what describes per-CPU memory, and what was allocated at boot for variables that point to it.
+        These are what variables point to in no slab, and what describes per-CPU memory.
         """
-        return sorted((*self._chunk_parts(), *self._held_from_boot()), key=lambda struct: struct.address)
+        found = {struct.address: struct for struct in (*self._held_by_pointers(), *self._chunk_parts())}
+        return sorted(found.values(), key=lambda struct: struct.address)
 
     def _chunk_parts(self) -> Iterator[Struct]:
         chunk_type, block = self._btf.find("pcpu_chunk"), self._btf.find("pcpu_block_md")
@@ -597,24 +626,44 @@ class Objects:
         for chunk in self._per_cpu.chunks:
             yield Struct(chunk.address, chunk_type, self._btf.size(chunk_type), "")
             yield Struct(chunk.blocks, block, chunk.pages * self._btf.size(block), "")
-            for member, map, more_bits in (("alloc_map", chunk.alloc_map, 0), ("bound_map", chunk.bound_map, 1)):
+            for member, map, more_bits in (
+                ("alloc_map", chunk.alloc_map, 0),
+                ("bound_map", chunk.bound_map, 1),
+            ):
                 type = self._btf.target(self._structs.member("pcpu_chunk", member).type)
                 yield Struct(map, type, chunk.map_bytes(more_bits), f"struct pcpu_chunk.{member}[]")
 
-    def _held_from_boot(self) -> Iterator[Struct]:
-        """The structs that variables point to, in memory that was allocated before there was an allocator."""
+    def _held_by_pointers(self) -> Iterator[Struct]:
+        """The structs in no slab that variables point to: memblock's, and whole pages."""
         for address, symbol in self._holders.items():
-            type = self._btf.target(self._type_of_variable(symbol))
-            if not self._btf.is_struct(type) or not self._is_from_boot(address):
+            at, type = next(iter(self._btf.pointers(self._type_of_variable(symbol))), (0, 0))
+            if at or not self._btf.is_struct(type) or not self._is_in_no_slab(address):
                 continue
             size = self._btf.size(type)
             if self._btf.name(type) in kernel_knowledge.CUT_SHORT:
                 size = min(size, -(-len(self._offsets) // (WORD * 8)) * WORD)
-            yield Struct(address, type, size, f"*{symbol}")
+            yield Struct(address, type, size * self._length(symbol), f"*{symbol}")
 
-    def _is_from_boot(self, address: int) -> bool:
+    def _length(self, symbol: str) -> int:
+        """How many structs lie side by side where a variable points to."""
+        if symbol not in kernel_knowledge.TABLES:
+            return 1
+        teller, member, length = kernel_knowledge.TABLES[symbol]
         try:
-            return self._class_of(address) == _MANAGED and self._pages.at(address).use is Use.BOOT
+            at, type = self._structs.symbol(teller), self._type_of_variable(teller)
+            place = self._btf.member(type, member) if member else None
+            at, type = (at + place.start, place.type) if place else (at, type)
+            told = self._structs.number(at, self._btf.size(type) or WORD)
+        except UnreadableError:
+            return 1
+        return min(max(length(told), 1), _LONGEST_TABLE)
+
+    def _is_in_no_slab(self, address: int) -> bool:
+        kind = self._class_of(address)
+        try:
+            return kind == "vmalloc" or (
+                kind == _MANAGED and self._pages.at(address).use in (Use.BOOT, Use.KERNEL)
+            )
         except (UnreadableError, BtfError):
             return False
 

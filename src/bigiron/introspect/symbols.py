@@ -133,7 +133,6 @@ class _Sorted:
             end = start
         return "", 0
 
-
     def room(self, address: int) -> int:
         """Up to the next line's address; as much as anybody asks for where there is none."""
         place = bisect_right(self._lines, f"{address:016x}{_AFTER}")

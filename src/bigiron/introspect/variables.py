@@ -1,12 +1,14 @@
 """The types of the kernel's variables, of which BTF tells those that are per CPU only.
 
-They are in the kernel's debugging information, where this machine has it. Else `variables.tsv` tells what they
-are in Debian's kernels from 5.10 to 7.2 (tools/variables.py makes it): several types where these do not agree,
-of which only one may be known to the kernel at hand.
+They are in the kernel's debugging information, where this machine has it. Else they are taken for what they
+are in Debian's kernels of the nearest series, as far as these agree: `variables.tsv`, made by
+tools/variables.py.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -35,23 +37,43 @@ def kernel_in(memory: Memory, symbols: SymbolTable) -> KernelId:
 
 def describe(btf: Btf, kernel: KernelId) -> None:
     """Add the types of its variables to a kernel's types."""
-    known = variables.known(*kernel)
-    btf.add_variables(dict(_resolved(btf)) if known is None else known)
+    btf.add_variables(variables.known(*kernel) or of_series(kernel.release))
 
 
-def _resolved(btf: Btf) -> Iterator[tuple[str, str]]:
-    for variable, types in _of_debian().items():
-        there = [type for type in types if btf.is_spelled(type)]
+@lru_cache(8)
+def of_series(release: str) -> dict[str, str]:
+    """The types of variables in Debian's kernels of this series, or in those of both series beside it.
+
+    >>> of_series("6.12.118")["pcpu_nr_empty_pop_pages"], of_series("6.6.1")["vm_area_cachep"]
+    ('int', '*kmem_cache')
+    """
+    known, lines = _table()
+    before, after = _beside(known, _series(release))
+    found = dict(kernel_knowledge.VARIABLES)
+    found |= {name: f"*{type}" for name, type in kernel_knowledge.POINTERS.items()}
+    for name, *types in lines:
+        there = {types[0]} if len(types) == 1 else {types[before], types[after]} - {""}
         if len(there) == 1:
-            yield variable, there[0]
+            found[name] = there.pop()
+    return found
+
+
+def _beside(known: Sequence[tuple[int, ...]], series: tuple[int, ...]) -> tuple[int, int]:
+    """The places of the last series that is no newer, and of the first that is no older."""
+    before = bisect_right(known, series) - 1
+    after = bisect_left(known, series)
+    return max(before, 0), min(after, len(known) - 1)
+
+
+def _series(release: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", release)[:2]))
 
 
 @cache
-def _of_debian() -> Mapping[str, tuple[str, ...]]:
-    lines = files(__package__).joinpath("variables.tsv").read_text(encoding="ascii").splitlines()
-    found = {name: tuple(types) for name, *types in (line.split("\t") for line in lines)}
-    found |= {name: (type,) for name, type in kernel_knowledge.VARIABLES.items()}
-    return found | {name: (f"*{type}",) for name, type in kernel_knowledge.POINTERS.items()}
+def _table() -> tuple[Sequence[tuple[int, ...]], Sequence[list[str]]]:
+    text = files(__package__).joinpath("variables.tsv").read_text(encoding="ascii")
+    (_, *series), *lines = (line.split("\t") for line in text.splitlines())
+    return [_series(one) for one in series], lines
 
 
 def _between(memory: Memory, symbols: SymbolTable, start: str, stop: str) -> bytes:

@@ -77,8 +77,8 @@ def _variables(elf: "_Elf") -> Iterator[tuple[str, str, str]]:
         unit = _Unit(elf, info, end)
         end = unit.end
         for at in unit.variables():
-            if elf.is_writable(unit.address(at)):
-                yield unit.source, unit.name(at), unit.type_of(at)
+            if elf.is_writable(unit.address(at)) and (name := unit.name(at)).isidentifier():
+                yield unit.source, name, unit.type_of(at)
 
 
 class _Elf:

@@ -5,6 +5,7 @@ are read from the debugging information that its distribution has for it, where 
 """
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from struct import Struct
@@ -17,33 +18,34 @@ _NOTE = Struct("<III")
 _GNU_BUILD_ID = 3, b"GNU\0"
 
 
-def keep(vmlinux: Path) -> bool:
-    """Keep the types of a vmlinux's variables; whether it tells any, by debugging information."""
+def read(vmlinux: Path) -> dict[str, str]:
+    """The types of a vmlinux's variables, which are kept; none where it has no debugging information."""
     try:
         build = build_id(dwarf.notes_of(vmlinux))
         found = dwarf.types_of_variables(vmlinux) if build else {}
     except dwarf.NoDwarfError:
-        return False
+        return {}
     if found:
         content = "".join(f"{variable}\t{type}\n" for variable, type in found.items())
-        keep_whole(_file(build), content.encode())
-    return bool(found)
+        with suppress(OSError):
+            keep_whole(_file(build), content.encode())
+    return found
 
 
 @lru_cache(8)
-def known(build: str, release: str) -> dict[str, str] | None:
-    """The types of a kernel's variables, by its build ID; None where they are not known.
+def known(build: str, release: str) -> dict[str, str]:
+    """The types of a kernel's variables, by its build ID; none where they are not known.
 
     `release` tells where its distribution has its debugging information. Both are a guest's word.
     """
     if not re.fullmatch(r"[0-9a-f]{8,64}", build) or not re.fullmatch(r"[\w.+~-]{1,99}", release):
-        return None
-    if not _file(build).exists():
-        here = [Path(place.format(release)) for place in _INSTALLED]
-        if not any(_is_build(file, build) and keep(file) for file in here):
-            return None
-    lines = _file(build).read_text(encoding="utf-8").splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+        return {}
+    try:
+        kept = _file(build).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        installed = filter(Path.exists, (Path(place.format(release)) for place in _INSTALLED))
+        return next((read(file) for file in installed if _is_build(file, build)), {})
+    return dict(line.split("\t", 1) for line in kept)
 
 
 def build_id(notes: bytes) -> str:
@@ -61,7 +63,7 @@ def build_id(notes: bytes) -> str:
 
 def _is_build(vmlinux: Path, build: str) -> bool:
     try:
-        return vmlinux.exists() and build_id(dwarf.notes_of(vmlinux)) == build
+        return build_id(dwarf.notes_of(vmlinux)) == build
     except dwarf.NoDwarfError:
         return False
 
