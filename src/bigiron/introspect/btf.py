@@ -5,7 +5,7 @@ reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -226,7 +226,7 @@ class Btf:
         return self._head(number)[1] if number else 0
 
     @property
-    def variables(self) -> Collection[str]:
+    def variables(self) -> Set[str]:
         """The variables whose types are described."""
         return self._variables.keys()
 

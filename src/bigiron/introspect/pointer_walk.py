@@ -19,6 +19,7 @@ _MOST_OBJECTS = 6_000
 _MOST_POINTERS = 1_000_000  # in all of them together
 _FURTHEST = 4  # pointers from where the walk starts
 _LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
+_CACHE_LINE = 64
 _KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
 
 
@@ -122,6 +123,10 @@ class PointerWalk:
             return False
         if btf.name(type) in kernel_knowledge.CUT_SHORT:
             return size >= found.cache.object_size
+        if found.cache.merged:
+            # mm/slab_common.c: only caches whose objects take as much, but for a word, are merged.
+            taken = (-(-size // alignment) * alignment for alignment in (WORD, _CACHE_LINE))
+            return any(found.cache.size - WORD < one <= found.cache.size for one in taken)
         if not found.cache.is_kmalloc:
             return size == found.cache.object_size
         smaller = max((other for other in _KMALLOC_SIZES if other < found.cache.object_size), default=0)

@@ -58,6 +58,12 @@ def of_series(release: str) -> dict[str, str]:
     return found
 
 
+@cache
+def that_change() -> frozenset[str]:
+    """The variables of Debian's kernels that may change: what workloads share is among them."""
+    return frozenset(name for name, *_ in _table()[1])
+
+
 def _beside(known: Sequence[tuple[int, ...]], series: tuple[int, ...]) -> tuple[int, int]:
     """The places of the last series that is no newer, and of the first that is no older."""
     before = bisect_right(known, series) - 1

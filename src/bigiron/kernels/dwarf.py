@@ -183,21 +183,19 @@ class _Unit:
         return int.from_bytes(place[1:], "little")
 
     def name(self, at: int) -> str:
-        """The name of an entry, or of the declaration that it completes."""
-        attributes = self._attributes(at)
-        if _NAME not in attributes and _SPECIFICATION in attributes:
-            return self.name(self._target(attributes[_SPECIFICATION]))
-        name = attributes.get(_NAME, "")
+        """The name of an entry."""
+        name = self._declared(at).get(_NAME, "")
         return name if isinstance(name, str) else ""
 
     def type_of(self, at: int, depth: int = 0) -> str:
         """The type of a variable, a member or a pointer, spelled; "" where there is none that can be."""
-        attributes = self._attributes(at)
-        if _TYPE in attributes:
-            return self._spell(self._target(attributes[_TYPE]), depth)
-        if _SPECIFICATION in attributes:
-            return self.type_of(self._target(attributes[_SPECIFICATION]), depth)
-        return ""
+        type = self._declared(at).get(_TYPE)
+        return "" if type is None else self._spell(self._target(type), depth)
+
+    def _declared(self, at: int) -> dict[int, int | str | bytes]:
+        """The attributes of an entry, with those of a declaration that it completes."""
+        own = self._attributes(at)
+        return self._attributes(self._target(own[_SPECIFICATION])) | own if _SPECIFICATION in own else own
 
     def _spell(self, at: int, depth: int) -> str:
         if at not in self._spelled:
@@ -252,7 +250,10 @@ class _Unit:
             if depth == 1:
                 yield entry, kind
             if kind.has_children and kind.sibling is not None:
-                at = self._start + int.from_bytes(info[at + kind.sibling : at + kind.sibling + 4], "little")
+                (sibling,) = unpack_from("<I", info, at + kind.sibling)
+                if self._start + sibling <= at:
+                    raise ValueError(f"an entry at {entry:#x} before its sibling")
+                at = self._start + sibling
             else:
                 depth += kind.has_children
                 at = self._after(kind, at)
