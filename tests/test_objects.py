@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from booted import KERNELS, Guest, left_by
-from conftest import compared, measured
+from conftest import bigiron, compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +54,20 @@ def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str
         ]
         assert found, name
         assert kind_of_sharing in [sharing["kind"] for row in found for sharing in row["sharing"]]
+
+
+def test_a_row_is_called_after_what_is_written_and_says_what_is_read_beside_it(tmp_path: Path) -> None:
+    """fork() counts threads in the line of the pointers to its caches, which are read more often."""
+    fork1 = Path(__file__).with_name("workloads") / "fork1.c"
+    wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
+    measured("--workload-file", fork1, *wanted, "--cpus", "2", "--operations", "20", "-o", tmp_path / "s")
+    (row,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"] == "nr_threads"]
+    assert set(row["cells"]) == set(KERNELS)
+    assert all(cell["accesses_per_op"] > 2 * cell["writes_per_op"] > 0 for cell in row["cells"].values())
+    (pointer,) = [field for field in row["beside"] if field["object"] == "vm_area_cachep (pointer)"]
+    assert pointer["writes_per_op"] == 0 and "vm_area_dup" in pointer["functions"]
+    text = " ".join(bigiron("compare", tmp_path / "s").out.split())
+    assert re.search(r"also read there: [^;]*\bvm_area_cachep \(\w+, \w+, …\)", text)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
