@@ -66,6 +66,8 @@ class PointerWalk:
 
         `per_cpu`: whether what is known of per-CPU memory is wanted too.
         """
+        if not per_cpu and wanted <= self.objects.keys():
+            return
         waiting = deque((start, 0) for start in starts)
         seen = {start.address for start, _ in waiting}
         for number in range(_MOST_OBJECTS):

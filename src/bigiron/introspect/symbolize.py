@@ -38,7 +38,6 @@ _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
 _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
 _LONGEST_TABLE = 1 << 28
-_FEW_POINTERS = 32  # in a variable: what has more is a table of what never changes
 _ENOUGH_POINTERS = 2  # that lead where those of a type do
 _FILE_KINDS = {
     stat.S_IFDIR: "directory",
@@ -126,7 +125,6 @@ class Objects:
         # Pointers lead to the same few slabs again and again.
         self._slab_in = lru_cache(None)(self._read_slab)
         self._type_in = lru_cache(None)(self._find_type)
-        self._type_of_variable = lru_cache(None)(self._find_type_of_variable)
         # And of one object several places are asked for.
         self._type_by_pointers = lru_cache(None)(self._find_type_by_pointers)
         self._detail = lru_cache(None)(self._read_detail)
@@ -250,12 +248,8 @@ class Objects:
     def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
         return self._part(symbol, self._type_of_variable(symbol), offset, length)
 
-    def _find_type_of_variable(self, symbol: str) -> int:
-        """0 where it is not known, and where what is known cannot be true: there is no room for it."""
-        type, at = self._btf.variable(symbol), self._symbols.address(symbol)
-        if at is None or self._btf.size(type) > self._symbols.room(at) or self._symbols.is_repeated(symbol):
-            return 0
-        return type
+    def _type_of_variable(self, symbol: str) -> int:
+        return variables.types_of(self._btf, self._symbols).get(symbol, 0)
 
     def _in_page(self, address: int, length: int) -> Symbolized:
         for node in self._nodes:
@@ -527,12 +521,9 @@ class Objects:
             of_cache[found.cache.address] += 1
             if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
                 yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.tag(type)}")
-        # Debugging information tells of ten times as many, nearly all of which never change.
-        for symbol in sorted(self._btf.variables & variables.that_change()):
-            at, type = self._symbols.address(symbol), self._type_of_variable(symbol)
-            if at and 0 < len(self._btf.pointers(type)) <= _FEW_POINTERS:
-                for place in self._copies(at, follow=False):
-                    yield Struct(place, type, self._btf.size(type), symbol)
+        for symbol, at, type in variables.with_pointers(self._btf, self._symbols):
+            for place in self._copies(at, follow=False):
+                yield Struct(place, type, self._btf.size(type), symbol)
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""

@@ -7,7 +7,7 @@ tools/variables.py.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from bigiron.kernels import variables
 
 _LONGEST_NOTES = 1 << 16
 _LONGEST_BANNER = 128
+_FEW = 32  # pointers; what has more is a table
 
 
 class KernelId(NamedTuple):
@@ -58,10 +59,29 @@ def of_series(release: str) -> dict[str, str]:
     return found
 
 
-@cache
-def that_change() -> frozenset[str]:
-    """The variables of Debian's kernels that may change: what workloads share is among them."""
-    return frozenset(name for name, *_ in _table()[1])
+@lru_cache(8)
+def types_of(btf: Btf, symbols: SymbolTable) -> Mapping[str, int]:
+    """The types of the variables that have a symbol of their own, and as much room as the type takes."""
+    found = {}
+    for name in btf.variables:
+        type, at = btf.variable(name), symbols.address(name)
+        if at is not None and btf.size(type) <= symbols.room(at) and not symbols.is_repeated(name):
+            found[name] = type
+    return found
+
+
+@lru_cache(8)
+def with_pointers(btf: Btf, symbols: SymbolTable) -> Sequence[tuple[str, int, int]]:
+    """Name, address and type of each variable that may change and that has a few pointers.
+
+    Debugging information tells of ten times as many, nearly all of which are constant.
+    """
+    changing, types = {name for name, *_ in _table()[1]}, types_of(btf, symbols)
+    return [
+        (name, symbols.address(name) or 0, types[name])
+        for name in sorted(changing & types.keys())
+        if 0 < len(btf.pointers(types[name])) <= _FEW
+    ]
 
 
 def _beside(known: Sequence[tuple[int, ...]], series: tuple[int, ...]) -> tuple[int, int]:
