@@ -133,9 +133,41 @@ def test_functions_come_with_their_weights_the_hottest_first() -> None:
     assert row["weights"] == [4.5, 3.5, 3]
 
 
-def test_a_line_is_called_after_what_its_hottest_instruction_touches() -> None:
+def test_a_line_is_called_after_the_field_that_is_written_most() -> None:
+    """However often another one is read; and whichever instructions write it."""
     row = only(profile(count(0, "f", 1, 1, object="a+0x0"), count(1, "g", 5, 0, object="b+0x8")))
-    assert row["object"] == "b+0x8"
+    assert row["object"] == "a+0x0"
+    row = only(
+        profile(
+            *(count(cpu, name, 4, 4, object="a.count") for cpu in (0, 1) for name in ("get", "put")),
+            *(count(cpu, "mark", 7, 7, object="a.flags", byte=8) for cpu in (0, 1)),
+        )
+    )
+    assert row["object"] == "a.count"
+
+
+def test_an_allocator_s_writes_give_a_line_its_name_where_there_are_no_others() -> None:
+    cleared = [count(cpu, "memset", 0, 9, object="struct a+0x0") for cpu in (0, 1)]
+    used = count(2, "use", 0, 1, object="struct a.flags", byte=8)
+    assert only(profile(*cleared, used))["object"] == "struct a.flags"
+    assert only(profile(*cleared, count(2, "look", 9, 0, object="struct a.id")))["object"] == "struct a+0x0"
+
+
+def test_the_other_fields_of_a_line_are_told_with_who_touches_them() -> None:
+    row = only(
+        profile(
+            *(count(cpu, "lock", 9, 9, object="struct a.lock") for cpu in (0, 1)),
+            *(count(cpu, "look", 8, 0, object="struct a.flags", byte=8) for cpu in (0, 1)),
+            *(count(cpu, "look_too", 9, 0, object="struct a.flags", byte=8) for cpu in (0, 1)),
+            count(0, "note", 1, 1, object="struct a.seen", byte=16),
+            count(1, "memset", 0, 1, object="struct a+0x0"),
+        )
+    )
+    flags, seen = row["beside"]
+    assert (flags["object"], flags["functions"]) == ("struct a.flags", ["look_too", "look"])
+    assert (flags["accesses_per_op"], flags["writes_per_op"]) == (3.4, 0)
+    assert (seen["object"], seen["functions"]) == ("struct a.seen", ["note"])
+    assert (seen["accesses_per_op"], seen["writes_per_op"]) == (0.1, 0.1)
 
 
 def test_the_most_accessed_line_comes_first() -> None:
@@ -618,6 +650,33 @@ def test_text(compared: Comparison) -> None:
     legend = "* differs from old by more than 0.05 per operation and 1 %, and by more than boots of one "
     assert legend + "kernel do; -: not shared there" in " ".join(text.split())
     assert "old: not counted above: 1 lines of memory that one CPU freed" in " ".join(text.split())
+
+
+def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_does_so(tmp_path: Path) -> None:
+    table = counts(
+        *(count(cpu, "lock", 9, 9, object="struct a.lock (x)") for cpu in (0, 1)),
+        *(count(cpu, "look", 8, 0, object="struct a.flags (x)", byte=8) for cpu in (0, 1)),
+        count(1, "mark", 5, 5, object="next_symbol", byte=16),
+        *(
+            count(1, name, 2 + number, 0, object="struct a.id (x)", byte=9)
+            for number, name in enumerate("efg")
+        ),
+        count(1, "rarely", 0, 0, object="struct a.rare (x)", byte=10),
+    )
+    comparison = compare_study(study_of(tmp_path / "s", {"old": [table]}), None, ("operation",))
+    text = as_text.text(comparison)
+    assert "  struct a.lock (x) " in text
+    assert "      also read there: .flags (look), .id (g, f, …)\n" in text
+    assert "      also written there: next_symbol (mark)\n" in text
+    (row,) = rows_of(comparison)
+    assert [(field["object"], field["functions"]) for field in row["beside"]] == [
+        ("struct a.flags (x)", ["look"]),
+        ("struct a.id (x)", ["g", "f", "e"]),
+        ("next_symbol", ["mark"]),
+        ("struct a.rare (x)", ["rarely"]),
+    ]
+    (record,) = csv.DictReader(io.StringIO(programs.as_csv(comparison)))
+    assert record["beside"] == "struct a.flags (x), struct a.id (x), next_symbol, struct a.rare (x)"
 
 
 def test_what_was_lost_is_said(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from booted import KERNELS, Guest, left_by
-from conftest import compared, measured
+from conftest import bigiron, compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +54,20 @@ def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str
         ]
         assert found, name
         assert kind_of_sharing in [sharing["kind"] for row in found for sharing in row["sharing"]]
+
+
+def test_a_row_is_called_after_what_is_written_and_says_what_is_read_beside_it(tmp_path: Path) -> None:
+    """fork() counts threads in the line of the pointers to its caches, which are read more often."""
+    fork1 = Path(__file__).with_name("workloads") / "fork1.c"
+    wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
+    measured("--workload-file", fork1, *wanted, "--cpus", "2", "--operations", "20", "-o", tmp_path / "s")
+    (row,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"] == "nr_threads"]
+    assert set(row["cells"]) == set(KERNELS)
+    assert all(cell["accesses_per_op"] > 2 * cell["writes_per_op"] > 0 for cell in row["cells"].values())
+    (pointer,) = [field for field in row["beside"] if field["object"] == "vm_area_cachep (pointer)"]
+    assert pointer["writes_per_op"] == 0 and "vm_area_dup" in pointer["functions"]
+    text = " ".join(bigiron("compare", tmp_path / "s").out.split())
+    assert re.search(r"also read there: [^;]*\bvm_area_cachep \(\w+, \w+, …\)", text)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -124,6 +138,114 @@ def test_a_percpu_counter_s_part_is_known_by_its_counter_and_cpu(kernel: str) ->
     for cpu, offset in enumerate(guest.per_cpu_offsets):
         access = ((pointer + offset) % (1 << 64), 4)
         assert guest.objects.names([access])[access].name == f"vm_committed_as.counters of CPU {cpu}"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_describes_per_cpu_memory_is_known_though_memblock_gave_it(kernel: str) -> None:
+    guest = left_by(kernel)
+    chunk = guest.number(guest.address("pcpu_first_chunk"))
+    objects = guest.objects
+    assert objects._pages.at(chunk).use is Use.BOOT
+    blocks, bits = (
+        guest.number(chunk + offset_of(guest, "pcpu_chunk", one)) for one in ("md_blocks", "alloc_map")
+    )
+    second = guest.btf.size(guest.btf.find("pcpu_block_md"))
+    accesses = {
+        (chunk + offset_of(guest, "pcpu_chunk", "free_bytes"), 4): ("free_bytes", "pcpu_chunk;int"),
+        (chunk + offset_of(guest, "pcpu_chunk", "nr_populated"), 4): ("nr_populated", "pcpu_chunk;int"),
+        (bits + 8, 8): ("alloc_map[]", "long unsigned int"),
+    }
+    named = {
+        access: Symbolized(f"struct pcpu_chunk.{name}", types) for access, (name, types) in accesses.items()
+    }
+    first_free = (blocks + second + offset_of(guest, "pcpu_block_md", "first_free"), 4)
+    named[first_free] = Symbolized("struct pcpu_block_md.first_free", "pcpu_block_md;int")
+    assert objects.names(named) == named
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_memblock_gave_is_known_by_the_variable_that_points_to_it(kernel: str) -> None:
+    guest = left_by(kernel)
+    objects = guest.objects
+    buckets, shift = (
+        guest.number(guest.address("dentry_hashtable")),
+        guest.number(guest.address("d_hash_shift"), 4),
+    )
+    assert objects._pages.at(buckets).use is Use.BOOT
+    last = buckets + 8 * ((1 << 32 - shift) - 1)
+    mask = guest.number(guest.address("node_to_cpumask_map"))
+    names = objects.names([(buckets, 8), (last, 8), (last + 8, 8), (mask, 8)])
+    assert names[buckets, 8] == names[last, 8] == Symbolized("*dentry_hashtable", "hlist_bl_head")
+    assert not names[last + 8, 8].name.startswith("*dentry_hashtable")
+    assert names[mask, 8] == Symbolized("*node_to_cpumask_map", "cpumask")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_variables_have_fields_though_btf_does_not_tell_their_types(kernel: str) -> None:
+    guest = left_by(kernel)
+    assert not guest.btf.variable("init_pid_ns")
+    pid_namespace, domain = (guest.address(name) for name in ("init_pid_ns", "tomoyo_kernel_domain"))
+    pool, lock = guest.address("input_pool"), nameless_of(guest, "lock", ("hash", "lock", "init_bits"))
+    accesses = {
+        (pid_namespace + offset_of(guest, "pid_namespace", "pid_allocated"), 4): "init_pid_ns.pid_allocated",
+        (domain + offset_of(guest, "tomoyo_domain_info", "ns"), 8): "tomoyo_kernel_domain.ns",
+        (domain + offset_of(guest, "tomoyo_domain_info", "users"), 4): "tomoyo_kernel_domain.users",
+        (pool + lock, 4): "input_pool.lock",
+        (guest.address("pcpu_lock"), 1): "pcpu_lock",
+        (guest.address("nr_threads"), 4): "nr_threads",
+        (guest.address("vm_node_stat") + 16, 8): "vm_node_stat[2]",
+        (guest.address("vm_area_cachep"), 8): "vm_area_cachep (pointer)",
+        (guest.address("dentry_hashtable"), 8): "dentry_hashtable (pointer)",
+    }
+    names = guest.objects.names(accesses)
+    assert {access: found.name for access, found in names.items()} == accesses
+    assert all(found.types for found in names.values())
+    assert names[guest.address("vm_area_cachep"), 8].types == "*"
+
+
+def nameless_of(guest: Guest, member: str, members: tuple[str, ...]) -> int:
+    place = guest.btf.member(guest.btf.nameless(members), member)
+    assert place
+    return place.start
+
+
+def test_a_variable_is_of_no_type_that_does_not_fit() -> None:
+    """As if another variable began within it, and as if two had its name."""
+    guest = left_by("debian/6.12")
+    at = guest.address("init_pid_ns")
+    access = (at + offset_of(guest, "pid_namespace", "pid_allocated"), 4)
+    text = "\n".join(guest.symbols._named.values())
+    for more, name in (
+        (f"{at + 16:016x} d other", "other+"),
+        (f"{at - 512:016x} d init_pid_ns", "init_pid_ns+"),
+    ):
+        objects = Objects(guest.memory, SymbolTable(f"{text}\n{more}"), guest.per_cpu_offsets, X86_64)
+        assert objects.names([access])[access].name.startswith(name)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_an_object_in_a_cache_of_several_types_is_known_by_where_its_pointers_lead(kernel: str) -> None:
+    """fs_cachep and anon_vma_chain_cachep are one cache; a task's memory has some of these."""
+    guest = left_by(kernel)
+    objects = guest.objects
+    fs, chain = (guest.number(guest.address(name)) for name in ("fs_cachep", "anon_vma_chain_cachep"))
+    assert fs == chain and objects._slabs.caches[chain].merged
+    memory = X86_64.start_of("page or slab object")
+    starts = [
+        object.start
+        for at in range(memory + (4 << 30), memory + (6 << 30), 4096)
+        if (object := objects._slab_object_at(at)) and object.cache.address == chain
+    ]
+    inside = [start + 64 * number for start in starts for number in range(4096 // 64)]
+    back = offset_of(guest, "anon_vma_chain", "anon_vma")
+    names = objects.names((at + back, 4) for at in inside)
+    called = [found.name for found in names.values()]
+    assert called.count("struct anon_vma_chain.anon_vma") > 10
+    for at in inside:
+        if names[at + back, 4].name == "struct anon_vma_chain.anon_vma":
+            leads_to = [objects._slab_object_at(guest.number(at + offset)) for offset in (0, back)]
+            assert [one and one.cache.name for one in leads_to] == ["vm_area_struct", "anon_vma"]
+    assert any(name.startswith("struct fs_struct") for name in called)
 
 
 def sent_to_each_cpu(guest: Guest) -> int:

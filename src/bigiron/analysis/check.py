@@ -15,6 +15,10 @@ from bigiron.analysis import match_lines, merge_lines, spread
 from bigiron.analysis.match_lines import Line
 from bigiron.counted import counted
 
+Probe: TypeAlias = Literal["conflicts", "work"]
+PROBES: tuple[Probe, ...] = ("conflicts", "work")
+"""Those whose counts can be held against a baseline."""
+
 
 class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A shared line in a baseline; counts are per operation.
@@ -190,10 +194,6 @@ class Checked:
 
 ONE_BOOT = f"one boot does not tell (run both with --reps {spread.FEWEST_BOOTS})"
 """Why something is not decided."""
-
-Probe: TypeAlias = Literal["conflicts", "work"]
-PROBES: tuple[Probe, ...] = ("conflicts", "work")
-"""Those whose counts can be held against a baseline."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -19,7 +19,17 @@ CONTEXTS = ("operation", "interrupt", "kthread")
 SCHEMA = Schema(
     lambda: {
         "line": pl.UInt64(),
-        "object": pl.String(),  # what the hottest instruction touched
+        "object": pl.String(),  # the field that is written most
+        "beside": pl.List(  # the other fields of the line that are touched, hottest first
+            pl.Struct(
+                {
+                    "object": pl.String(),
+                    "accesses_per_op": pl.Float64(),
+                    "writes_per_op": pl.Float64(),
+                    "functions": pl.List(pl.String()),  # hottest first
+                }
+            )
+        ),
         "functions": pl.List(pl.String),  # hottest first
         "weights": pl.List(pl.Float64),  # accesses per operation of each of them
         "paths": pl.List(pl.String()),  # the functions that led there, ";" between them, hottest first
@@ -41,7 +51,7 @@ SCHEMA = Schema(
         "halves": pl.List(  # of a pair of lines, its first and its second
             pl.Struct(
                 {
-                    "object": pl.String(),  # what the hottest instruction touched
+                    "object": pl.String(),  # the field that is written most, or touched most if none is
                     "touched": pl.List(  # bytes, counted from the pair's first, and who touched just these
                         pl.Struct({"cpus": pl.String(), "writes": pl.Boolean(), "bytes": pl.String()})
                     ),
@@ -57,7 +67,7 @@ PAIR_BYTES = 128
 FAINT = 0.005
 """Accesses per operation below which a line is one of thousands, and only their sum is of interest."""
 
-_NEARLY = 0.9  # of the accesses of the hottest instruction
+_NEARLY = 0.9  # of the writes to the field that is written most
 _ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
@@ -83,7 +93,9 @@ def profile(
     worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
     kept = touched.join(lines.filter(worth), on="line", how="semi")
     false_sharing = _false_sharing(kept)
-    told = false_sharing.join(_kinds(kept, false_sharing), on="line")
+    told = false_sharing.join(_kinds(kept, false_sharing), on="line").join(
+        _beside(kept, lines), on="line", how="left"
+    )
     return _described(lines, touched, told.with_columns(halves=pl.lit([], SCHEMA["halves"])))
 
 
@@ -115,8 +127,8 @@ def pairs(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CON
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, PAIR_BYTES, of_pairs=True), on="line")
     told = _halves(touched).join(_kinds(touched, None), on="line")
-    no_bytes = pl.lit([], SCHEMA["offsets"])
-    return _described(lines, touched, told.with_columns(offsets=no_bytes, false_sharing=False))
+    nothing = {name: pl.lit([], SCHEMA[name]) for name in ("offsets", "beside")}
+    return _described(lines, touched, told.with_columns(**nothing, false_sharing=False))
 
 
 def _pair_of(line: str) -> pl.Expr:
@@ -134,7 +146,7 @@ def _described(lines: pl.DataFrame, touched: pl.DataFrame, told: pl.DataFrame) -
         .join(told, on="line", how="left")
         .with_columns(
             pl.col("false_sharing").fill_null(False),
-            pl.col("offsets", "sharing", "because", "halves").fill_null([]),
+            pl.col("offsets", "sharing", "because", "halves", "beside").fill_null([]),
         )
         .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
@@ -191,7 +203,7 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
-        .join(hottest_objects(touched, "accesses", "line"), on="line")
+        .join(called_after(touched, "line"), on="line")
     )
 
 
@@ -200,17 +212,24 @@ def allocates() -> pl.Expr:
     return (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
 
 
-def hottest_objects(touched: pl.DataFrame, accesses: str, *of: str) -> pl.DataFrame:
-    """What the hottest instruction touched, `object`, of all counts that have the columns `of` alike.
+def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
+    """The field that is written most, `object`, of all counts that have the columns `of` alike.
 
-    `accesses` is the column that tells which is. Many are equally hot: of all that are nearly so it is the
-    last in the kernel's code, and of what that touched the first, so that a stray access to one of them gives
-    the line no other name. In memory that was allocated anew that can be two: the first by name, in whatever
-    order the counts are.
+    What an allocator writes, which is all of an object, tells only where nobody else writes; what is read,
+    only where nobody writes at all. Of several fields that are nearly as hot it is the first by address, and
+    of two at one address, as in memory that was allocated anew, the first by name.
     """
+    fields = touched.group_by(*of, "object").agg(
+        written=pl.col("writes").filter(~allocates()).sum(),
+        cleared=pl.col("writes").sum(),
+        read=pl.col("reads").sum(),
+        address=pl.col("address").min(),
+    )
+    telling = (pl.when(pl.col(heat).max().over(of) > 0).then(heat) for heat in ("written", "cleared", "read"))
     return (
-        touched.filter(pl.col(accesses) >= _NEARLY * pl.col(accesses).max().over(of))
-        .sort("pc", "address", "object", descending=[True, False, False])
+        fields.with_columns(heat=pl.coalesce(*telling))
+        .filter(pl.col("heat") >= _NEARLY * pl.col("heat").max().over(of))
+        .sort("address", "object")
         .unique(of, keep="first", maintain_order=True)
         .select(*of, "object")
     )
@@ -257,6 +276,29 @@ def _shared_bytes(touched: pl.DataFrame) -> pl.DataFrame:
         [(line, block, twice & written) for (line, block), (_, twice, written) in found.items()],
         {"line": pl.UInt64, "block": pl.UInt64, "shared": pl.UInt64},
         orient="row",
+    )
+
+
+def _beside(touched: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """For each line the fields that it is not called after, hottest first, and who touches them."""
+    by_field = ["line", "object"]
+    # Sums are made in any order: what is equally hot would be in another order each time.
+    sums = pl.col("accesses_per_op", "writes_per_op").sum().round(9)
+    others = touched.filter(~allocates()).join(lines, on=by_field, how="anti")
+    functions = (
+        others.group_by(*by_field, "function")
+        .agg(sums)
+        .sort("accesses_per_op", "function", descending=[True, False])
+        .group_by(by_field, maintain_order=True)
+        .agg(functions="function")
+    )
+    return (
+        others.group_by(by_field)
+        .agg(sums)
+        .join(functions, on=by_field)
+        .sort("accesses_per_op", "object", descending=[True, False])
+        .group_by("line", maintain_order=True)
+        .agg(beside=pl.struct("object", "accesses_per_op", "writes_per_op", "functions"))
     )
 
 
@@ -333,7 +375,7 @@ def ranges(mask: int) -> str:
 
 def _halves(touched: pl.DataFrame) -> pl.DataFrame:
     """Of each pair its two lines: what lies there, and which bytes which CPUs touched."""
-    objects = hottest_objects(touched, "all_per_op", "line", "half")
+    objects = called_after(touched, "line", "half")
     masks = touched.group_by("line", "half", "cpu").agg(
         writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
     )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from bigiron.analysis import locks as lock_table
 from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.conflicts import allocates, hottest_objects
+from bigiron.analysis.conflicts import allocates, called_after
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.lazy import Floats
@@ -267,7 +267,7 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses", "writes").sum())
-    named = hottest_objects(touched, "accesses", "line").join(_writers(by_cpu), on="line")
+    named = called_after(touched, "line").join(_writers(by_cpu), on="line")
     found: dict[str, float] = {}
     others = named.join(by_cpu, on="line").filter(pl.col("cpu") != pl.col("writer")).sort("line", "cpu")
     for object, written, times in others.select("object", "written", "accesses").iter_rows():
@@ -362,7 +362,7 @@ def _lines(
     lines: list[Line] = []
     of_line: dict[int, _Whose] = {}
     known: dict[tuple[str, Scope], int] = {}
-    named = hottest_objects(touched, "accesses", "line").join(allocators, on="line")
+    named = called_after(touched, "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
     for line, total, writes, most, cpus, written, writer, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:

@@ -36,6 +36,8 @@ _UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
 _IN_MIND = 16  # rows that a line has chosen, before it looks again
+_SYMBOL = re.compile(r"[^ ]+( \(pointer\))?( of CPU \d+)?|per-CPU memory.*|vmalloc memory of .*")
+_CLASSES = ("vmalloc", "module")  # of memory, of which nothing else is known
 _PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
@@ -54,6 +56,16 @@ class Half:
 
     object: str
     touched: tuple[dict[str, Any], ...]  # CPUs, whether they write, and bytes, counted from the pair's first
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a line that is called after another one."""
+
+    object: str
+    accesses_per_op: float
+    writes_per_op: float
+    functions: tuple[str, ...]  # that touch it, hottest first
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,7 @@ class Line:
         return fmean(one.layout_accesses for one in self.repetitions) if self.repetitions else 0.0
 
     halves: tuple[Half, ...] = ()  # of a pair
+    beside: tuple[Field, ...] = ()  # hottest first
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -150,6 +163,11 @@ class Row:
     def halves(self) -> tuple[Half, ...]:
         """Of a pair, its two lines in the column where it is hottest."""
         return self._hottest.halves
+
+    @property
+    def beside(self) -> tuple[Field, ...]:
+        """The other fields that are touched there, in the column where it is hottest."""
+        return self._hottest.beside
 
     @property
     def functions(self) -> list[str]:
@@ -249,6 +267,15 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             even=row["even"],
             movable=row["movable"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
+            beside=tuple(
+                Field(
+                    field["object"],
+                    field["accesses_per_op"],
+                    field["writes_per_op"],
+                    tuple(field["functions"]),
+                )
+                for field in row["beside"]
+            ),
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
     ]
@@ -284,6 +311,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         movable=any(line.movable for line in lines),
         number=max(line.number for line in lines),
         halves=row.halves,
+        beside=row.beside,
     )
 
 
@@ -475,6 +503,18 @@ def common(objects: Collection[str]) -> str:
     return kind(next(iter(objects)))
 
 
+def part(object: str, of: str) -> str:
+    """An object for who knows of another one: its member alone where that is of the same struct or variable.
+
+    >>> part("struct zone.flags (Normal, node 0)", "struct zone.lock (Normal, node 0)")
+    '.flags'
+    >>> part("vm_area_cachep (pointer)", "nr_threads")
+    'vm_area_cachep'
+    """
+    whole = _whole(object)
+    return plain(object).removeprefix(whole if whole == _whole(of) else "") or object
+
+
 def _whole(object: str) -> str:
     """The struct or variable of which an object is a part."""
     return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
@@ -519,7 +559,7 @@ def _known(object: str) -> float:
     """How much an object's name alone tells that lines are the same."""
     if object.startswith("struct "):
         return _ALIKE / 2
-    return _ALIKE if ("+" in object or "." in object) and not object.endswith(")") else 0.0
+    return _ALIKE if _SYMBOL.fullmatch(object) and object not in _CLASSES else 0.0
 
 
 def _overlaps(lines: list[Line], of_others: Mapping[str, tuple[Integers, Floats]], others: int) -> Floats:

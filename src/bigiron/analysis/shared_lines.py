@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bigiron.analysis import comparison, conflicts, line_verdicts, match_lines, merge_lines, paths, shape
@@ -21,7 +21,7 @@ from bigiron.analysis.comparison import (
     total,
 )
 from bigiron.analysis.line_costs import LineCosts
-from bigiron.analysis.match_lines import Half, Line
+from bigiron.analysis.match_lines import Field, Half, Line
 from bigiron.analysis.match_lines import Row as Lines
 from bigiron.analysis.profiles import Figure
 from bigiron.counted import counted, some
@@ -34,6 +34,8 @@ SPREAD = 0.01
 _SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
 _MOST_FUNCTIONS = 8
 _MOST_CPUS = 8
+_MOST_FIELDS = 3  # beside the one that a line is called after
+_MOST_TOUCHING = 2  # functions of each of these
 _AS_A_PAIR = {False: "", True: " only where those beside each other count as one of 128 bytes"}
 _OF = {"kernel": "", "user": "of the kernel and of user memory "}
 _ACCESSES = 1  # the measure by which rows are ranked
@@ -210,7 +212,7 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
         ),
         columns=(
             *("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs"),
-            *("verdict", "variant"),
+            *("verdict", "beside", "variant"),
         ),
         cell_columns={
             name: name
@@ -356,6 +358,7 @@ def _row(group: _Group, found: LinesAt) -> Row:
     touched = some(first.functions, _MOST_FUNCTIONS)
     captions = (
         f"{kinds}: {touched}" if kinds else touched,
+        *beside(first),
         bytes_by_cpu(first),
         halves(first),
         predicted(group.rows, found),
@@ -409,6 +412,7 @@ def _details(group: _Group, found: LinesAt) -> Details:
     details = (
         ("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())),
         ("touched by", ", ".join(first.functions)),
+        ("fields", "; ".join(beside(first))),
         ("CPUs", "; ".join(cpus)),
         ("bytes", bytes_by_cpu(first)),
         ("pair", halves(first)),
@@ -432,6 +436,24 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
         return ""
     where = f"{counted(found.costs.tasks, 'task')} on {found.costs.machine}"
     return f"predicted to take, of the time of {where}: {', '.join(said)}"
+
+
+def beside(row: Lines) -> tuple[str, ...]:
+    """The other fields of a line that are read there, and those that are written, with who does so."""
+    there = [field for field in row.beside if field.accesses_per_op >= match_lines.TOLERANCE]
+    read = [field for field in there if field.writes_per_op < match_lines.TOLERANCE]
+    written = [field for field in there if field.writes_per_op >= match_lines.TOLERANCE]
+    return tuple(
+        f"also {how} there: {some([_with_functions(field, row) for field in fields], _MOST_FIELDS)}"
+        for how, fields in (("read", read), ("written", written))
+        if fields
+    )
+
+
+def _with_functions(field: Field, row: Lines) -> str:
+    more = ["…"] if len(field.functions) > _MOST_TOUCHING else []
+    functions = ", ".join([*field.functions[:_MOST_TOUCHING], *more])
+    return f"{match_lines.part(field.object, row.object)} ({functions})"
 
 
 def bytes_by_cpu(row: Lines) -> str:
@@ -465,6 +487,7 @@ def _item(row: Lines, found: LinesAt) -> Item:
             "object": row.object,
             "functions": row.functions,
             "paths": [{"path": path, "accesses_per_op": _by_path(row, path)} for path in row.paths],
+            "beside": [asdict(field) for field in row.beside],
             "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
             "false_sharing": row.false_sharing,
             "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},

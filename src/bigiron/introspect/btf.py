@@ -4,7 +4,8 @@ Format: the kernel's Documentation/bpf/btf.rst. The bytes come out of a guest's 
 reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -20,6 +21,7 @@ _MOST_MEMBERS = 4_096  # of a struct
 _MOST_ELEMENTS = 64  # of an array whose pointers are listed
 _MOST_BIT_FIELDS = 3  # named of those that share a byte
 _LONGEST_NAME = 256
+_SPELLED = re.compile(r"(\**)(\{[^{}]*\}|[^][{}*]*)((?:\[\d*\])*)")  # pointers, a name, an array's lengths
 
 _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD, _TYPEDEF = range(1, 9)
 _VOLATILE, _CONST, _RESTRICT, _FUNC, _FUNC_PROTO, _VAR, _DATASEC, _FLOAT = range(9, 17)
@@ -78,7 +80,10 @@ class Btf:
         self._types, self._strings = _sections(data)
         self._places = [0]  # where each type's head is
         self._structs: dict[str, int] = {}
+        self._namesakes: dict[str, list[int]] = {}  # of structs, further ones
+        self._nameless: list[int] = []  # structs
         self._typedefs: dict[str, int] = {}
+        self._scalars: dict[str, int] = {}
         self._variables: dict[str, int] = {}
         self._enums: list[int] = []
         self._index(0)
@@ -86,6 +91,7 @@ class Btf:
         for module in modules:
             with suppress(BtfError):
                 self._add_module(module, types, strings)
+        self._described = list(self._variables.values())
         # The same few types are asked for again and again.
         self.name = cache(self._name)
         self.tag = cache(self._tag)
@@ -94,6 +100,7 @@ class Btf:
         self.member = cache(self._member)
         self.pointers = cache(self._pointers)
         self.resolve = cache(self._resolve)
+        self._spelled = cache(self._find_spelled)
         self._head = cache(self._read_head)
         self._members = cache(self._read_members)
         self._layout = cache(self._read_layout)
@@ -131,8 +138,15 @@ class Btf:
                 raise BtfError(f"type {number} is of kind {kind} with {members} members")
             if kind in (_ENUM, _ENUM64):
                 self._enums.append(number)
-            elif name and kind in (_STRUCT, _UNION):
-                self._structs.setdefault(self._string(name), number)
+                if name:
+                    self._scalars.setdefault(self._string(name), number)
+            elif kind in (_STRUCT, _UNION) and not name:
+                self._nameless.append(number)
+            elif kind in (_STRUCT, _UNION):
+                if self._structs.setdefault(self._string(name), number) != number:
+                    self._namesakes.setdefault(self._string(name), []).append(number)
+            elif name and kind == _INT:
+                self._scalars.setdefault(self._string(name), number)
             elif name and kind == _TYPEDEF:
                 self._typedefs.setdefault(self._string(name), number)
             elif name and kind == _VAR:
@@ -144,21 +158,83 @@ class Btf:
         """The struct or union, else the typedef, of that name."""
         return self._structs.get(name) or self._typedefs.get(name, 0)
 
+    def only(self, name: str) -> int:
+        """The type of that name, of any kind; 0 where several that differ are called so."""
+        structs = [one for one in (self._structs.get(name), *self._namesakes.get(name, ())) if one]
+        found = structs + [one[name] for one in (self._typedefs, self._scalars) if name in one]
+        return found[0] if found and len({self._form(one) for one in found}) == 1 else 0
+
+    def nameless(self, members: Sequence[str]) -> int:
+        """The struct without a name that has these members; 0 where several that differ do."""
+        found = [one for one in self._nameless if self._vlen(one) == len(members)]
+        found = [one for one in found if [member.name for member in self._members(one)] == list(members)]
+        return found[0] if found and len({self._form(one) for one in found}) == 1 else 0
+
+    def _form(self, type: int) -> tuple[object, ...]:
+        """What is alike in types of one name that are the same: compilers see more or less of one."""
+        type = self.resolve(type)
+        members = self._members(type) if self.is_struct(type) else ()
+        return self.size(type), *((member.name, member.bit, member.bits) for member in members)
+
+    def add_variables(self, spelled: Mapping[str, str]) -> None:
+        """Tell the types of variables that are not described here: `*kmem_cache`, `atomic_long_t[48]`.
+
+        A struct without a name is `{lock,count}`, by its members. A type that is unknown here, or that is not
+        the only one of its name, is not told.
+        """
+        types, names = bytearray(), bytearray()
+        count, end_of_names = len(self._places), len(self._strings)
+
+        def add(*words: int) -> int:
+            nonlocal count
+            types.extend(Struct(f"<{len(words)}I").pack(*words))
+            count += 1
+            return count - 1
+
+        known: dict[str, int] = {}
+        for variable, text in spelled.items():
+            if text not in known:
+                known[text] = self._type_spelled(text, add)
+            if known[text] and variable not in self._variables:
+                names_at = end_of_names + len(names)
+                names.extend(variable.encode() + b"\0")
+                add(names_at, _VAR << 24, known[text], 0)
+        start = len(self._types)
+        self._types += bytes(types)
+        self._strings += bytes(names)
+        self._index(start)
+
+    def _type_spelled(self, text: str, add: Callable[..., int]) -> int:
+        """The type that is spelled so; `add` adds what of it is not here."""
+        parts = _SPELLED.fullmatch(text)
+        if parts is None:
+            return 0
+        pointers, name, lengths = parts.groups()
+        type = self._spelled(name)
+        for _ in pointers:
+            type = add(0, _PTR << 24, type)
+        for length in reversed(lengths[1:-1].split("][")) if lengths and type else ():
+            type = add(0, _ARRAY << 24, 0, type, 0, int(length or 0))
+        return type
+
+    def _find_spelled(self, name: str) -> int:
+        return self.nameless(name[1:-1].split(",")) if name.startswith("{") else self.only(name)
+
     def variable(self, name: str) -> int:
         """The type of a variable. Kernels describe their per-CPU variables only."""
         number = self._variables.get(name, 0)
         return self._head(number)[1] if number else 0
 
     @property
-    def variables(self) -> Collection[str]:
+    def variables(self) -> Set[str]:
         """The variables whose types are described."""
         return self._variables.keys()
 
     def read_ahead(self) -> None:
         """Have ready what is asked for of most kernels, for who has the time now."""
         self.enumerator("")  # makes a table of all
-        for variable in self.variables:
-            self.pointers(self.variable(variable))
+        for number in self._described:
+            self.pointers(self._head(number)[1])
 
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant."""
@@ -195,6 +271,15 @@ class Btf:
         kind, target = self._head(self.resolve(type))
         return target if kind == _PTR else 0
 
+    def element(self, type: int) -> int:
+        """What an array is made of; the type itself where it is no array."""
+        for _ in range(_DEEPEST):
+            array = self.resolve(type)
+            if self._head(array)[0] != _ARRAY:
+                break
+            type, _ = self._array(array)
+        return type
+
     def _resolve(self, type: int) -> int:
         """The type that a typedef, a const, a volatile stands for."""
         for _ in range(_DEEPEST):
@@ -211,6 +296,10 @@ class Btf:
     def is_pointer(self, type: int) -> bool:
         """Whether it is a pointer."""
         return self._head(self.resolve(type))[0] == _PTR
+
+    def is_scalar(self, type: int) -> bool:
+        """Whether it has no parts: a number, a pointer."""
+        return self._head(self.resolve(type))[0] in (_INT, _PTR, _ENUM, _FLOAT, _ENUM64)
 
     def is_open_ended(self, type: int) -> bool:
         """Whether it is a struct that ends in an array of no given length."""

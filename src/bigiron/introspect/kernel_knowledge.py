@@ -3,6 +3,8 @@
 Names as the kernel spells them in 5.10 to 7.2; one that a kernel does not know is not used there.
 """
 
+from collections.abc import Callable
+
 CACHES = {
     "PING": "inet_sock",
     "RAW": "raw_sock",
@@ -110,6 +112,15 @@ POINTERS = {
     "shm_mnt": "vfsmount",
 }
 """The struct that a variable points to."""
+
+TABLES: dict[str, tuple[str, str, Callable[[int], int]]] = {
+    "__futex_data": ("__futex_data", "hashsize", lambda size: size),
+    "dentry_hashtable": ("d_hash_shift", "", lambda shift: 1 << (32 - shift & 31)),
+    "inode_hashtable": ("i_hash_mask", "", lambda mask: mask + 1),
+    "mount_hashtable": ("m_hash_mask", "", lambda mask: mask + 1),
+    "mountpoint_hashtable": ("mp_hash_mask", "", lambda mask: mask + 1),
+}
+"""Variables that point to a hash table: the variable that tells its length, a member of it, and how."""
 
 PRIVATE = {
     "file": (

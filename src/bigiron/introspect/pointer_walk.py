@@ -19,6 +19,7 @@ _MOST_OBJECTS = 6_000
 _MOST_POINTERS = 1_000_000  # in all of them together
 _FURTHEST = 4  # pointers from where the walk starts
 _LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
+_CACHE_LINE = 64
 _KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
 
 
@@ -36,7 +37,8 @@ class PointerWalk:
     """What typed pointers lead to.
 
     `object_at` tells the slab object at an address, `own_type` the type that its cache gives it, or 0;
-    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types.
+    `untyped` the `void` pointers in a struct of which is known where they lead: their offsets and types;
+    `whole` the type of which the one that a pointer tells is the beginning.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class PointerWalk:
         object_at: Callable[[int], Object | None],
         own_type: Callable[[Object], int],
         untyped: Callable[["Struct"], Iterable[tuple[int, int]]],
+        whole: Callable[[int, int], int],
     ) -> None:
         self._structs = structs
         self._per_cpu = per_cpu
         self._object_at = object_at
         self._own_type = own_type
         self._untyped = untyped
+        self._whole = whole
         self.objects: dict[int, int] = {}  # the type of what starts at an address
         self.per_cpu: dict[int, Struct] = {}  # the same of per-CPU pointers
         self._left = _MOST_POINTERS
@@ -66,6 +70,8 @@ class PointerWalk:
         `per_cpu`: whether what is known of per-CPU memory is wanted too. Another walk goes on where the last
         one ended, after what starts it that the last one did not know.
         """
+        if not per_cpu and wanted <= self.objects.keys():
+            return
         new = [start for start in starts if start.address not in self._seen]
         self._seen.update(start.address for start in new)
         self._waiting.extendleft((start, 0) for start in reversed(new))
@@ -110,6 +116,7 @@ class PointerWalk:
             return None
         if own := self._own_type(found):
             return Struct(found.start, own, found.cache.object_size, self._label(own))
+        target = self._whole(target, address)
         if address != found.start or not self._fits(target, found):
             return None
         before = self.objects.get(address, 0)
@@ -125,6 +132,10 @@ class PointerWalk:
             return False
         if btf.name(type) in kernel_knowledge.CUT_SHORT:
             return size >= found.cache.object_size
+        if found.cache.merged:
+            # mm/slab_common.c: only caches whose objects take as much, but for a word, are merged.
+            taken = (-(-size // alignment) * alignment for alignment in (WORD, _CACHE_LINE))
+            return any(found.cache.size - WORD < one <= found.cache.size for one in taken)
         if not found.cache.is_kmalloc:
             return size == found.cache.object_size
         smaller = max((other for other in _KMALLOC_SIZES if other < found.cache.object_size), default=0)

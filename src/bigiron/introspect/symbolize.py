@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
-from bigiron.introspect import kernel_knowledge
+from bigiron.introspect import kernel_knowledge, variables
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
 from bigiron.introspect.btf import Btf, BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
@@ -37,6 +37,8 @@ _MOST_MODULES = 256
 _LARGEST_IMAGE = 256 << 20
 _MOST_TASKS = 64
 _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
+_LONGEST_TABLE = 1 << 28
+_ENOUGH_POINTERS = 2  # that lead where those of a type do
 _FILE_KINDS = {
     stat.S_IFDIR: "directory",
     stat.S_IFREG: "file",
@@ -113,12 +115,18 @@ class Objects:
         self._areas = Areas(self._structs)
         self._allocated = AllocationLog(allocations)
         self._pointed = PointerWalk(
-            self._structs, self._per_cpu, self._slab_object_at, self._own_type, self._untyped
+            self._structs,
+            self._per_cpu,
+            self._slab_object_at,
+            self._own_type,
+            self._untyped,
+            self._whole_type,
         )
         # Pointers lead to the same few slabs again and again.
         self._slab_in = lru_cache(None)(self._read_slab)
         self._type_in = lru_cache(None)(self._find_type)
         # And of one object several places are asked for.
+        self._type_by_pointers = lru_cache(None)(self._find_type_by_pointers)
         self._detail = lru_cache(None)(self._read_detail)
         # Of a file's pages thousands of lines are asked for.
         self._cached = lru_cache(None)(lambda at: self._file(self._value("address_space", at, "host")))
@@ -232,11 +240,16 @@ class Objects:
 
     def _symbol(self, address: int, length: int) -> Symbolized | None:
         symbol, offset = self._symbols.lookup(address)
-        return self._variable(symbol, offset, length) if symbol else None
+        if not symbol:
+            return None
+        found = self._variable(symbol, offset, length)
+        return replace(found, name=f"{symbol} (pointer)") if found == Symbolized(symbol, "*") else found
 
     def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
-        type = self._btf.variable(symbol) or self._btf.find(kernel_knowledge.VARIABLES.get(symbol, ""))
-        return self._part(symbol, type, offset, length)
+        return self._part(symbol, self._type_of_variable(symbol), offset, length)
+
+    def _type_of_variable(self, symbol: str) -> int:
+        return variables.types_of(self._btf, self._symbols).get(symbol, 0)
 
     def _in_page(self, address: int, length: int) -> Symbolized:
         for node in self._nodes:
@@ -251,6 +264,8 @@ class Objects:
             return freed
         if page.use is Use.CACHE:
             return Symbolized(CACHED.format(hex(address % self.page_bytes), self._cached(page.mapping)))
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         if holder := self._holders.get(page.start):
             return Symbolized(f"*{holder}+{address - page.start:#x}")
         use: str = page.use.value
@@ -262,10 +277,13 @@ class Objects:
             return Symbolized(f"{_MANAGED}: slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
-        if type := self._own_type(found) or self._pointed.objects.get(found.start, 0):
+        own = self._own_type(found) or self._pointed.objects.get(found.start, 0)
+        if type := own or self._type_by_pointers(found):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
             return Symbolized(f"{cache.name}: between its objects")
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         if holder := self._holders.get(found.start):
             return Symbolized(f"*{holder}+{offset:#x}")
         return Symbolized(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
@@ -294,6 +312,8 @@ class Objects:
     def _in_vmalloc(self, address: int, length: int) -> Symbolized | None:
         if copy := self._per_cpu_copy(address, length):
             return copy
+        if placed := self._placed_at(address):
+            return self._in_placed(placed, address, length)
         area = self._areas.at(address)
         if area is None:
             return None
@@ -368,15 +388,26 @@ class Objects:
 
     def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
+        if offset + length <= self._btf.size(type) and self._is_one(type):
+            return Symbolized(f"{whole}{detail}", self._type_name(type))
         place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
         if not place.path and length <= 2 * WORD:
             place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
+        if not place.path and self._is_one(self._btf.element(type)):
+            return Symbolized(f"{whole}{detail}", self._type_name(type))  # several of an array
         if not place.path:
             return Symbolized(f"{whole}+{offset:#x}{detail}")
-        types = [self._btf.name(type) for type in (*place.within, place.type)]
-        if self._btf.is_pointer(place.type):
-            types[-1] = "*"
-        return Symbolized(f"{whole}.{place.path}{detail}", ";".join(filter(None, types)))
+        types = [*map(self._btf.name, place.within), self._type_name(place.type)]
+        path = place.path if place.path.startswith("[") else f".{place.path}"
+        return Symbolized(f"{whole}{path}{detail}", ";".join(filter(None, types)))
+
+    def _type_name(self, type: int) -> str:
+        """`*` for a pointer; an array is known by its elements."""
+        return "*" if self._btf.is_pointer(type) else self._btf.name(self._btf.element(type))
+
+    def _is_one(self, type: int) -> bool:
+        """Whether of a value of that type nobody asks for a part."""
+        return self._btf.is_scalar(type) or self._btf.name(type) in kernel_knowledge.ATOMS
 
     def _own_type(self, found: Object) -> int:
         """The type of an object that its cache tells; 0 where it has none, or several."""
@@ -390,6 +421,32 @@ class Objects:
         if merged and (cache not in kernel_knowledge.MERGED or self._is_lent(cache)):
             return 0
         return self._btf.find(kernel_knowledge.CACHES.get(cache, cache))
+
+    def _find_type_by_pointers(self, found: Object) -> int:
+        """The type that a merged cache is called after, if the object's pointers lead where that type's do.
+
+        An object that was freed still has them. Asked are those to objects whose type their cache tells.
+        """
+        cache = found.cache
+        type = 0 if cache.is_kmalloc else self._btf.find(kernel_knowledge.CACHES.get(cache.name, cache.name))
+        size = self._btf.size(type)
+        content = self._structs.memory.read(found.start, size) if 0 < size <= cache.object_size else b""
+        right = 0
+        for offset, target in self._btf.pointers(type):
+            value = int.from_bytes((content or b"")[offset : offset + WORD], "little")
+            if not value or self._btf.tag(target) not in self._types_with_caches:
+                continue
+            other = self._slab_object_at(value)
+            own = self._own_type(other) if other and other.start == value else 0
+            if self._btf.tag(own) != self._btf.tag(target):
+                return 0
+            right += 1
+        return type if right >= _ENOUGH_POINTERS else 0
+
+    @cached_property
+    def _types_with_caches(self) -> frozenset[str]:
+        caches = [cache for cache in self._slabs.caches.values() if not cache.is_kmalloc]
+        return frozenset(self._btf.tag(self._type_in(cache.name, cache.merged)) for cache in caches) - {""}
 
     def _is_lent(self, cache: str) -> bool:
         """Whether code is there that has many objects of its own in it."""
@@ -431,10 +488,22 @@ class Objects:
         except UnreadableError:
             return
 
+    def _whole_type(self, type: int, address: int) -> int:
+        """The type of the struct that one of a given type begins: of a `struct sock` its protocol tells."""
+        if self._btf.tag(type) != "sock":
+            return type
+        try:
+            protocol = self._value("sock", address, "__sk_common.skc_prot")
+            name = self._structs.text(protocol + self._structs.member("proto", "name").start)
+        except UnreadableError:
+            return type
+        return self._btf.find(kernel_knowledge.CACHES.get(name, "")) or type
+
     def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
         """Structs whose type is known: the kernel's variables, the last tasks, some of the objects asked for.
 
-        These come last, as some were freed, and what they pointed to may be something else by now.
+        These come last but for variables that seldom lead anywhere: some were freed, and what they pointed to
+        may be something else by now.
         """
         for table, follow in ((kernel_knowledge.VARIABLES, False), (kernel_knowledge.POINTERS, True)):
             for symbol, name in table.items():
@@ -455,6 +524,9 @@ class Objects:
             of_cache[found.cache.address] += 1
             if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
                 yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.tag(type)}")
+        for symbol, at, type in variables.with_pointers(self._btf, self._symbols):
+            for place in self._copies(at, follow=False):
+                yield Struct(place, type, self._btf.size(type), symbol)
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""
@@ -491,9 +563,11 @@ class Objects:
         Where such a pointer looks like one into the kernel's image, as in 7.2 on x86, none is followed.
         """
         for symbol in self._btf.variables:
-            type, at = self._btf.variable(symbol), self._symbols.address(symbol)
-            if at is None or not self._symbols.is_per_cpu(at) or not (pointers := self._btf.pointers(type)):
+            at = self._symbols.address(symbol)
+            if at is None or not self._symbols.is_per_cpu(at):
                 continue
+            type = self._type_of_variable(symbol)
+            pointers = self._btf.pointers(type)
             for offset in self._offsets:
                 content = self._structs.memory.read((at + offset) % (1 << 64), self._btf.size(type)) or b""
                 for inside, target in pointers:
@@ -515,6 +589,78 @@ class Objects:
                 yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
         except UnreadableError:
             return
+
+    def _placed_at(self, address: int) -> Struct | None:
+        place = bisect_right(self._placed, address, key=lambda struct: struct.address) - 1
+        struct = self._placed[place] if place >= 0 else None
+        return struct if struct and address < struct.address + struct.size else None
+
+    def _in_placed(self, struct: Struct, address: int, length: int) -> Symbolized:
+        """A field of a struct, or of one of several side by side."""
+        if not self._btf.is_struct(struct.type):
+            return Symbolized(struct.label, self._btf.name(struct.type))
+        size = self._btf.size(struct.type)
+        start = struct.address + (address - struct.address) // size * size
+        if struct.label:
+            return self._part(struct.label, struct.type, address - start, length)
+        return self._field(start, struct.type, address, length)
+
+    @cached_property
+    def _placed(self) -> list[Struct]:
+        """What lies at a known address, whatever its page or slab tells, in their order.
+
+        These are what variables point to in no slab, and what describes per-CPU memory.
+        """
+        found = {struct.address: struct for struct in (*self._held_by_pointers(), *self._chunk_parts())}
+        return sorted(found.values(), key=lambda struct: struct.address)
+
+    def _chunk_parts(self) -> Iterator[Struct]:
+        chunk_type, block = self._btf.find("pcpu_chunk"), self._btf.find("pcpu_block_md")
+        if not chunk_type or not block:
+            return
+        for chunk in self._per_cpu.chunks:
+            yield Struct(chunk.address, chunk_type, self._btf.size(chunk_type), "")
+            yield Struct(chunk.blocks, block, chunk.pages * self._btf.size(block), "")
+            for member, map, more_bits in (
+                ("alloc_map", chunk.alloc_map, 0),
+                ("bound_map", chunk.bound_map, 1),
+            ):
+                type = self._btf.target(self._structs.member("pcpu_chunk", member).type)
+                yield Struct(map, type, chunk.map_bytes(more_bits), f"struct pcpu_chunk.{member}[]")
+
+    def _held_by_pointers(self) -> Iterator[Struct]:
+        """The structs in no slab that variables point to: memblock's, and whole pages."""
+        for address, symbol in self._holders.items():
+            at, type = next(iter(self._btf.pointers(self._type_of_variable(symbol))), (0, 0))
+            if at or not self._btf.is_struct(type) or not self._is_in_no_slab(address):
+                continue
+            size = self._btf.size(type)
+            if self._btf.name(type) in kernel_knowledge.CUT_SHORT:
+                size = min(size, -(-len(self._offsets) // (WORD * 8)) * WORD)
+            yield Struct(address, type, size * self._length(symbol), f"*{symbol}")
+
+    def _length(self, symbol: str) -> int:
+        """How many structs lie side by side where a variable points to."""
+        if symbol not in kernel_knowledge.TABLES:
+            return 1
+        teller, member, length = kernel_knowledge.TABLES[symbol]
+        try:
+            at, type = self._structs.symbol(teller), self._type_of_variable(teller)
+            place = self._btf.member(type, member) if member else None
+            at, type = (at + place.start, place.type) if place else (at, type)
+            told = self._structs.number(at, self._btf.size(type) or WORD)
+        except UnreadableError:
+            return 1
+        return min(max(length(told), 1), _LONGEST_TABLE)
+
+    def _is_in_no_slab(self, address: int) -> bool:
+        kind = self._class_of(address)
+        try:
+            return kind == "vmalloc" or (
+                kind == _MANAGED and self._pages.at(address).use in (Use.BOOT, Use.KERNEL)
+            )
+        except (UnreadableError, BtfError):
+            return False
 
     @cached_property
     def _nodes(self) -> list[Struct]:
@@ -588,7 +734,7 @@ def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
         if not content:
             return Btf.none()
         modules = _module_types(Structs(memory, symbols, _read_btf(content)))
-        return _read_btf(content, *modules) if modules else _read_btf(content)
+        return _with_variables(variables.kernel_in(memory, symbols), content, *modules)
     except BtfError:
         return Btf.none()
 
@@ -596,6 +742,13 @@ def types_in(memory: Memory, symbols: SymbolTable) -> Btf:
 @lru_cache(8)
 def _read_btf(content: bytes, *modules: bytes) -> Btf:
     return Btf(content, modules)
+
+
+@lru_cache(8)
+def _with_variables(kernel: variables.KernelId, content: bytes, *modules: bytes) -> Btf:
+    btf = Btf(content, modules) if modules else _read_btf(content)
+    variables.describe(btf, kernel)
+    return btf
 
 
 def _module_types(structs: Structs) -> list[bytes]:

@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class SymbolTable:
     """
 
     def __init__(self, text: str) -> None:
-        lines = text.split("\n")
+        self._lines = lines = text.split("\n")
         names = [line[_NAME:].partition("\t")[0] for line in lines]
         self._named = dict(zip(reversed(names), reversed(lines), strict=True))
         # Absolute symbols are no places, but per-CPU variables where these are counted from zero.
@@ -58,6 +59,23 @@ class SymbolTable:
         """
         line = self._named.get(name)
         return None if line is None else _address(line)
+
+    def room(self, address: int) -> int:
+        r"""How many bytes there are from a symbol's address to the next one: as many as it has at most.
+
+        >>> SymbolTable("ffffffff82a1aa40 D tasks\nffffffff82a1aa48 D left\n").room(0xffffffff82a1aa40)
+        8
+        """
+        return (self._variables if address in self._per_cpu else self._places).room(address)
+
+    def is_repeated(self, name: str) -> bool:
+        """Whether several places have that name: what is known of one of them is not true of all."""
+        return name in self._repeated
+
+    @cached_property
+    def _repeated(self) -> frozenset[str]:
+        counts = Counter(line[_NAME:].partition("\t")[0] for line in self._lines)
+        return frozenset(name for name, count in counts.items() if count > 1)
 
     def is_per_cpu(self, address: int) -> bool:
         """Whether a symbol's address is no place, but counted from where each CPU's variables start."""
@@ -114,6 +132,12 @@ class _Sorted:
                     return name, address - at
             end = start
         return "", 0
+
+    def room(self, address: int) -> int:
+        """Up to the next line's address; as much as anybody asks for where there is none."""
+        place = bisect_right(self._lines, f"{address:016x}{_AFTER}")
+        after = _address(self._lines[place]) if place < len(self._lines) else None
+        return (1 << 64) - address if after is None else after - address
 
 
 def _address(line: str) -> int | None:

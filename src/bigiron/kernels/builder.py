@@ -16,7 +16,7 @@ from bigiron import tool
 from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
-from bigiron.kernels import configuration, image, source, store
+from bigiron.kernels import configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
@@ -81,6 +81,7 @@ def build(
         make.configure(options)
         on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
         built = make.image()
+        variables.read(make.vmlinux)
         with store.writing(on_step) as staging:
             if here := _already(name, arch, recipe, anew):
                 return here
@@ -175,6 +176,11 @@ class _Make:
             self._run("a", "bzImage")
             return self._objects / "arch" / "x86" / "boot" / "bzImage"
         self._run("a", "vmlinux")
+        return self.vmlinux
+
+    @property
+    def vmlinux(self) -> Path:
+        """The kernel as it is linked, with its debugging information."""
         return self._objects / "vmlinux"
 
     def compiled_from(self) -> set[str]:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
@@ -10,6 +11,23 @@ from bigiron.lazy import numpy as np
 _MOST_LISTS = 256
 _GRAIN = 4  # bytes for each bit of a chunk's maps: PCPU_MIN_ALLOC_SIZE
 _ALL = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A `struct pcpu_chunk`, and what it says of itself."""
+
+    address: int
+    start: int  # of the part that each CPU has, as if the first CPU's unit had the offset 0
+    end: int
+    alloc_map: int  # a bit for each grain
+    bound_map: int  # and one more
+    blocks: int  # an array of `struct pcpu_block_md`
+    pages: int  # one for each
+
+    def map_bytes(self, more_bits: int = 0) -> int:
+        """How long a map is that has so many bits more than there are grains."""
+        return -(-((self.end - self.start) // _GRAIN + more_bits) // (WORD * 8)) * WORD
 
 
 class PerCpu:
@@ -34,30 +52,28 @@ class PerCpu:
         if not value or not self._units:
             return False
         at = self._in_first_unit(value)
-        return any(start <= at < end for start, end, _ in self._chunks)
+        return any(chunk.start <= at < chunk.end for chunk in self.chunks)
 
     def allocation(self, pointer: int) -> tuple[int, int] | None:
         """Pointer to and size of the allocation that a pointer lies in; None if the kernel does not tell."""
         at = self._in_first_unit(pointer)
-        for chunk in self._chunks:
-            start, end, _ = chunk
-            if start <= at < end:
+        for chunk in self.chunks:
+            if chunk.start <= at < chunk.end:
                 bounds = self._bounds(chunk)
-                place = bisect_right(bounds, at - start)
+                place = bisect_right(bounds, at - chunk.start)
                 if 0 < place < len(bounds):
                     first, behind = bounds[place - 1], bounds[place]
-                    return (pointer - (at - start - first)) & _ALL, behind - first
+                    return (pointer - (at - chunk.start - first)) & _ALL, behind - first
         return None
 
     def _in_first_unit(self, pointer: int) -> int:
         """Where the first CPU's copy is, as if its unit had the offset 0."""
         return (pointer + self.offsets[0] - self._units[0]) & _ALL
 
-    def _read_bounds(self, chunk: tuple[int, int, int]) -> list[int]:
+    def _read_bounds(self, chunk: Chunk) -> list[int]:
         """Where allocations, and what is free between them, begin in a chunk: the bits of its `bound_map`."""
-        start, end, bound_map = chunk
-        bits = (end - start) // _GRAIN + 1
-        content = self._structs.memory.read(bound_map, -(-bits // 8)) or b""
+        bits = (chunk.end - chunk.start) // _GRAIN + 1
+        content = self._structs.memory.read(chunk.bound_map, -(-bits // 8)) or b""
         begin = np.unpackbits(np.frombuffer(content, dtype=np.uint8), bitorder="little")
         return [int(bit) * _GRAIN for bit in np.flatnonzero(begin[:bits])]
 
@@ -66,7 +82,7 @@ class PerCpu:
         """Start, CPU and end of each CPU's part of each chunk, sorted."""
         units = enumerate(self._units)
         return sorted(
-            (start + unit, cpu, end + unit) for cpu, unit in units for start, end, _ in self._chunks
+            (chunk.start + unit, cpu, chunk.end + unit) for cpu, unit in units for chunk in self.chunks
         )
 
     @cached_property
@@ -79,18 +95,20 @@ class PerCpu:
             return []
 
     @cached_property
-    def _chunks(self) -> list[tuple[int, int, int]]:
-        """Start, end and `bound_map` of each chunk, as if the first CPU's unit had the offset 0."""
+    def chunks(self) -> list[Chunk]:
+        """All of them."""
         structs, found = self._structs, []
         try:
             lists = structs.number(structs.symbol("pcpu_chunk_lists"))
             count = min(structs.number(structs.symbol("pcpu_nr_slots"), 4), _MOST_LISTS)
             for number in range(count):
                 for chunk in structs.list(lists + number * 2 * WORD, "pcpu_chunk"):
-                    start = structs.value("pcpu_chunk", chunk, "base_addr")
-                    pages = structs.value("pcpu_chunk", chunk, "nr_pages")
-                    bound_map = structs.value("pcpu_chunk", chunk, "bound_map")
-                    found.append((start, start + pages * self._page_bytes, bound_map))
+                    start, pages, alloc_map, bound_map, blocks = (
+                        structs.value("pcpu_chunk", chunk, member)
+                        for member in ("base_addr", "nr_pages", "alloc_map", "bound_map", "md_blocks")
+                    )
+                    end = start + pages * self._page_bytes
+                    found.append(Chunk(chunk, start, end, alloc_map, bound_map, blocks, pages))
         except UnreadableError:
             pass  # of a kernel that keeps them otherwise the others are named all the same
         return found
