@@ -333,7 +333,7 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
     for path, instructions in sent.select("whole", "instructions").iter_rows():
         # The loop over the CPUs is some 40 instructions for each of them.
         per_op = instructions / operations / (40.0 * max(1, tasks - 1))
-        yield Site(tuple(path.split(";")), per_op, Event("interrupt"))
+        yield Site(tuple(path.split(";")), per_op, Event("interrupt", 1.0, 0, "share"))
 
 
 def _lines(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bigiron.analysis import counted_operation
 from bigiron.analysis.carried import NOTHING, Carried
 from bigiron.analysis.counted_operation import of_one_writer, scope_of
+from bigiron.analysis.locks import waiting
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import OWN, Event, Line, Lock, Program
 from bigiron.lazy import Schema
@@ -25,7 +26,7 @@ SCHEMA = Schema(
         "offset": pl.UInt8,  # in the line, of the first byte
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
-        "lock": pl.String,  # spin_lock, read_lock, write_lock, mutex_lock, down_read, down_write or seqcount
+        "lock": pl.String,  # the kernel's function: a key of _LOCKS, or its trylock
         "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
@@ -88,7 +89,7 @@ def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING) -> Prog
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
     table = _with_more_visits(table, carried, lines)
     operations = [
-        list(_with_long_fills(_events(rows, of_line, locks)))
+        list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
     return Program(lines, found, operations, names, of_line)
@@ -396,9 +397,10 @@ def _name(rows: pl.DataFrame, line: int) -> str:
 
 
 def _lock(lock: str) -> tuple[str, str]:
-    if lock not in _LOCKS:
+    kind = _LOCKS.get(waiting(lock))
+    if kind is None:
         raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
-    return _LOCKS[lock]
+    return kind
 
 
 def _from_memory(function: str, written: int) -> bool:
@@ -412,12 +414,12 @@ def _from_memory(function: str, written: int) -> bool:
     return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
 
 
-def _of_lock(kind: str, lock: int, how: str, held: dict[int, str]) -> Event:
+def _of_lock(kind: str, lock: int, how: str, held: dict[int, str], tries: bool = False) -> Event:
     """What is done to a lock; `held` has how each is held, and what is downgraded is given back by a reader.
 
     >>> held: dict[int, str] = {}
-    >>> [_of_lock(kind, 0, "write", held).how for kind in ("lock", "downgrade", "unlock")]
-    ['write', '', 'read']
+    >>> [_of_lock(kind, 0, "write", held, True).how for kind in ("lock", "downgrade", "unlock")]
+    ['try write', '', 'read']
     """
     if kind == "downgrade":
         if held.get(lock) != "write":
@@ -425,22 +427,31 @@ def _of_lock(kind: str, lock: int, how: str, held: dict[int, str]) -> Event:
         held[lock], how = "read", ""
     elif kind == "lock":
         held[lock] = how
+        how = f"try {how}" if tries else how
     else:
         how = held.pop(lock, how)
     return Event(kind, 0.0, lock, how)
 
 
+def _interrupt(target: int | None, others: int) -> Event:
+    """So many CPUs are interrupted: a share of the others if it was most of them; else that number.
+
+    >>> [_interrupt(target, 7)[1::2] for target in (7, 6, 1, None)]
+    [(1.0, 'share'), (0.8571428571428571, 'share'), (1.0, 'number'), (1.0, 'share')]
+    """
+    if target is not None and 2 * target <= others:
+        return Event("interrupt", float(target), 0, "number")
+    return Event("interrupt", min(1.0, (target or others) / others) if others else 1.0, 0, "share")
+
+
 def _events(
-    rows: pl.DataFrame,
-    of_line: dict[int, int],
-    locks: dict[tuple[int, int, str], int],
+    rows: pl.DataFrame, of_line: dict[int, int], locks: dict[tuple[int, int, str], int], others: int
 ) -> Iterator[Event]:
     work = 0.0
     held: dict[int, str] = {}
-    columns = ("kind", "instructions", "line", "offset", "bytes", "access", "lock", "function", "visits")
-    for kind, instructions, line, offset, bytes_, access, lock, function, visits in rows.select(
-        columns
-    ).iter_rows():
+    of_place = ("line", "offset", "bytes", "access", "lock", "target", "function", "visits")
+    for kind, instructions, *place in rows.select("kind", "instructions", *of_place).iter_rows():
+        line, offset, bytes_, access, lock, target, function, visits = place
         work += instructions
         event = None
         if kind == "enter":
@@ -448,11 +459,11 @@ def _events(
         elif kind in ("fill", "copy") and _from_memory(function, bytes_):
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
-            event = Event("interrupt")
+            event = _interrupt(target, others)
         elif kind in _OF_LOCKS:
             of, how = _lock(lock)
             if (line, offset, of) in locks:
-                event = _of_lock(kind, locks[line, offset, of], how, held)
+                event = _of_lock(kind, locks[line, offset, of], how, held, lock != waiting(lock))
         elif kind == "access" and line in of_line:
             exchanges = access == "atomic" and bool(_EXCHANGES.match(function))
             number = locks.get((line, offset, "spinlock"))

@@ -22,6 +22,10 @@ from bigiron.study.prediction import Prediction
 _WIDTH = 100
 _NAME = 46  # characters of an object's name
 _MOST = 3  # limits in a row
+_SPINLOCKS = {
+    "cna": "; spinlocks are NUMA-aware (CNA)",
+    "powerpc": "; spinlocks are POWER's own, as since kernel 6.2",
+}
 
 
 def text(found: Prediction, measured: Measured | None = None) -> str:
@@ -106,7 +110,7 @@ def _curves(found: Prediction, measured: Measured | None) -> Iterable[tuple[Pred
 
 def _heading(found: Prediction) -> str:
     told = f"; one task is given as {rate(found.one_task)}" if found.one_task else ""
-    lock = "; spinlocks are NUMA-aware (CNA)" if found.lock == "cna" else ""
+    lock = _SPINLOCKS.get(found.lock, "")
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
     else:

@@ -39,7 +39,7 @@ class Asked:
     draws: int
     seed: int = 1
     known: tuple[int, float] | None = None  # tasks and operations a second of the first variant
-    lock: str = "qspinlock"
+    lock: str | None = None  # what spinlocks are; else those of the machine
     spread: bool = False
     constants: fitted.Constants = fitted.FITTED
 
@@ -93,10 +93,10 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
         curves = [
             _sim.Curve(
                 machine,
-                _sim.Program(program.lines, program.locks, program.operations),
+                _replayable(variant, program),
                 tasks,
                 seed=asked.seed * 1000 + draw,
-                cna=asked.lock == "cna",
+                spinlocks=asked.lock,
                 spread=asked.spread,
                 slower=float(slower[draw]),
                 **core,
@@ -116,6 +116,13 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
             [outcome["shares"] for outcome in outcomes],
         )
     return Replayed(tasks, found, unknowns, slower)
+
+
+def _replayable(variant: str, program: Program) -> _sim.Program:
+    try:
+        return _sim.Program(program.lines, program.locks, program.operations)
+    except ValueError as error:
+        raise UserError(f"{variant}: its trace cannot be replayed: {error}") from None
 
 
 def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:

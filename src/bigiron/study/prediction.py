@@ -101,7 +101,7 @@ def predict(
     one_task: float | None = None,
     draws: int = DRAWS,
     seed: int = 1,
-    lock: str = "qspinlock",
+    lock: str | None = None,
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
@@ -110,8 +110,9 @@ def predict(
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: so many operations a second does one task of the first variant there. Without `traces`
-    everything is predicted from counts. `carried`: what an operation of each variant does more of as the
-    machine has more CPUs; else what the study's own numbers of CPUs tell of that.
+    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine.
+    `carried`: what an operation of each variant does more of as the machine has more CPUs; else what the
+    study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
     tasks = list(tasks) or doublings(machine)
@@ -130,7 +131,7 @@ def predict(
         model.description,
         tasks,
         one_task,
-        lock,
+        lock or model.spinlocks,
         draws,
         len(found.unknowns),
         recordings,
