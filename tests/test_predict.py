@@ -19,8 +19,8 @@ from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import Event, Line, Lock, Program
 from bigiron.probes import Table, conflicts, locks
 from bigiron.simulator import machine_files
-from bigiron.simulator.fitted import FITTED
-from bigiron.simulator.replay import Asked, Draws, replay
+from bigiron.simulator.fitted import FITTED, Constant
+from bigiron.simulator.replay import SPEED, Asked, Draws, replay
 from bigiron.study import prediction as study_prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -223,6 +223,49 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=(1, 1e6)))
     assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
+
+
+def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
+    """Where tasks wait for one line, that is in what is relative to one task, less in operations a second."""
+    machine = machine_files.load(XEON)
+    line = Line("count", "shared")
+    program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
+    asked = Asked(machine, [24], draws=64)
+    given, told = (
+        replay({"v": lambda _: program}, replace(asked, known=known)) for known in (None, (1, 1.8e6))
+    )
+    assert SPEED in given.unknowns and SPEED not in told.unknowns
+    one, many = given.variants["v"].throughput.T
+    assert one.max() / one.min() > 4
+    relative, per_s = Interval.of(many / one), Interval.of(many)
+    assert relative.high / relative.low > 1.5 * per_s.high / per_s.low
+    faster = replace(asked, constants=replace(FITTED, instructions=Constant(0.4, 1)))
+    slower = replace(asked, constants=replace(FITTED, instructions=Constant(0.8, 1)))
+    ones = [replay({"v": lambda _: program}, of).variants["v"].throughput[:, 0] for of in (faster, slower)]
+    assert np.median(ones[0]) == pytest.approx(2 * np.median(ones[1]), rel=0.05)
+
+
+def test_operations_a_second_are_shown_without_a_rate_too(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", two=events(2))
+    text = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "1,24", "--draws", "8").out
+    assert "predicted, operations/s" in text
+    assert "How fast one task is was not given (--one-task)" in " ".join(text.split())
+
+
+def test_what_goes_from_task_to_task_is_no_line_that_all_wait_for() -> None:
+    """A sheaf of a slab cache's objects: after some time each of eight CPUs has had each of eight."""
+    rows = [
+        (task, operation, number, "access", 100, line, "write", object)
+        for task in range(8)
+        for operation in range(8)
+        for number, (line, object) in enumerate(
+            [(100 + (task + operation) % 8, "struct slab_sheaf.size"), (7, "struct aa_label.count")]
+        )
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "access", "object"]
+    program = trace.program(pl.DataFrame(rows, schema=columns, orient="row"))
+    scopes = {line.name: line.scope for line in program.lines}
+    assert scopes == {"struct slab_sheaf.size": "task", "struct aa_label.count": "shared"}
 
 
 def test_an_interval_holds_ranges_and_not_only_seeds() -> None:

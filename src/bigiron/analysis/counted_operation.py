@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -364,6 +364,7 @@ def _lines(
     known: dict[tuple[str, Scope], int] = {}
     named = hottest_objects(touched, "accesses", "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
+    passed = passed_on(rows.select("object", pl.col("most") / pl.col("total"), "cpus").iter_rows(), tasks)
     for line, total, writes, most, cpus, written, writer, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:
             continue
@@ -372,6 +373,8 @@ def _lines(
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, tasks)
+        if object in passed:
+            scope, visits = "task", 1 - most / total
         if owned := of_one_writer(object, written):
             scope = "task"
         key = (plain(object) if scope in OWN else f"{object} {line}", scope)
@@ -389,6 +392,22 @@ def of_one_writer(object: str, written: float) -> bool:
     (True, False)
     """
     return written >= _OWN and bool(OF_CPU.search(object))
+
+
+def passed_on(touched: Iterable[tuple[str, float, int]], tasks: int) -> set[str]:
+    """What of the lines is passed on from task to task: as many of one name are shared as there are tasks.
+
+    A task has one of them at a time, as each CPU has a sheaf of a slab cache's objects. That after some time
+    most tasks have had each of them makes none of them a line that all wait for. `touched` has a line's
+    object, the share of its accesses that one CPU does, and how many CPUs touch it.
+
+    >>> sorted(passed_on([("sheaf", 0.3, 8)] * 9 + [("label", 0.1, 8), ("inode", 1.0, 1)], 8))
+    ['sheaf']
+    """
+    shared = Counter(
+        object for object, owner, cpus in touched if scope_of(object, owner, cpus, tasks)[0] == "shared"
+    )
+    return {object for object, lines in shared.items() if lines >= tasks}
 
 
 def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bigiron.analysis import counted_operation
 from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.counted_operation import of_one_writer, scope_of
+from bigiron.analysis.counted_operation import of_one_writer, passed_on, scope_of
 from bigiron.analysis.locks import waiting
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import OWN, Event, Line, Lock, Program
@@ -300,10 +300,12 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     lines: list[Line] = []
     known: dict[str, int] = {}
     of_line: dict[int, int] = {}
-    for line, most, touching, written, object in shape.join(names, on="line").sort("line").iter_rows():
+    rows = shape.join(names, on="line").sort("line")
+    passed = passed_on(rows.select("object", "most", "tasks").iter_rows(), tasks)
+    for line, most, touching, written, object in rows.iter_rows():
         if touching < 2 or math.isnan(written):
             continue
-        own = of_one_writer(object, written)
+        own = of_one_writer(object, written) or object in passed
         scope = "task" if own else scope_of(object, most, touching, tasks)[0]
         key = f"{scope} {plain(object)}" if scope in OWN else str(line)
         if key not in known:

@@ -17,6 +17,9 @@ from bigiron.simulator import fitted, machine_files
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
 
+SPEED = "speed of kernel code"
+"""How far the machine's file is off, where no rate of a task tells."""
+
 LEFT_OUT = "what the model leaves out"
 OVERLAPPED = "reads overlapped"
 OVERLAPPED_NS = fitted.Constant(40, 2)
@@ -81,12 +84,16 @@ class Replayed:
 def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     """Replay each variant on machines drawn from all ranges. A known rate sets how fast instructions are."""
     names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
-    places = machine_files.drawn_places(len(names), asked.draws, asked.seed)
-    unknowns = dict(zip(names, places.T, strict=True))
-    drawn = [_drawn(asked, place) for place in places]
+    places = machine_files.drawn_places(len(names) + 1, asked.draws, asked.seed)
+    *columns, speed = places.T
+    unknowns = dict(zip(names, columns, strict=True))
+    drawn = [_drawn(asked, place[:-1]) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
     slower = np.ones(asked.draws)
+    if not asked.known:
+        unknowns[SPEED] = speed
+        slower = np.array([asked.constants.instructions.at(float(place)) for place in speed])
     for number, (variant, source) in enumerate(sources.items()):
         programs = [source(np.random.default_rng([asked.seed, draw])) for draw in range(asked.draws)]
         known = asked.known if number == 0 else None
