@@ -15,8 +15,8 @@ scored with constants fitted to the curves of all other machines. Predicted is f
 `--counts` from counts. DRAWS and SEED are environment variables.
 
 Two columns are of predictions that were asked for in another way, with the same constants: without a rate,
-of which only what is relative to the first point is compared; and of a recording with as many CPUs as the
-machine has.
+of which only what is relative to the first point is compared; and of a recording with as many CPUs and nodes
+as the machine has.
 """
 
 import csv
@@ -142,12 +142,12 @@ WITHOUT_RATE = (
 )
 """Curves that are predicted without a rate as well: one of each recording and machine."""
 
-OWN_CPUS = {
-    "mk-getppid1": 48,
-    "mk-tcp_conn1": 48,
-    "mk-open1": 48,
-}
-"""Curves whose recordings are made with the machine's own number of CPUs as well, and how many."""
+OWN_CPUS = (
+    *("cna14-open1-stock", "mt2-signal1-proc", "mt2-brk1-proc", "mt2-malloc1-proc"),
+    *("r630-pf1-proc", "r630-pf3-proc", "mk-getppid1", "mk-page_fault1", "mk-tcp_conn1", "mk-open1"),
+)
+"""Curves whose recordings are made with the CPUs and nodes of their machine as well."""
+FEW_OPERATIONS = 100  # of a task there, as there are so many tasks
 
 UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
 """Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
@@ -190,16 +190,16 @@ def published() -> dict[str, list[tuple[int, float]]]:
     return {name: sorted(points) for name, points in curves.items()}
 
 
-def recorded(folder: Path, name: str, cpus: int = CPUS) -> store.Study:
-    """The recording of that name, made if it is not there."""
+def recorded(folder: Path, name: str, like: str = "") -> store.Study:
+    """The recording of that name, made if it is not there; with the CPUs and nodes of a machine, if told."""
     workload, kernel, mode, more = RECORDINGS[name]
-    study = folder / (name if cpus == CPUS else f"{name}-{cpus}-cpus")
+    study = folder / (f"{name}-as-{like}" if like else name)
     if not (study / "study.toml").exists():
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
         extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode),
-            *(() if "--cpus" in extra else ("--cpus", str(cpus))),
+            *(_shape(like) if like else () if "--cpus" in extra else ("--cpus", str(CPUS))),
             *(() if "--deadline" in extra else ("--deadline", str(DEADLINE_S))),
             *("--probe", "conflicts,locks,work,trace"),
             *(*extra, "-o", str(study)),
@@ -208,12 +208,18 @@ def recorded(folder: Path, name: str, cpus: int = CPUS) -> store.Study:
     return store.open_study(study)
 
 
+def _shape(machine: str) -> list[str]:
+    model = machine_files.load(machine)
+    nodes = f"sockets={model.nodes},nodes={model.nodes}"
+    return ["--cpus", str(model.cpus), "--topology", nodes, "--operations", str(FEW_OPERATIONS)]
+
+
 def replayed(
     curve: str,
     points: list[tuple[int, float]],
     folder: Path,
     constants: Constants,
-    cpus: int = CPUS,
+    own_cpus: bool = False,
     has_rate: bool = True,
 ) -> tuple[Replayed, list[int], np.ndarray]:
     """A curve's replays; the tasks that the machine has CPUs for; throughput of the first's, a row a draw."""
@@ -221,7 +227,7 @@ def replayed(
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]
     known = (tasks[0], points[0][1] * unit / per_op) if has_rate else None
-    study = recorded(folder, name, cpus)
+    study = recorded(folder, name, machine if own_cpus else "")
     if TRACES and "trace" not in study.spec.probes:
         sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
@@ -254,11 +260,11 @@ def score(
     points: list[tuple[int, float]],
     folder: Path,
     constants: Constants = FITTED,
-    cpus: int = CPUS,
+    own_cpus: bool = False,
     has_rate: bool = True,
 ) -> Score:
     """Predict a curve, and compare."""
-    _, tasks, relative = replayed(curve, points, folder, constants, cpus, has_rate)
+    _, tasks, relative = replayed(curve, points, folder, constants, own_cpus, has_rate)
     points = points[: len(tasks)]
     intervals = [Interval.of(draws) for draws in relative.T]
     rows = [
@@ -371,7 +377,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Otherwise:
-    """A curve as it is predicted without a rate, and of a recording with as many CPUs as the machine has."""
+    """A curve as it is predicted without a rate, and of a recording with the machine's CPUs and nodes."""
 
     without_rate: Score | None
     own_cpus: Score | None
@@ -382,11 +388,10 @@ def asked_otherwise(
 ) -> Otherwise:
     """The curves of which that is known."""
     constants = of_fold.get(found.machine, FITTED)
-    without = found.curve in WITHOUT_RATE
-    cpus = OWN_CPUS.get(found.curve)
+    without_rate, own_cpus = found.curve in WITHOUT_RATE, found.curve in OWN_CPUS
     return Otherwise(
-        score(found.curve, points, folder, constants, has_rate=False) if without else None,
-        score(found.curve, points, folder, constants, cpus) if cpus else None,
+        score(found.curve, points, folder, constants, has_rate=False) if without_rate else None,
+        score(found.curve, points, folder, constants, own_cpus=True) if own_cpus else None,
     )
 
 

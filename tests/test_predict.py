@@ -268,6 +268,29 @@ def test_what_goes_from_task_to_task_is_no_line_that_all_wait_for() -> None:
     assert scopes == {"struct slab_sheaf.size": "task", "struct aa_label.count": "shared"}
 
 
+def test_what_each_node_has_is_one_a_node_also_where_several_were_recorded() -> None:
+    """Each of two nodes has a lock, which half of the tasks take; and one line that all touch."""
+    rows = [
+        (task, operation, number, kind, 100, line + (task // 4 if line < 9 else 0), lock, access, object)
+        for task in range(8)
+        for operation in range(4)
+        for number, (kind, line, lock, access, object) in enumerate(
+            [
+                ("lock", 1, "spin_lock", None, f"struct zone.lock (Normal, node {task // 4})"),
+                ("access", 3, None, "write", f"struct zone.free_area (Normal, node {task // 4})"),
+                ("unlock", 1, "spin_lock", None, f"struct zone.lock (Normal, node {task // 4})"),
+                ("access", 9, None, "atomic", "struct aa_label.count"),
+            ]
+        )
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "lock", "access", "object"]
+    table = pl.DataFrame(rows, schema=columns, orient="row")
+    program = trace.program_of_followed(trace.whole(table), nodes=2)
+    assert [line.scope for line in program.lines] == ["node", "node", "shared"]
+    assert [(lock.kind, lock.line) for lock in program.locks] == [("spinlock", 0)]
+    assert len({tuple(operation) for operation in program.operations}) == 1
+
+
 def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")

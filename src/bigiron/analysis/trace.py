@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bigiron.analysis import counted_operation
 from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.counted_operation import of_one_writer, passed_on, scope_of
+from bigiron.analysis.counted_operation import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.analysis.locks import waiting
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import OWN, Event, Line, Lock, Program
@@ -74,25 +74,30 @@ def program(table: pl.DataFrame) -> Program:
     return program_of_followed(followed(whole(table)))
 
 
-def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
-    """The same of what `followed` has left; `carried`: what the machine in question adds to operations."""
+def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING, nodes: int = 1) -> Program:
+    """The same of what `followed` has left, of a machine with that many nodes.
+
+    `carried`: what the machine in question adds to operations.
+    """
     table = _with_more_instructions(table, carried)
     tasks = table["task"].n_unique()
-    lines, of_line = _lines(table, tasks)
+    lines, of_line = _lines(table, Nodes(tasks, nodes))
     names = _names(table, of_line)
+    found: dict[tuple[int, int, str], Lock] = {}
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
-        if lines[of_line[line]].scope not in OWN:
-            locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
-    found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
+        number, kind = of_line[line], _lock(lock)[0]
+        if lines[number].scope not in OWN:
+            found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
+            locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
     table = _with_more_visits(table, carried, lines)
     operations = [
         list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
-    return Program(lines, found, operations, names, of_line)
+    return Program(lines, list(found.values()), operations, names, of_line)
 
 
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
@@ -285,7 +290,7 @@ def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) 
     )
 
 
-def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]:
+def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int]]:
     """The lines that several tasks touch and one writes, and the number of each address."""
     touched = table.filter(pl.col("kind").is_in(["access", "lock"])).with_columns(
         writes=(pl.col("access") != "read") | (pl.col("kind") == "lock")
@@ -294,6 +299,8 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     shape = by_task.group_by("line").agg(
         most=pl.col("len").max() / pl.col("len").sum(),
         tasks=pl.len(),
+        per_op=pl.col("len").sum() / table.select(pl.struct("task", "operation").n_unique()).item(),
+        task=pl.col("task").min(),
         written=pl.col("writes").max() / pl.col("writes").sum(),
     )
     names = touched.group_by("line").agg(pl.col("object").mode().sort().first())
@@ -301,13 +308,15 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     known: dict[str, int] = {}
     of_line: dict[int, int] = {}
     rows = shape.join(names, on="line").sort("line")
-    passed = passed_on(rows.select("object", "most", "tasks").iter_rows(), tasks)
-    for line, most, touching, written, object in rows.iter_rows():
+    passed = passed_on(rows.select("object", "most", "tasks", "per_op").iter_rows(), nodes)
+    for line, most, touching, _per_op, task, written, object in rows.iter_rows():
         if touching < 2 or math.isnan(written):
             continue
         own = of_one_writer(object, written) or object in passed
-        scope = "task" if own else scope_of(object, most, touching, tasks)[0]
+        scope = "task" if own else scope_of(object, most, touching, nodes)[0]
         key = f"{scope} {plain(object)}" if scope in OWN else str(line)
+        if scope == "node":
+            key = nodes.counterpart(object, task)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object, scope))

@@ -314,7 +314,7 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
         followed = trace.followed(checked)
-        whole = trace.program_of_followed(followed, carried)
+        whole = trace.program_of_followed(followed, carried, _nodes(record))
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
@@ -330,6 +330,10 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
 
     instructions = float(executed.mean())
     return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
+
+
+def _nodes(record: CellRecord) -> int:
+    return int(record.environment.get("nodes", 1))
 
 
 def _lock_of_user_space(study: Study, record: CellRecord) -> str:
@@ -357,7 +361,9 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(
-        conflicts, locks, work, operations, record.tasks, most_tasks, threads, carried=carried
+        *(conflicts, locks, work, operations, record.tasks, most_tasks, threads),
+        carried=carried,
+        nodes=_nodes(record),
     )
     if counted.instructions < _FEWEST:
         return Refused(record.variant, _OUTSIDE)
@@ -397,5 +403,6 @@ def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> counted_ope
         most_tasks,
         threads=False,
         beside=counted_operation.without_waiting(counted[0].filter(context="operation")),
+        nodes=_nodes(record),
     )
     return found if found.lines else None
