@@ -13,6 +13,10 @@ STUDIES is a folder of recordings; what is missing there is recorded first, a mi
 the constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is
 scored with constants fitted to the curves of all other machines. Predicted is from traces, or with
 `--counts` from counts. DRAWS and SEED are environment variables.
+
+Two columns are of predictions that were asked for in another way, with the same constants: without a rate,
+of which only what is relative to the first point is compared; and of a recording with as many CPUs and nodes
+as the machine has.
 """
 
 import csv
@@ -82,6 +86,8 @@ RECORDINGS = {
     "tcp_conn1-7.2": (str(OURS / "tcp_conn1.c"), "7.2", "process", ""),
     "mutex1-thr": (str(OURS / "pthread_mutex1.c"), "5.10", "thread", "user"),
 }
+CPUS = 8  # of a recording, unless it says otherwise
+DEADLINE_S = 3600  # for a cell, on a host that does other things, too
 
 # curve: recording, machine, lock, its operations in one of ours, its unit in operations a second
 X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
@@ -130,6 +136,20 @@ PAIRS = (
 """Before and after a patch, where a kernel of either was recorded."""
 SAME = 0.05  # a change of less is none
 
+WITHOUT_RATE = (
+    *("cna14-open1-stock", "cna3-open1-i7", "mt2-signal1-proc", "mt2-brk1-proc", "mt2-malloc1-proc"),
+    *("pft-bdw-vmarw", "pft-icx-base", "pft-icx-pvl2", "clx-pf1-proc", "r630-pf1-proc", "r630-pf3-proc"),
+    *("mk-getppid1", "mk-page_fault1", "mk-tcp_conn1", "mk-open1"),
+)
+"""Curves that are predicted without a rate as well: one of each recording and machine."""
+
+OWN_CPUS = (
+    *("cna14-open1-stock", "mt2-signal1-proc", "mt2-brk1-proc", "mt2-malloc1-proc"),
+    *("r630-pf1-proc", "r630-pf3-proc", "mk-getppid1", "mk-page_fault1", "mk-tcp_conn1", "mk-open1"),
+)
+"""Curves whose recordings are made with the CPUs and nodes of their machine as well."""
+FEW_OPERATIONS = 100  # of a task there, as there are so many tasks
+
 UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
 """Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
 scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
@@ -171,16 +191,17 @@ def published() -> dict[str, list[tuple[int, float]]]:
     return {name: sorted(points) for name, points in curves.items()}
 
 
-def recorded(folder: Path, name: str) -> store.Study:
-    """The recording of that name, made if it is not there."""
+def recorded(folder: Path, name: str, like: str = "") -> store.Study:
+    """The recording of that name, made if it is not there; with the CPUs and nodes of a machine, if told."""
     workload, kernel, mode, more = RECORDINGS[name]
-    study = folder / name
+    study = folder / (f"{name}-as-{like}" if like else name)
     if not (study / "study.toml").exists():
         what = ["--workload-file", workload] if workload.endswith(".c") else [workload]
         extra = MORE.get(more) or (["--boot", more] if more else [])
         command = [
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode),
-            *(() if "--cpus" in extra else ("--cpus", "8")),
+            *(_shape(like) if like else () if "--cpus" in extra else ("--cpus", str(CPUS))),
+            *(() if "--deadline" in extra else ("--deadline", str(DEADLINE_S))),
             *("--probe", "conflicts,locks,work,trace"),
             *(*extra, "-o", str(study)),
         ]
@@ -188,15 +209,26 @@ def recorded(folder: Path, name: str) -> store.Study:
     return store.open_study(study)
 
 
+def _shape(machine: str) -> list[str]:
+    model = machine_files.load(machine)
+    nodes = f"sockets={model.nodes},nodes={model.nodes}"
+    return ["--cpus", str(model.cpus), "--topology", nodes, "--operations", str(FEW_OPERATIONS)]
+
+
 def replayed(
-    curve: str, points: list[tuple[int, float]], folder: Path, constants: Constants
+    curve: str,
+    points: list[tuple[int, float]],
+    folder: Path,
+    constants: Constants,
+    own_cpus: bool = False,
+    has_rate: bool = True,
 ) -> tuple[Replayed, list[int], np.ndarray]:
     """A curve's replays; the tasks that the machine has CPUs for; throughput of the first's, a row a draw."""
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]
-    known = KnownRate(curve, tasks[0], points[0][1] * unit / per_op)
-    study = recorded(folder, name)
+    known = KnownRate(curve, tasks[0], points[0][1] * unit / per_op) if has_rate else None
+    study = recorded(folder, name, machine if own_cpus else "")
     if TRACES and "trace" not in study.spec.probes:
         sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
@@ -204,8 +236,9 @@ def replayed(
         raise UserError(refused[0].why)
     asked = Asked(model, tasks, DRAWS, SEED, known, lock, name in UNBOUND, constants)
     found = replay({curve: recordings[0].source}, asked)
-    later = [found.tasks.index(number) for number in tasks[1:]]
-    return found, tasks, found.variants[curve].throughput[:, later] / known.throughput
+    first, *later = (found.tasks.index(number) for number in tasks)
+    throughput = found.variants[curve].throughput
+    return found, tasks, throughput[:, later] / (known.throughput if known else throughput[:, [first]])
 
 
 def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveyed:
@@ -219,12 +252,20 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
         np.log(relative),
         np.column_stack([2 * found.unknowns[constant] - 1 for constant in FITTED_UNKNOWNS]),
         np.array(tasks[1:]) / tasks[0],
+        np.log(found.slower),
     )
 
 
-def score(curve: str, points: list[tuple[int, float]], folder: Path) -> Score:
+def score(
+    curve: str,
+    points: list[tuple[int, float]],
+    folder: Path,
+    constants: Constants = FITTED,
+    own_cpus: bool = False,
+    has_rate: bool = True,
+) -> Score:
     """Predict a curve, and compare."""
-    _, tasks, relative = replayed(curve, points, folder, FITTED)
+    _, tasks, relative = replayed(curve, points, folder, constants, own_cpus, has_rate)
     points = points[: len(tasks)]
     intervals = [Interval.of(draws) for draws in relative.T]
     rows = [
@@ -316,17 +357,43 @@ def main() -> None:
         except (UserError, subprocess.CalledProcessError) as error:
             refused.append((curve, error))
     surveyed = [one for one in found if isinstance(one, Surveyed)]
-    scores = [one for one in found if isinstance(one, Score)] or left_out(surveyed, curves)
-    table(scores)
+    of_fold = left_out(surveyed) if surveyed else {}
+    scores = [one for one in found if isinstance(one, Score)] or [
+        scored(one, curves[one.curve], of_fold[one.machine]) for one in surveyed
+    ]
+    otherwise = [asked_otherwise(one, curves[one.curve], folder, of_fold) for one in scores]
+    table(scores, otherwise)
     pairs(scores, curves)
     for curve, error in refused:
         print(f"\nrefused: {curve}: {error}")
     if scores:
         summary(scores, len(refused))
+        for what, of in (("without a rate", "without_rate"), ("with the machine's own CPUs", "own_cpus")):
+            brief(what, [one for ways in otherwise if (one := getattr(ways, of))], scores)
 
 
-def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]]) -> list[Score]:
-    """Each curve with the constants that all other machines' curves give; the constants are printed."""
+@dataclass(frozen=True)
+class Otherwise:
+    """A curve as it is predicted without a rate, and of a recording with the machine's CPUs and nodes."""
+
+    without_rate: Score | None
+    own_cpus: Score | None
+
+
+def asked_otherwise(
+    found: Score, points: list[tuple[int, float]], folder: Path, of_fold: dict[str, Constants]
+) -> Otherwise:
+    """The curves of which that is known."""
+    constants = of_fold.get(found.machine, FITTED)
+    without_rate, own_cpus = found.curve in WITHOUT_RATE, found.curve in OWN_CPUS
+    return Otherwise(
+        score(found.curve, points, folder, constants, has_rate=False) if without_rate else None,
+        score(found.curve, points, folder, constants, own_cpus=True) if own_cpus else None,
+    )
+
+
+def left_out(surveyed: list[Surveyed]) -> dict[str, Constants]:
+    """The constants that all other machines' curves give, by machine; they are printed."""
     alike = [one for one in surveyed if one.workload not in UNLIKE]
 
     @cache
@@ -338,28 +405,33 @@ def left_out(surveyed: list[Surveyed], curves: dict[str, list[tuple[int, float]]
         others = [one for one in surveyed if one.machine not in machines]
         return least_error([(one, without(machines | {one.machine})) for one in others], WANTED)
 
-    print("| left out | crossing | contended | kept_ns | under_locks | model_error |")
-    print("|---|--:|--:|--:|--:|--:|")
+    print("| left out | crossing | contended | kept_ns | under_locks | instructions | model_error |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
     found = {}
     for machine in ["", *sorted({one.machine for one in surveyed})]:
         machines = frozenset({machine} - {""})
         of = found[machine] = replace(without(machines), model_error=held(machines))
         constants = (of.crossing, of.contended, of.kept_ns, of.under_locks)
-        values = [*(constant.value for constant in constants), of.model_error]
-        print(f"| {machine or 'none'} | " + " | ".join(f"{value:g}" for value in values) + " |")
+        values = [f"{constant.value:g}" for constant in constants]
+        values += [f"{of.instructions.value:g}, {of.instructions.either_way:g}", f"{of.model_error:g}"]
+        print(f"| {machine or 'none'} | " + " | ".join(values) + " |")
     print()
-    return [scored(one, curves[one.curve], found[one.machine]) for one in surveyed]
+    return found
 
 
-def table(scores: list[Score]) -> None:
+def table(scores: list[Score], otherwise: list[Otherwise]) -> None:
     """A line a curve; and every point of it, on stderr."""
-    print("| curve | machine | error | inside | width | knee | no contention | USL |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
-    for found in scores:
+    print("| curve | machine | error | inside | width | knee | no contention | USL | no rate | own CPUs |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for found, ways in zip(scores, otherwise, strict=True):
         law = f"{found.universal:.0%}" if found.universal is not None else "-"
+        more = " | ".join(
+            f"{way.error:.0%}, {way.inside} of {way.points}" if way else ""
+            for way in (ways.without_rate, ways.own_cpus)
+        )
         print(
             f"| {found.curve} | {found.machine} | {found.error:.0%} | {found.inside} of {found.points} "
-            f"| {found.width:.2f} | {found.knee} | {found.no_contention:.0%} | {law} |"
+            f"| {found.width:.2f} | {found.knee} | {found.no_contention:.0%} | {law} | {more} |"
         )
         for tasks, truth, value, low, high in found.rows:
             print(
@@ -408,6 +480,23 @@ def summary(scores: list[Score], refused: int) -> None:
         f"closer than both baselines for {len(closer)} of the {len(contending)} curves that contend, "
         f"and for {sum(score.leads for score in contending)} over the points that the law was not fitted to"
     )
+
+
+def brief(what: str, asked: list[Score], scores: list[Score]) -> None:
+    """Over the curves that were predicted in another way, beside the same curves as they were before."""
+
+    def over(some: list[Score]) -> str:
+        points = sum(score.points for score in some)
+        widths = [high / low for score in some for *_, low, high in score.rows]
+        return (
+            f"median error {median(score.error for score in some):.0%}, "
+            f"{sum(score.inside for score in some) / points:.0%} of {points} points inside, "
+            f"median width {median(widths):.2f}"
+        )
+
+    if asked:
+        same = [score for score in scores if score.curve in {one.curve for one in asked}]
+        print(f"{what}, {len(asked)} curves: {over(asked)}; the same else: {over(same)}")
 
 
 if __name__ == "__main__":

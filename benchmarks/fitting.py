@@ -4,8 +4,10 @@ Each curve is replayed once with the constants drawn from wide ranges. How the l
 with the logarithm of each constant is a straight line's slope, point by point (for what a transfer takes, a
 parabola's); with those, any constants are tried in no time. The four of processors are those whose median
 prediction is nearest: the mean absolute error of the logarithm, every workload on a machine counting the
-same, however many curves of it were published. The model's own error is the least with which the intervals
-hold as many points as they should, of machines whose curves the others were fitted without.
+same, however many curves of it were published. How long instructions take where no rate of a task is known
+is the median of how long they took where one was, with the least range, besides the machines' own, that
+holds nine in ten of those. The model's own error is the least with which the intervals hold as many points
+as they should, of machines whose curves the others were fitted without.
 """
 
 from collections import Counter
@@ -25,6 +27,7 @@ WIDE = Constants(
     contended=Constant(1.0, 2),
     kept_ns=Constant(25, 3),
     under_locks=Constant(1.2, 2.6),
+    instructions=FITTED.instructions,
     model_error=0.0,
 )
 CONTENDED = 1  # its place among the constants
@@ -32,6 +35,7 @@ CONTENDED = 1  # its place among the constants
 _RIDGE = 0.02  # what keeps a constant that no curve tells of where it is
 _SIMULATED = 800
 _ERRORS = np.arange(0.0, 1.0, 0.01)
+_RANGES = np.arange(1.0, 4.0, 0.1)
 
 Array = NDArray[np.float64]
 
@@ -47,6 +51,7 @@ class Surveyed:
     replayed: Array  # the same of each draw: a row a draw
     places: Array  # where in its range each constant was, -1 to 1: a row a draw
     more: Array  # times as many tasks as at the first point, by point
+    slower: Array  # logarithm of how long instructions take for the first point, of what each draw has
 
     def at(self, places: Array) -> Array:
         """What is replayed with those constants, a row each: the middle of all machines."""
@@ -82,7 +87,31 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
     count = curves[0].places.shape[1]
     starts = [np.zeros(count), *np.random.default_rng(1).uniform(-1, 1, (8, count))]
     found = [minimize(miss, start, method="Powell", bounds=[(-1, 1)] * count) for start in starts]
-    return _constants(min(found, key=lambda one: float(one.fun)).x)
+    instructions = _instructions([curve.slower for curve in curves], np.array(weights))
+    return _constants(min(found, key=lambda one: float(one.fun)).x, instructions)
+
+
+def _instructions(slower: Sequence[Array], weights: Array) -> Constant:
+    """The middle of all curves, and the least range with which the machines' own hold them."""
+    middle = _quantile(np.array([np.median(draws) for draws in slower]), weights, 0.5)
+    ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+    for either_way in _RANGES:
+        chance = np.random.default_rng(1).uniform(-1, 1, _SIMULATED) * np.log(either_way)
+        off = [np.quantile(np.resize(draws, _SIMULATED) - middle - chance, ends) for draws in slower]
+        if weights @ [low <= 0 <= high for low, high in off] >= CONFIDENCE * weights.sum():
+            break
+    return Constant(float(f"{np.exp(middle):.2g}"), float(f"{either_way:.2g}"))
+
+
+def _quantile(values: Array, weights: Array, share: float) -> float:
+    """The least value up to which lies that share of the weights.
+
+    >>> _quantile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 0.5, 0.5]), 0.5)
+    2.0
+    """
+    order = np.argsort(values)
+    so_far = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][np.searchsorted(so_far, share - 1e-9)])
 
 
 def least_error(curves: Sequence[tuple[Surveyed, Constants]], share: float) -> float:
@@ -116,12 +145,12 @@ def _processors(constants: Constants) -> tuple[Constant, ...]:
     return constants.crossing, constants.contended, constants.kept_ns, constants.under_locks
 
 
-def _constants(places: Array) -> Constants:
+def _constants(places: Array, instructions: Constant) -> Constants:
     at = [
         Constant(float(f"{of.at((1 + place) / 2):.2g}"), now.either_way, now.most)
         for of, now, place in zip(_processors(WIDE), _processors(FITTED), places, strict=True)
     ]
-    return Constants(*at, model_error=0.0)
+    return Constants(*at, instructions, model_error=0.0)
 
 
 def _inside(curve: Surveyed, constants: Constants) -> NDArray[np.bool_]:

@@ -29,7 +29,7 @@ def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     assert shown.status == 2
     assert (
         shown.err
-        == f"bigiron: {wrong}: range of group transfer: -107, the figure itself, is not in 85 to 200\n"
+        == f"bigiron: {wrong}: range of group transfer: -107, the figure itself, is not in 85 to 140\n"
     )
     missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
     assert (missing.status, missing.err.count("\n")) == (2, 1)
@@ -94,6 +94,20 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
     wrong = text.replace("add_ns = 90.0", "add_ns = -90.0", 1)
     with pytest.raises(ValueError, match="contended, 2 CPUs: add takes -90 ns: use a number above zero"):
         _sim.Machine.from_toml(wrong)
+
+
+def test_cores_that_share_a_cache_are_measured_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One socket of two groups of two cores.
+    host = Host({cpu: (0, 0, cpu // 2, cpu, cpu) for cpu in range(4)})
+    monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: 90.0 if a // 2 != b // 2 else 25.0)
+    for name in ("memory_ns", "wakeup_ns"):
+        monkeypatch.setattr(_sim, name, lambda _a, _b: 100.0)
+    for name in ("clock_ghz", "fill_gb_per_s", "added_ns", "read_ns", "handover_ns"):
+        monkeypatch.setattr(_sim, name, lambda _cpus: 10.0)
+    monkeypatch.setattr(machine_measure, "sleep", lambda _seconds: None)
+    text = machine_measure.measure(host, "groups", lambda _said: None)
+    assert tomllib.loads(text)["cache"] == "group"
+    assert _sim.Machine.from_toml(text).levels == [("node", 1), ("group", 2), ("core", 4)]
 
 
 def test_a_sweep_gives_where_time_went() -> None:

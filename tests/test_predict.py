@@ -21,8 +21,8 @@ from bigiron.analysis.prediction import Interval
 from bigiron.analysis.program import Event, Line, Lock, Program
 from bigiron.probes import Table, conflicts, locks
 from bigiron.simulator import machine_files
-from bigiron.simulator.fitted import FITTED
-from bigiron.simulator.replay import Asked, Draws, KnownRate, replay
+from bigiron.simulator.fitted import FITTED, Constant
+from bigiron.simulator.replay import SPEED, Asked, Draws, KnownRate, replay
 from bigiron.study import prediction as study_prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -124,12 +124,16 @@ def test_every_kind_of_lock_and_event_is_replayed() -> None:
     lines = [Line("line", "shared"), Line("zone", "node"), Line("own", "task")]
     kinds = ("spinlock", "rwlock", "mutex", "rwsem", "seqlock")
     locks = [Lock(kind, kind, 0) for kind in kinds]
-    operation = [Event("system call", 2), Event("work", 500), Event("fill", 4096), Event("interrupt")]
+    operation = [Event("system call", 2), Event("work", 500), Event("fill", 4096)]
+    operation += [Event("interrupt", 1.0, 0, "share"), Event("interrupt", 2, 0, "number")]
     operation += [Event("access", 0, 1, how) for how in ("read", "write", "atomic", "exchange")]
     operation += [Event("access", 0, 2, "write"), Event("visit", 0, 2, "read")]
     for number, how in [(number, how) for number in range(len(kinds)) for how in ("write", "read")]:
         shared = how if kinds[number] in ("rwlock", "rwsem", "seqlock") else "write"
         operation += [Event("lock", 0, number, shared), Event("work", 50), Event("unlock", 0, number, shared)]
+        if kinds[number] != "seqlock":
+            tries = Event("lock", 0, number, f"try {shared}")
+            operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
     program = Program(lines, locks, [operation])
     machine = machine_files.load("epyc-9654-x2")
     found = replay({"all": lambda _: program}, Asked(machine, [2, 40], draws=4))
@@ -138,6 +142,73 @@ def test_every_kind_of_lock_and_event_is_replayed() -> None:
     shares = draws.shares[0][-1]
     assert sum(shares.values()) == pytest.approx(1, abs=0.3)
     assert {kind for kind, _ in shares} == {"work", "memory", "interrupts", "line", "lock"}
+
+
+def nested(first: int, then: int, lock: str) -> list[tuple[str, int, str]]:
+    """Steps that take one lock within another: kind, line, lock."""
+    inside = [("lock", then, lock), ("unlock", then, lock)]
+    return [("lock", first, "spin_lock"), *inside, ("unlock", first, "spin_lock")]
+
+
+def in_both_orders(lock: str) -> pl.DataFrame:
+    """A trace whose tasks take two locks, the second task against the order, with that function."""
+    rows = [
+        (task, 0, number, kind, 300, line, lock)
+        for task, steps in enumerate([nested(1, 2, "spin_lock"), nested(2, 1, lock)])
+        for number, (kind, line, lock) in enumerate([*steps, ("exit", 0, "")])
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "lock"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def test_a_trylock_against_the_order_of_locks_is_no_deadlock(tmp_path: Path) -> None:
+    """dentry_kill() took locks so up to 6.7."""
+    tries, waits = (
+        bigiron("predict", traced(tmp_path / lock, v=in_both_orders(lock)).folder, "--machine", XEON, *ASKED)
+        for lock in ("spin_trylock", "spin_lock")
+    )
+    assert (tries.status, waits.status) == (0, 2)
+    assert "the replay failed: deadlock" in waits.err and waits.err.count("\n") == 1
+
+
+ASKED = ("--tasks", "2,16", "--draws", "8")
+
+
+def test_as_many_cpus_are_interrupted_as_were_recorded() -> None:
+    def interrupts(target: int | None) -> Event:
+        rows = [
+            (task, 0, number, kind, 100, target if kind == "ipi" else None)
+            for task in range(5)
+            for number, kind in enumerate(["enter", "ipi", "exit"])
+        ]
+        columns = ["task", "operation", "sequence", "kind", "instructions", "target"]
+        found = trace.program(pl.DataFrame(rows, schema=columns, orient="row")).operations[0]
+        (event,) = (event for event in found if event.kind == "interrupt")
+        return event
+
+    assert interrupts(4)[1:] == interrupts(None)[1:] == (1.0, 0, "share")
+    assert interrupts(3)[1:] == (0.75, 0, "share")
+    assert interrupts(1)[1:] == (1.0, 0, "number")
+
+
+def test_operations_that_take_no_time_are_one_line(tmp_path: Path) -> None:
+    table = trace_of_steps(("access", "atomic", "", ""), ("access", "read", "", "")).with_columns(
+        operation=pl.col("sequence"), sequence=pl.lit(0), instructions=pl.lit(0)
+    )
+    answer = bigiron("predict", traced(tmp_path / "s", v=table).folder, "--machine", XEON, *ASKED)
+    assert answer.status == 2 and answer.err.count("\n") == 1
+    assert answer.err.startswith("bigiron: v: its trace cannot be replayed: operation ")
+    assert answer.err.endswith(": it takes no time\n")
+
+
+def test_on_power_spinlocks_are_powers_own(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", spin=events(0, lock="spin_lock"))
+    asked = ("--machine", "power10-1920", "--tasks", "64")
+    own, generic = (answered(study, *asked, *more) for more in ((), ("--lock", "qspinlock")))
+    assert (own["lock"], generic["lock"]) == ("powerpc", "qspinlock")
+    assert relative(own, "spin") != relative(generic, "spin")
+    text = bigiron("predict", study.folder, *asked, "--draws", "8").out
+    assert "spinlocks are POWER's own, as since kernel 6.2" in " ".join(text.split())
 
 
 def test_the_same_seed_gives_the_same(tmp_path: Path) -> None:
@@ -154,6 +225,72 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=KnownRate("work", 1, 1e6)))
     assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
+
+
+def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
+    """Where tasks wait for one line, that is in what is relative to one task, less in operations a second."""
+    machine = machine_files.load(XEON)
+    line = Line("count", "shared")
+    program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
+    asked = Asked(machine, [24], draws=64)
+    given, told = (
+        replay({"v": lambda _: program}, replace(asked, known=known)) for known in (None, (1, 1.8e6))
+    )
+    assert SPEED in given.unknowns and SPEED not in told.unknowns
+    one, many = given.variants["v"].throughput.T
+    assert one.max() / one.min() > 4
+    relative, per_s = Interval.of(many / one), Interval.of(many)
+    assert relative.high / relative.low > 1.5 * per_s.high / per_s.low
+    faster = replace(asked, constants=replace(FITTED, instructions=Constant(0.4, 1)))
+    slower = replace(asked, constants=replace(FITTED, instructions=Constant(0.8, 1)))
+    ones = [replay({"v": lambda _: program}, of).variants["v"].throughput[:, 0] for of in (faster, slower)]
+    assert np.median(ones[0]) == pytest.approx(2 * np.median(ones[1]), rel=0.05)
+
+
+def test_operations_a_second_are_shown_without_a_rate_too(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", two=events(2))
+    text = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "1,24", "--draws", "8").out
+    assert "predicted, operations/s" in text
+    assert "How fast one task is was not given (--one-task)" in " ".join(text.split())
+
+
+def test_what_goes_from_task_to_task_is_no_line_that_all_wait_for() -> None:
+    """A sheaf of a slab cache's objects: after some time each of eight CPUs has had each of eight."""
+    rows = [
+        (task, operation, number, "access", 100, line, "write", object)
+        for task in range(8)
+        for operation in range(8)
+        for number, (line, object) in enumerate(
+            [(100 + (task + operation) % 8, "struct slab_sheaf.size"), (7, "struct aa_label.count")]
+        )
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "access", "object"]
+    program = trace.program(pl.DataFrame(rows, schema=columns, orient="row"))
+    scopes = {line.name: line.scope for line in program.lines}
+    assert scopes == {"struct slab_sheaf.size": "task", "struct aa_label.count": "shared"}
+
+
+def test_what_each_node_has_is_one_a_node_also_where_several_were_recorded() -> None:
+    """Each of two nodes has a lock, which half of the tasks take; and one line that all touch."""
+    rows = [
+        (task, operation, number, kind, 100, line + (task // 4 if line < 9 else 0), lock, access, object)
+        for task in range(8)
+        for operation in range(4)
+        for number, (kind, line, lock, access, object) in enumerate(
+            [
+                ("lock", 1, "spin_lock", None, f"struct zone.lock (Normal, node {task // 4})"),
+                ("access", 3, None, "write", f"struct zone.free_area (Normal, node {task // 4})"),
+                ("unlock", 1, "spin_lock", None, f"struct zone.lock (Normal, node {task // 4})"),
+                ("access", 9, None, "atomic", "struct aa_label.count"),
+            ]
+        )
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "line", "lock", "access", "object"]
+    table = pl.DataFrame(rows, schema=columns, orient="row")
+    program = trace.program_of_followed(trace.whole(table), nodes=2)
+    assert [line.scope for line in program.lines] == ["node", "node", "shared"]
+    assert [(lock.kind, lock.line) for lock in program.locks] == [("spinlock", 0)]
+    assert len({tuple(operation) for operation in program.operations}) == 1
 
 
 def test_an_interval_holds_ranges_and_not_only_seeds() -> None:

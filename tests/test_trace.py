@@ -11,7 +11,7 @@ from test_study import documented
 
 import bigiron
 from bigiron.analysis import trace
-from bigiron.analysis.locks import taken_by
+from bigiron.analysis.locks import taken_by, waiting
 from bigiron.study.store import Study
 
 PROBES = "conflicts,locks,work,trace"
@@ -115,6 +115,7 @@ def test_locks_are_taken_and_held_as_locks_counts(study: Study) -> None:
     pairs = held.filter(kind="lock").join(held.filter(kind="unlock"), on=[*of, "number"])
     assert pairs.height == table.filter(kind="lock").height == table.filter(kind="unlock").height > 0
     assert (pairs["lock"] == pairs["lock_right"]).all()
+    pairs = pairs.with_columns(pl.col("lock").map_elements(waiting, pl.String))
     traced = {
         lock: (taken, instructions)
         for lock, taken, instructions in pairs.group_by("lock")
@@ -127,6 +128,15 @@ def test_locks_are_taken_and_held_as_locks_counts(study: Study) -> None:
     expected = counted.group_by(kinds.alias("lock")).agg(sums)
     for lock, taken, instructions in expected.filter(pl.col("acquisitions") > 0.5).rows():
         assert traced[lock] == pytest.approx((taken, instructions), rel=0.1), lock
+
+
+def test_trylocks_are_told_from_locks_that_wait(faults: Study) -> None:
+    """A page fault tries to read-lock its VMA; what unmaps takes mmap_lock, and waits for it."""
+    taken = faults.tables("trace").filter(kind="lock")
+    by_lock = dict(taken.group_by("lock").agg(pl.col("function").unique()).iter_rows())
+    assert "lock_vma_under_rcu" in by_lock["down_read_trylock"]
+    assert "down_read_trylock" in set(faults.tables("trace").filter(kind="unlock")["lock"])
+    assert "lock_vma_under_rcu" not in by_lock.get("down_read", [])
 
 
 def test_instructions_add_up_to_those_of_work(open1: Study) -> None:

@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 use crate::engine::{Action, ContextId, Doing, Interrupt, LockId, Mode, State, Word, decode};
 use crate::failure::Failure;
 use crate::line::NOBODY;
-use crate::locks::{DowngradeLock, Lock, ReadLock};
+use crate::locks::{DowngradeLock, Lock, ReadLock, TryLock, TryReadLock};
 use crate::time::Time;
 
 /// The CPU on which a program or an interrupt handler runs.
@@ -50,7 +50,12 @@ impl Cpu {
 
     /// Its node.
     pub fn node(&self) -> usize {
-        self.state.borrow().machine.node_of(self.id())
+        self.node_of(self.id())
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: usize) -> usize {
+        self.state.borrow().machine.node_of(cpu)
     }
 
     /// Nanoseconds that this CPU takes to write so many bytes to memory, and that its node is busy with them.
@@ -146,13 +151,16 @@ impl Cpu {
         self.state.borrow_mut().prefetch(self.id(), word.0)
     }
 
-    /// Reads a word early, only to have its line: who keeps lines (`Simulation::keep_lines`) goes on meanwhile.
-    pub(crate) async fn glance(&self, word: Word) {
-        if self.state.borrow().kept > Time::ZERO {
-            self.prefetch(word);
-        } else {
-            self.read(word).await;
-        }
+    /// Reads a word, and goes on before its line has come: nothing but a prefetch depends on the value.
+    pub(crate) fn glance(&self, word: Word) -> u64 {
+        self.prefetch(word);
+        self.beside(word)
+    }
+
+    /// Asks for a word's line, to write it later, and goes on (`prefetchw`). A CPU that spins on the line loses it, and
+    /// reads it again.
+    pub fn prefetch_to_write(&self, word: Word) {
+        self.state.borrow_mut().prefetch_to_write(self.id(), word.0);
     }
 
     /// Writes a word. The CPU goes on at once: the write waits in its store buffer until the line has come. Writes
@@ -171,8 +179,8 @@ impl Cpu {
 
     /// Waits until all its writes are visible to others (`smp_mb`). Atomic accesses do so by themselves.
     pub fn fence(&self) -> Pause<'_> {
-        let drained = self.state.borrow().drained(self.id());
-        self.pause(Doing::Work(Mode::Kernel), |_| drained)
+        self.state.borrow_mut().fence(self.context);
+        Pause(Access { cpu: self, asked: false })
     }
 
     /// Whether writes of its own are not yet visible to others.
@@ -289,6 +297,26 @@ impl Cpu {
         let since = self.want(lock.id());
         lock.acquire(self).await;
         self.got(lock.id(), since);
+    }
+
+    /// Takes a lock if it is free. Whether it has it.
+    pub async fn try_lock(&self, lock: &impl TryLock) -> bool {
+        let since = self.now();
+        let taken = lock.try_acquire(self).await;
+        if taken {
+            self.got(lock.id(), since);
+        }
+        taken
+    }
+
+    /// Takes a lock to read if that needs no waiting. Whether it has it.
+    pub async fn try_read_lock(&self, lock: &impl TryReadLock) -> bool {
+        let since = self.now();
+        let taken = lock.try_acquire_read(self).await;
+        if taken {
+            self.got_to_read(lock.id(), since);
+        }
+        taken
     }
 
     /// Gives a lock back.

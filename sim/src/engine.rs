@@ -17,7 +17,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use crate::cpu::{Counter, Cpu};
 use crate::failure::Failure;
 use crate::line::{Line, NOBODY, Served, Traffic};
-use crate::locks::QueueNodes;
+use crate::locks::{QueueNodes, SpinKind};
 use crate::machine::Machine;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -77,6 +77,10 @@ pub(crate) enum Doing {
     Ready,
     Work(Mode),
     Access(Action),
+    /// Waits until its stores have arrived.
+    Drain(Drained),
+    /// Waits for a place in the store buffer, for one store more.
+    Store,
     /// Spins on its own copy of the line, until somebody writes it; then reads the word.
     Watch,
     /// Was watching when interrupted, and the line has been written since.
@@ -87,6 +91,17 @@ pub(crate) enum Doing {
     Idle,
     /// An interrupt handler waits for the next interrupt.
     AwaitInterrupt,
+}
+
+/// What comes when the stores of a CPU have arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Drained {
+    /// A fence is done.
+    Fence,
+    /// An atomic access asks for its line.
+    Ask(Action),
+    /// An atomic access is done at once, as a store has brought its line.
+    Hit(Action),
 }
 
 /// A context's number: twice its CPU's for the program, and one more for the handler.
@@ -163,15 +178,15 @@ pub(crate) struct CpuState {
 }
 
 /// A write on its way from a CPU's store buffer to the line. They arrive in the order of the program.
+#[derive(Clone, Copy)]
 struct Store {
     done: Time,
     word: u32,
     value: u64,
     mask: u64,
+    /// Its line came earlier, and others may have taken it while this store waited for those to other lines before it.
+    is_late: bool,
 }
-
-/// As many stores can be on their way from one CPU; with more it waits, as processors of today do.
-const STORE_BUFFER: usize = 56;
 
 /// A line that a CPU got, when it had come, and whether to write it.
 #[derive(Clone, Copy, Default)]
@@ -235,7 +250,7 @@ pub(crate) struct State {
     links: Vec<Time>,
     /// For how long a CPU keeps a line that it has got, whoever has asked for it since.
     pub kept: Time,
-    /// The lines that each CPU got last, while they are kept.
+    /// The lines that each CPU got last, where it keeps them for some time.
     got: Vec<[Got; GOT]>,
     random: Random,
     pub failure: Option<Failure>,
@@ -272,7 +287,7 @@ impl State {
             counters: Vec::new(),
             links: vec![Time::ZERO; machine.nodes()],
             kept: Time::ZERO,
-            got: vec![[Got::default(); GOT]; cpus],
+            got: Vec::new(),
             machine,
             random: Random::new(seed, 1),
             failure: None,
@@ -334,15 +349,33 @@ impl State {
         self.bring(id, word, action);
     }
 
+    /// Asks for a word's line. An atomic access waits for the stores before it, and does not ask before that: unless a
+    /// store has asked for the same line.
     #[inline]
     fn bring(&mut self, id: ContextId, word: u32, action: Action) {
-        let writes = action != Action::Read;
-        let since = if writes { self.drained(id.cpu()) } else { self.now };
-        let served = self.serve(id.cpu(), word, writes, since);
+        let (now, writes) = (self.now, action != Action::Read);
+        if writes && self.cpus[id.cpu()].is_storing {
+            let line = &self.lines[self.words[word as usize].line as usize];
+            let is_coming = line.is_owned_by(id.cpu());
+            return self.drain(id, if is_coming { Drained::Hit(action) } else { Drained::Ask(action) });
+        }
+        let served = self.serve(id.cpu(), word, writes, now);
         let asking = self.context(id);
         asking.doing = Doing::Access(action);
         asking.begin = served.begin;
         asking.done = served.done;
+    }
+
+    fn drain(&mut self, id: ContextId, then: Drained) {
+        let done = self.drained(id.cpu());
+        let waiting = self.context(id);
+        (waiting.doing, waiting.done) = (Doing::Drain(then), done);
+    }
+
+    /// A context waits until all its CPU's writes are visible to others.
+    pub fn fence(&mut self, id: ContextId) {
+        self.begin(id);
+        self.drain(id, Drained::Fence);
     }
 
     /// When a word's line has come. A line that the CPU got just before is still there: what a core does with a line in
@@ -376,6 +409,15 @@ impl State {
         self.serve(cpu, word, false, now).done
     }
 
+    /// Brings a line to write it later. Who spins on a copy of it has none any more, and reads it again.
+    pub fn prefetch_to_write(&mut self, cpu: usize, word: u32) {
+        let (now, line) = (self.now, self.words[word as usize].line);
+        self.serve(cpu, word, true, now);
+        if self.lines[line as usize].watchers != NOBODY {
+            self.wake_watchers(line);
+        }
+    }
+
     /// When the CPU's stores that are on their way have arrived: an atomic access waits for them.
     #[inline]
     pub fn drained(&self, cpu: usize) -> Time {
@@ -387,44 +429,75 @@ impl State {
 
     /// A plain write: the CPU goes on as soon as it is in the store buffer.
     pub fn store(&mut self, id: ContextId, word: u32, value: u64, mask: u64) {
-        let (now, cpu, hit) = (self.now, id.cpu(), self.machine.hit);
-        let before = self.drained(cpu);
-        let served = self.serve(cpu, word, true, now);
-        let is_hit = served.done == now + hit;
-        let stalls = self.stores[cpu].len() >= STORE_BUFFER;
         let asking = self.begin(id);
-        if is_hit && before == now || stalls {
-            asking.word = word;
-            asking.operands = [value, mask];
-            asking.doing = Doing::Access(Action::Replace);
-            asking.begin = served.begin;
-            asking.done = served.done.max(before);
+        asking.word = word;
+        asking.operands = [value, mask];
+        self.store_when_there_is_a_place(id);
+    }
+
+    fn store_when_there_is_a_place(&mut self, id: ContextId) {
+        let (now, cpu, hit) = (self.now, id.cpu(), self.machine.hit);
+        if self.stores[cpu].len() >= self.machine.store_buffer {
+            let done = self.stores[cpu][0].done;
+            let waiting = self.context(id);
+            (waiting.doing, waiting.done) = (Doing::Store, done);
             return;
         }
-        (asking.doing, asking.done) = (Doing::Work(Mode::Kernel), now + hit);
-        let store = Store { done: served.done.max(before), word, value, mask };
+        let before = self.drained(cpu);
+        let word = self.context(id).word;
+        let served = self.serve(cpu, word, true, now);
+        let storing = self.context(id);
+        if served.done == now + hit && before == now {
+            storing.doing = Doing::Access(Action::Replace);
+            storing.begin = served.begin;
+            storing.done = served.done;
+            return;
+        }
+        (storing.doing, storing.done) = (Doing::Work(Mode::Kernel), now + hit);
+        let [value, mask] = storing.operands;
+        let done = served.done.max(before);
         let state = &mut self.cpus[cpu];
         state.is_storing = true;
-        state.next_arrival = state.next_arrival.min(store.done);
-        self.stores[cpu].push_back(store);
+        state.next_arrival = state.next_arrival.min(done);
+        let last = self.stores[cpu].back().map(|last| self.words[last.word as usize].line);
+        let is_late = before > served.done && last != Some(self.words[word as usize].line);
+        self.stores[cpu].push_back(Store { done, word, value, mask, is_late });
     }
 
     /// The first of a CPU's stores arrives, if its time has come.
     fn store_arrives(&mut self, cpu: usize) -> bool {
-        let stores = &mut self.stores[cpu];
-        if stores.front().is_none_or(|first| first.done > self.now) {
+        let Some(first) = self.stores[cpu].front().filter(|first| first.done <= self.now) else {
             return false;
+        };
+        let Store { word, value, mask, is_late, .. } = *first;
+        let WordState { line, value: before } = self.words[word as usize];
+        if is_late && !self.lines[line as usize].is_owned_by(cpu) {
+            self.store_again(cpu, word);
+            return true;
         }
-        let store = stores.pop_front().expect("there is one");
-        self.cpus[cpu].is_storing = !stores.is_empty();
+        self.stores[cpu].pop_front();
+        self.cpus[cpu].is_storing = !self.stores[cpu].is_empty();
         self.set_next_arrival(cpu);
-        let WordState { line, value } = &mut self.words[store.word as usize];
-        *value = *value & !store.mask | store.value & store.mask;
-        let line = *line;
+        self.words[word as usize].value = before & !mask | value & mask;
         if self.lines[line as usize].watchers != NOBODY {
             self.wake_watchers(line);
         }
         true
+    }
+
+    /// The first of a CPU's stores asks for its line once more, and those behind it wait for that.
+    fn store_again(&mut self, cpu: usize, word: u32) {
+        let now = self.now;
+        let done = self.serve(cpu, word, true, now).done;
+        let mut last = self.words[word as usize].line;
+        for store in &mut self.stores[cpu] {
+            let line = self.words[store.word as usize].line;
+            if store.done < done {
+                (store.done, store.is_late) = (done, line != last);
+            }
+            last = line;
+        }
+        self.set_next_arrival(cpu);
     }
 
     fn set_next_arrival(&mut self, cpu: usize) {
@@ -507,9 +580,35 @@ impl State {
         let done = std::mem::replace(&mut context.doing, Doing::Ready);
         if let Doing::Access(action) = done {
             self.apply(id, action);
+        } else if self.waits_after_stores(id, done) {
+            self.schedule(cpu);
+            return false;
         }
         if deliver {
             self.deliver(cpu);
+        }
+        true
+    }
+
+    /// Whether a context waits on that has waited for stores which have arrived now: for its line, or for stores that
+    /// had to ask again.
+    fn waits_after_stores(&mut self, id: ContextId, waiting: Doing) -> bool {
+        if !matches!(waiting, Doing::Drain(_) | Doing::Store) {
+            return false;
+        }
+        let (now, hit) = (self.now, self.machine.hit);
+        let is_storing = self.cpus[id.cpu()].is_storing;
+        let context = self.context(id);
+        context.start = now;
+        let word = context.word;
+        match waiting {
+            Doing::Store => self.store_when_there_is_a_place(id),
+            Doing::Drain(then) if is_storing => self.drain(id, then),
+            Doing::Drain(Drained::Ask(action)) => self.bring(id, word, action),
+            Doing::Drain(Drained::Hit(action)) => {
+                (context.doing, context.begin, context.done) = (Doing::Access(action), now, now + hit);
+            }
+            _ => return false,
         }
         true
     }
@@ -526,7 +625,8 @@ impl State {
     /// Takes a due interrupt at once where the program can be interrupted. True if the handler can go on.
     fn interrupt_or_schedule(&mut self, cpu: usize) -> bool {
         let (now, id, state) = (self.now, ContextId::program(cpu), &self.cpus[cpu]);
-        let busy = matches!(self.contexts[id.0 as usize].doing, Doing::Access(_));
+        let busy =
+            matches!(self.contexts[id.0 as usize].doing, Doing::Access(_) | Doing::Drain(_) | Doing::Store);
         if state.interrupted || state.masked != 0 || !state.is_due || busy {
             self.schedule(cpu);
             return false;
@@ -641,6 +741,7 @@ impl State {
                     spent.transfer += now - served;
                 }
             }
+            Doing::Drain(_) | Doing::Store => spent.transfer += elapsed,
             Doing::Sleep | Doing::Idle => spent.idle += elapsed,
             Doing::Nothing if !id.is_handler() => spent.idle += elapsed,
             _ => {}
@@ -662,6 +763,7 @@ impl State {
             Doing::Work(Mode::Kernel) => "work",
             Doing::Work(Mode::Spin) | Doing::Watch => "spin",
             Doing::Access(_) => "transfer",
+            Doing::Drain(_) | Doing::Store => "stores",
             Doing::Sleep | Doing::Idle | Doing::Nothing => "idle",
             _ => return,
         };
@@ -761,6 +863,11 @@ impl State {
         let mut programs = self.contexts.iter().step_by(2);
         programs.all(|program| matches!(program.doing, Doing::Nothing | Doing::Idle))
     }
+
+    /// Where no event is left: whether that is as a program is busy for longer than there is time.
+    fn outlasts_time(&self) -> bool {
+        self.contexts.iter().any(|context| matches!(context.doing, Doing::Work(_)))
+    }
 }
 
 /// An interrupt in the one value that an operation gives.
@@ -811,6 +918,7 @@ pub struct Simulation {
     /// By the context's number.
     programs: Vec<Option<Program>>,
     queue_nodes: Option<Rc<QueueNodes>>,
+    spinlocks: SpinKind,
     events: u64,
     stop: Arc<AtomicBool>,
 }
@@ -822,10 +930,12 @@ impl Simulation {
     /// A machine on which nothing runs yet. The seed determines everything that chance decides.
     pub fn new(machine: Machine, seed: u64) -> Simulation {
         let programs = (0..2 * machine.cpus()).map(|_| None).collect();
+        let spinlocks = machine.spinlocks;
         Simulation {
             state: Rc::new(RefCell::new(State::new(machine, seed))),
             programs,
             queue_nodes: None,
+            spinlocks,
             events: 0,
             stop: Arc::default(),
         }
@@ -833,7 +943,19 @@ impl Simulation {
 
     /// A CPU keeps a line that it has got for so long, whoever else wants it; unless this is asked for, no time.
     pub fn keep_lines(&mut self, time: Time) {
-        self.state.borrow_mut().kept = time;
+        let mut state = self.state.borrow_mut();
+        state.kept = time;
+        state.got = vec![[Got::default(); GOT]; state.cpus.len()];
+    }
+
+    /// What the kernel's spinlocks are: those of the machine, unless this says otherwise before they are made.
+    pub fn use_spinlocks(&mut self, kind: SpinKind) {
+        self.spinlocks = kind;
+    }
+
+    /// What the kernel's spinlocks are.
+    pub fn spinlocks(&self) -> SpinKind {
+        self.spinlocks
     }
 
     /// Ends a run with `Failure::Stopped` soon after this is set, be it by another thread.
@@ -871,11 +993,6 @@ impl Simulation {
     pub fn word(&mut self, name: &str, node: usize) -> Word {
         let line = self.line(name, node);
         self.word_on(line)
-    }
-
-    /// What a word holds now; looking takes no time and is no access.
-    pub fn value(&self, word: Word) -> u64 {
-        self.state.borrow().words[word.0 as usize].value
     }
 
     /// Gives a word a value before the simulation starts.
@@ -921,8 +1038,14 @@ impl Simulation {
         self.state.borrow_mut().cpus[cpu].interrupted = true; // until it awaits the first interrupt
     }
 
-    /// Lets time pass, and reports where it went.
-    pub fn run(&mut self, run: Run) -> Result<Report, Failure> {
+    /// Lets time pass, and reports where it went. That is all there is to a simulation: it cannot go on.
+    ///
+    /// ```compile_fail
+    /// let sim = bigiron_sim::Simulation::new(bigiron_sim::Machine::named("uniform").unwrap(), 1);
+    /// sim.run(bigiron_sim::Run::to_the_end());
+    /// sim.run(bigiron_sim::Run::to_the_end());
+    /// ```
+    pub fn run(mut self, run: Run) -> Result<Report, Failure> {
         let warm = run.warmup;
         let end = Time::of_ps(warm.ps().saturating_add(run.duration.ps()));
         self.state.borrow_mut().trace = run.timeline.map(|(from, to)| Trace::new(from, to));
@@ -949,11 +1072,12 @@ impl Simulation {
     }
 
     /// Lets time pass in steps until `is_warm`, from then on until `is_done`; both are told how many events there were,
-    /// since the start and since `on_warm`. How long that was, and how many events it had.
+    /// since the start and since `on_warm`. At most so many steps and events. How long that was, and how many events it
+    /// had.
     pub(crate) fn run_in_steps(
         &mut self,
         step: Time,
-        most_steps: u64,
+        (most_steps, event_budget): (u64, u64),
         is_warm: impl Fn(u64) -> bool,
         on_warm: impl Fn(),
         is_done: impl Fn(u64) -> bool,
@@ -967,7 +1091,7 @@ impl Simulation {
         let (mut now, mut warm) = (Time::ZERO, None);
         for _ in 0..most_steps {
             now += step;
-            self.advance(now, u64::MAX)?;
+            self.advance(now, event_budget)?;
             match warm {
                 None if is_warm(self.events) => {
                     on_warm();
@@ -991,7 +1115,12 @@ impl Simulation {
             let (time, cpu) = state.queue.first();
             if time >= end {
                 if time == Time::NEVER && !state.all_are_done() {
-                    return Err(Failure::deadlock(&state));
+                    if !state.outlasts_time() {
+                        return Err(Failure::deadlock(&state));
+                    }
+                    if end == Time::NEVER {
+                        return Err(Failure::endless(&state));
+                    }
                 }
                 if end != Time::NEVER {
                     state.now = end;
@@ -1052,22 +1181,5 @@ impl Simulation {
                 return state;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cpu_costs_less_than_a_kibibyte() {
-        let contexts = 2 * size_of::<Context>() + size_of::<CpuState>() + size_of::<Interrupts>();
-        let columns = size_of::<Random>() + size_of::<u64>(); // and the operations
-        let queue = 2 * 2 * size_of::<u64>(); // at worst, one CPU more than a power of two
-        let machine = size_of::<u32>() + size_of::<u16>();
-        let programs = 2 * size_of::<Option<Program>>();
-        let report = size_of::<Spent>() + size_of::<(Time, u64)>() + size_of::<u64>();
-        let all = contexts + columns + queue + machine + programs + report;
-        assert!(all <= 512, "{all} bytes");
     }
 }

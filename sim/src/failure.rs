@@ -44,6 +44,10 @@ impl Failure {
         Failure::Livelock(format!("at {}: {event_budget} events, and no end: {waits}", state.now))
     }
 
+    pub(crate) fn endless(state: &State) -> Failure {
+        Failure::Livelock(format!("at {}: a program works for longer than the simulator has time", state.now))
+    }
+
     pub(crate) fn two_holders(state: &State, lock: LockId, cpu: usize, holder: u32) -> Failure {
         let name = lock_name(state, lock.0);
         let other = if holder == NOBODY {

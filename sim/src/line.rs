@@ -29,10 +29,10 @@ pub(crate) struct Line {
     /// The bitwise and and or of the sharers' places: they tell how far away the farthest is.
     all: u32,
     any: u32,
-    /// The nodes with a clean copy, of the first 64.
-    nodes: u64,
+    /// The last-level caches with a clean copy, of the first 64.
+    caches: u64,
     busy_until: Time,
-    /// Of the transfers between nodes where CPUs of several wait, how much of one has yet to be paid for.
+    /// Where CPUs of several caches wait: the fraction of a crossing that the transfers so far have not paid for.
     crossings: f64,
     /// Who waits for it, until when, where whoever is near is served first: at most one CPU of each core.
     waiting: Vec<Waiting>,
@@ -65,7 +65,7 @@ impl Line {
             sharers: Sharers::default(),
             all: u32::MAX,
             any: 0,
-            nodes: 0,
+            caches: 0,
             busy_until: Time::ZERO,
             crossings: 0.0,
             waiting: Vec::new(),
@@ -77,6 +77,11 @@ impl Line {
 
     pub fn has_copy(&self, cpu: usize) -> bool {
         self.owner == cpu as u32 || self.sharers.contains(cpu)
+    }
+
+    /// Whether the CPU was the last to ask for it to write it.
+    pub fn is_owned_by(&self, cpu: usize) -> bool {
+        self.owner == cpu as u32
     }
 
     /// Brings the line to `cpu`, to read or to write it. `links` is when each node's link is free.
@@ -94,7 +99,7 @@ impl Line {
             return Served { begin: now, done: now + machine.hit };
         }
         let place = machine.place(cpu);
-        let mut latency = self.latency(machine, cpu, place, writes);
+        let (mut latency, from) = self.source(machine, cpu, place, writes);
         let mut begin = now.max(self.busy_until);
         let near_first = begin > now && machine.crossing < 1.0;
         let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
@@ -104,14 +109,14 @@ impl Line {
             latency = self.near_first(machine, cpu, latency);
         }
         if let Some(link) = machine.link {
-            begin = self.over_links(machine, links, cpu, begin, link);
+            begin = over_links(links, from, machine.node_of(cpu), begin, link);
         }
         let clean = self.owner == NOBODY;
         let busy = if writes || !clean { latency } else { machine.busy_with_reader(latency) };
         self.busy_until = begin + busy;
         if writes {
             self.sharers.clear();
-            (self.all, self.any, self.nodes) = (u32::MAX, 0, 0);
+            (self.all, self.any, self.caches) = (u32::MAX, 0, 0);
             self.owner = cpu as u32;
         } else if clean && self.last == NOBODY {
             self.owner = cpu as u32; // the only copy: as MESI's exclusive, it can be written without asking
@@ -132,24 +137,25 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
-    /// Where CPUs of several nodes wait, a line goes to some of one node before it crosses to the next, however many
-    /// wait there; where fewer do, to as many as there are. Here each CPU keeps its turn, and pays accordingly.
+    /// Where CPUs of several last-level caches wait, a line goes to some of one cache before it crosses to the next,
+    /// however many wait there; where fewer do, to as many as there are. Here each CPU keeps its turn, and pays
+    /// accordingly.
     fn near_first(&mut self, machine: &Machine, cpu: usize, latency: Time) -> Time {
         let last = (self.last != NOBODY).then_some(self.last as usize);
         let waiting = || self.waiting.iter().map(|other| other.cpu).chain(last);
-        let node = machine.node_of(cpu);
-        let Some(far) = waiting().find(|&other| machine.node_of(other) != node) else { return latency };
-        let nodes =
-            waiting().fold(1 << (node % 64), |seen: u64, other| seen | 1 << (machine.node_of(other) % 64));
-        let least = f64::from(nodes.count_ones()) / (self.waiting.len() + 1) as f64;
+        let cache = machine.cache_of(cpu);
+        let Some(far) = waiting().find(|&other| machine.cache_of(other) != cache) else { return latency };
+        let caches =
+            waiting().fold(1 << (cache % 64), |seen: u64, other| seen | 1 << (machine.cache_of(other) % 64));
+        let least = f64::from(caches.count_ones()) / (self.waiting.len() + 1) as f64;
         self.crossings += machine.crossing.max(least).min(1.0);
         let crosses = self.crossings >= 1.0;
         if crosses {
             self.crossings -= 1.0;
         }
-        match (crosses, last.is_some_and(|last| machine.node_of(last) != node)) {
+        match (crosses, last.is_some_and(|last| machine.cache_of(last) != cache)) {
             (true, false) => latency.max(machine.transfer(far, cpu)),
-            (false, true) => latency.min(machine.inside_node()),
+            (false, true) => latency.min(machine.inside_cache()),
             _ => latency,
         }
     }
@@ -166,52 +172,51 @@ impl Line {
         let place = machine.place(cpu).0;
         self.all &= place;
         self.any |= place;
-        self.nodes |= node_bit(machine, cpu);
+        self.caches |= cache_bit(machine, cpu);
         self.sharers.insert(cpu, machine.cpus());
     }
 
-    fn latency(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> Time {
+    /// How long the line takes to a CPU, and from which node it comes.
+    fn source(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> (Time, usize) {
+        let memory = (machine.memory_between(self.home, place), self.home_node as usize);
         if self.last == NOBODY {
-            return machine.memory_between(self.home, place);
+            return memory;
         }
         let last = machine.place(self.last as usize);
+        let of_last = machine.node_of(self.last as usize);
         if self.owner != NOBODY {
-            // Inside a node its CPUs settle it among themselves; from elsewhere, the home is asked first.
+            // CPUs of one cache settle it among themselves; from elsewhere, the home is asked first.
             let direct = machine.transfer_between(last, place);
-            return match machine.same_node(last, place) {
+            let asked = match machine.same_cache(self.last as usize, cpu) {
                 true => direct,
                 false => direct.max(machine.transfer_between(self.home, place)),
             };
+            return (asked, of_last);
         }
         if writes {
-            return machine.farthest(place, self.all, self.any); // all copies must go, at the same time
+            return (machine.farthest(place, self.all, self.any), of_last); // all copies must go, at the same time
         }
-        let nearest = machine.transfer_between(last, place).min(machine.memory_between(self.home, place));
-        match machine.has_shared_caches() && self.nodes & node_bit(machine, cpu) != 0 {
-            true => nearest.min(machine.inside_node()),
+        let nearest = memory.min((machine.transfer_between(last, place), of_last));
+        match machine.has_shared_caches() && self.caches & cache_bit(machine, cpu) != 0 {
+            true => nearest.min((machine.inside_cache(), machine.node_of(cpu))),
             false => nearest,
         }
     }
-
-    /// A line that crosses between nodes occupies the links of both.
-    fn over_links(&self, machine: &Machine, links: &mut [Time], cpu: usize, begin: Time, link: Time) -> Time {
-        let to = machine.node_of(cpu);
-        let from = match self.last {
-            NOBODY => self.home_node as usize,
-            last => machine.node_of(last as usize),
-        };
-        if from == to {
-            return begin;
-        }
-        let begin = begin.max(links[from]).max(links[to]);
-        links[from] = begin + link;
-        links[to] = begin + link;
-        begin
-    }
 }
 
-fn node_bit(machine: &Machine, cpu: usize) -> u64 {
-    1u64.checked_shl(machine.node_of(cpu) as u32).unwrap_or(0)
+/// A line that crosses between nodes occupies the links of both.
+fn over_links(links: &mut [Time], from: usize, to: usize, begin: Time, link: Time) -> Time {
+    if from == to {
+        return begin;
+    }
+    let begin = begin.max(links[from]).max(links[to]);
+    links[from] = begin + link;
+    links[to] = begin + link;
+    begin
+}
+
+fn cache_bit(machine: &Machine, cpu: usize) -> u64 {
+    1u64.checked_shl(machine.cache_of(cpu) as u32).unwrap_or(0)
 }
 
 /// A set of CPUs: a few are listed, more are bits. Clearing it keeps its memory, as the same CPUs will return.
@@ -311,13 +316,52 @@ mod tests {
         assert_eq!(done, [us(1) + machine.transfer(0, 24), us(2) + inside, us(3) + inside]);
     }
 
+    #[test]
+    fn a_clean_line_is_read_from_the_cache_of_the_own_group() {
+        let machine = Machine::named("epyc-9654-x2").unwrap(); // 16 CPUs share a cache
+        let done = read_at(&machine, &[(2, us(1)), (20, us(2)), (4, us(3)), (22, us(4))]);
+        let (own, other) = (machine.transfer(0, 2), machine.transfer(0, 20));
+        assert!(own * 3 < other);
+        assert_eq!(done, [us(1) + own, us(2) + other, us(3) + own, us(4) + own]);
+    }
+
+    #[test]
+    fn between_caches_a_line_goes_by_its_home() {
+        let machine = Machine::named("epyc-9654-x2").unwrap();
+        let second = machine.first_cpu_of(1);
+        let takes = |home: usize, to: usize| {
+            let mut sim = Simulation::new(machine.clone(), 1);
+            let word = sim.word("word", home);
+            sim.program(second, move |cpu| async move {
+                cpu.write(word, 1).await;
+            });
+            let took = Rc::new(Cell::new(Time::ZERO));
+            let seen = Rc::clone(&took);
+            sim.program(to, move |cpu| async move {
+                cpu.sleep_until(us(1)).await;
+                cpu.fetch_add(word, 1).await;
+                seen.set(cpu.now() - us(1));
+            });
+            sim.run(Run::to_the_end()).unwrap();
+            took.get()
+        };
+        assert_eq!(takes(1, second + 2), machine.transfer(second, second + 2));
+        assert_eq!(takes(0, second + 2), machine.transfer(second, second + 2));
+        assert_eq!(takes(1, second + 20), machine.transfer(second, second + 20));
+        assert_eq!(takes(0, second + 20), machine.transfer(0, second + 20));
+    }
+
     /// How long a transfer takes of a line to which so many CPUs of each of two nodes add.
     fn between_additions(near: usize, far: usize) -> f64 {
-        let mut machine = Machine::named("xeon-5418y-x2").unwrap();
+        let machine = Machine::named("xeon-5418y-x2").unwrap();
+        between_additions_of(machine, &(0..near).chain(24..24 + far).collect::<Vec<_>>())
+    }
+
+    fn between_additions_of(mut machine: Machine, cpus: &[usize]) -> f64 {
         machine.crossing = 0.25;
         let mut sim = Simulation::new(machine, 1);
         let word = sim.word("word", 0);
-        for cpu in (0..near).chain(24..24 + far) {
+        for &cpu in cpus {
             sim.program(cpu, move |cpu| async move {
                 loop {
                     cpu.fetch_add(word, 1).await;
@@ -342,5 +386,14 @@ mod tests {
         // One of each node: there is nobody else to go to.
         let takes = between_additions(1, 1);
         assert!((takes / between - 1.0).abs() < 0.02, "{takes}");
+    }
+    #[test]
+    fn a_line_stays_in_a_cache_where_cpus_of_several_wait() {
+        let machine = Machine::named("epyc-9654-x2").unwrap();
+        let (inside, between) = (machine.transfer(0, 2).as_ns(), machine.transfer(0, 16).as_ns());
+        let cpus: Vec<usize> = (0..8).map(|core| 2 * core).chain((0..8).map(|core| 16 + 2 * core)).collect();
+        let takes = between_additions_of(machine, &cpus);
+        let expected = inside + 0.25 * (between - inside);
+        assert!((takes / expected - 1.0).abs() < 0.02, "{takes}, {expected}");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::locks::SpinKind;
 use crate::processor::{Processor, ProcessorFile};
 use crate::ranges::{self, Range};
 use crate::time::{Time, ns};
@@ -63,6 +64,8 @@ pub(crate) struct File {
     description: String,
     /// Which of the levels has memory of its own.
     node: String,
+    /// The level whose units share a last-level cache; the nodes, unless it says so.
+    cache: Option<String>,
     hit_ns: f64,
     hit_source: Option<String>,
     memory_ns: f64,
@@ -75,6 +78,11 @@ pub(crate) struct File {
     shared_read_source: Option<String>,
     link_ns: Option<f64>,
     link_source: Option<String>,
+    store_buffer: Option<usize>,
+    store_buffer_source: Option<String>,
+    /// What the kernel's spinlocks are there, and why.
+    spinlocks: Option<String>,
+    spinlocks_source: Option<String>,
     pub(crate) processor: Option<ProcessorFile>,
     /// What was measured with several CPUs at one line: nothing is made of it, it is to compare with.
     #[serde(default)]
@@ -246,8 +254,12 @@ pub struct Machine {
     /// How long one line occupies a node's link to the others; none: bandwidth is no limit.
     pub(crate) link: Option<Time>,
     local_memory: Time,
-    /// Where CPUs of several nodes wait for a line, the share of its transfers that cross between nodes; 1: all that do
-    /// in the order in which they were asked for.
+    /// As many stores can be on their way from one CPU; with more it waits.
+    pub(crate) store_buffer: usize,
+    /// What the kernel's spinlocks are there.
+    pub spinlocks: SpinKind,
+    /// Where CPUs of several last-level caches wait for a line, the share of its transfers that cross between caches; 1:
+    /// all that do in the order in which they were asked for.
     pub(crate) crossing: f64,
     processor: Option<Processor>,
     file: Arc<File>,
@@ -262,8 +274,14 @@ pub struct Machine {
     node_shift: u32,
     places: Vec<Place>,
     nodes: Vec<u16>,
+    /// The last-level cache of each CPU, and how long a line takes between CPUs of one.
+    caches: Vec<u16>,
+    inside_cache: Time,
     first_cpus: Vec<u32>,
 }
+
+/// Intel's processors from Skylake (2015) to Cascade Lake: Optimization Reference Manual, 2.5.
+const STORE_BUFFER: usize = 56;
 
 impl Machine {
     /// A machine that comes with the simulator.
@@ -333,6 +351,7 @@ impl Machine {
             name: "uniform".into(),
             description: format!("{cpus} CPUs, {transfer} between any two"),
             node: "node".into(),
+            cache: None,
             hit_ns: hit.as_ns(),
             hit_source: None,
             memory_ns: transfer.as_ns(),
@@ -345,6 +364,10 @@ impl Machine {
             shared_read_source: None,
             link_ns: None,
             link_source: None,
+            store_buffer: None,
+            store_buffer_source: None,
+            spinlocks: None,
+            spinlocks_source: None,
             processor: None,
             contended: Vec::new(),
             range: Vec::new(),
@@ -362,6 +385,7 @@ impl Machine {
         }
         self.places.truncate(cpus);
         self.nodes.truncate(cpus);
+        self.caches.truncate(cpus);
         let nodes = self.nodes[cpus - 1] as usize + 1;
         self.first_cpus.truncate(nodes);
         Ok(self)
@@ -489,15 +513,21 @@ impl Machine {
         }
     }
 
-    /// Between the CPUs of one node that are farthest apart.
-    pub(crate) fn inside_node(&self) -> Time {
-        let node = self.level_of_node();
-        let inside = self.levels[node + 1..].iter().find_map(|level| level.transfer.first());
-        inside.copied().unwrap_or(self.hit)
+    /// The last-level cache of a CPU.
+    #[inline]
+    pub(crate) fn cache_of(&self, cpu: usize) -> usize {
+        self.caches[cpu] as usize
     }
 
-    fn level_of_node(&self) -> usize {
-        self.levels.iter().position(|level| level.shift == self.node_shift).expect("checked when read")
+    #[inline]
+    pub(crate) fn same_cache(&self, a: usize, b: usize) -> bool {
+        self.caches[a] == self.caches[b]
+    }
+
+    /// Between the CPUs of one last-level cache that are farthest apart.
+    #[inline]
+    pub(crate) fn inside_cache(&self) -> Time {
+        self.inside_cache
     }
 
     /// The CPU's unit at a level; None where there is no level of that name.
@@ -571,10 +601,11 @@ fn build(file: File) -> Result<Machine, MachineError> {
     if file.level.is_empty() {
         return error("no [[level]]: a machine has one at least");
     }
-    let Some(node_level) = file.level.iter().position(|level| level.name == file.node) else {
-        let names: Vec<&str> = file.level.iter().map(|level| level.name.as_str()).collect();
-        return error(format!("node = {:?} is none of the levels {}", file.node, names.join(", ")));
-    };
+    let node_level = level_number(&file, "node", &file.node)?;
+    let cache_level = level_number(&file, "cache", file.cache.as_ref().unwrap_or(&file.node))?;
+    if cache_level < node_level {
+        return error(format!("cache = {:?}: no cache is larger than a node", file.level[cache_level].name));
+    }
     for row in &file.contended {
         if let Some((what, value)) = row.figures().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
             return error(format!(
@@ -633,20 +664,23 @@ fn build(file: File) -> Result<Machine, MachineError> {
     let sources = sources(&file);
     let places = places(&counts, &levels);
     let node_shift = levels[node_level].shift;
-    let (mut nodes, mut first_cpus) = (Vec::with_capacity(places.len()), Vec::new());
-    for (cpu, place) in places.iter().enumerate() {
-        if cpu == 0 || places[cpu - 1].0 >> node_shift != place.0 >> node_shift {
-            first_cpus.push(cpu as u32);
-        }
-        nodes.push((first_cpus.len() - 1) as u16);
-    }
+    let (nodes, first_cpus) = units_of(&places, node_shift);
+    let (caches, _) = units_of(&places, levels[cache_level].shift);
+    let hit = latency("hit_ns", file.hit_ns)?;
+    let inside_cache = levels[cache_level + 1..].iter().find_map(|level| level.transfer.first());
     Ok(Machine {
-        hit: latency("hit_ns", file.hit_ns)?,
+        inside_cache: *inside_cache.unwrap_or(&hit),
+        hit,
         wakeup: latency("wakeup_ns", file.wakeup_ns)?,
         ipi: latency("ipi_ns", file.ipi_ns)?,
         shared_read: file.shared_read_ns.map_or(Ok(Time::NEVER), |value| latency("shared_read_ns", value))?,
         link: file.link_ns.map(|value| latency("link_ns", value)).transpose()?,
         local_memory: latency("memory_ns", file.memory_ns)?,
+        store_buffer: match file.store_buffer.unwrap_or(STORE_BUFFER) {
+            0 => return error("store_buffer = 0: a CPU has one place for a store at least"),
+            places => places,
+        },
+        spinlocks: spinlocks(file.spinlocks.as_deref())?,
         crossing: 1.0,
         processor: file.processor.as_ref().map(Processor::new).transpose()?,
         memory_gib: file.memory_gib.map(|gib| size("memory_gib", gib)).transpose()?,
@@ -660,8 +694,33 @@ fn build(file: File) -> Result<Machine, MachineError> {
         node_shift,
         places,
         nodes,
+        caches,
         first_cpus,
     })
+}
+
+fn spinlocks(name: Option<&str>) -> Result<SpinKind, MachineError> {
+    let Some(name) = name else { return Ok(SpinKind::default()) };
+    let names = || SpinKind::ALL.map(|(known, _)| known).join(", ");
+    SpinKind::named(name).map_or_else(|| error(format!("spinlocks = {name:?} is none of {}", names())), Ok)
+}
+
+fn level_number(file: &File, what: &str, name: &str) -> Result<usize, MachineError> {
+    let number = file.level.iter().position(|level| level.name == name);
+    let names = || file.level.iter().map(|level| level.name.as_str()).collect::<Vec<_>>().join(", ");
+    number.map_or_else(|| error(format!("{what} = {name:?} is none of the levels {}", names())), Ok)
+}
+
+/// For each CPU the number of its unit at the level with that shift, and each unit's first CPU.
+fn units_of(places: &[Place], shift: u32) -> (Vec<u16>, Vec<u32>) {
+    let (mut units, mut first_cpus) = (Vec::with_capacity(places.len()), Vec::new());
+    for (cpu, place) in places.iter().enumerate() {
+        if cpu == 0 || places[cpu - 1].0 >> shift != place.0 >> shift {
+            first_cpus.push(cpu as u32);
+        }
+        units.push((first_cpus.len() - 1) as u16);
+    }
+    (units, first_cpus)
 }
 
 /// Every figure of the file: what, how much (latencies in nanoseconds), and where that comes from.
@@ -679,6 +738,11 @@ fn sources(file: &File) -> Vec<(String, String, String)> {
     row("ipi".into(), Some(vec![file.ipi_ns]), &file.ipi_source);
     row("shared read".into(), file.shared_read_ns.map(|ns| vec![ns]), &file.shared_read_source);
     row("link".into(), file.link_ns.map(|ns| vec![ns]), &file.link_source);
+    row(
+        "stores on their way".into(),
+        file.store_buffer.map(|places| vec![places as f64]),
+        &file.store_buffer_source,
+    );
     row("GiB of memory".into(), file.memory_gib.map(|gib| vec![gib]), &file.memory_gib_source);
     for level in &file.level {
         let values = |latencies: &Option<Latencies>| latencies.as_ref().map(Latencies::values);
@@ -690,6 +754,9 @@ fn sources(file: &File) -> Vec<(String, String, String)> {
         for (what, value) in row_of.figures() {
             row(format!("{what}, {} CPUs at once", row_of.cpus), Some(vec![value]), &row_of.source);
         }
+    }
+    if let Some(kind) = &file.spinlocks {
+        rows.push(("spinlocks".into(), kind.clone(), file.spinlocks_source.clone().unwrap_or_default()));
     }
     if let Some(processor) = &file.processor {
         rows.extend(processor.sources());

@@ -11,10 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep_until};
+use crate::locks::SpinKind;
 use crate::machine::{BUILT_IN, Machine, MachineError};
 use crate::measure;
 use crate::replay::{
-    Curve, Curved, Event, Kind, LineOf, LockOf, Program, Scope, Setting, SpinKind, Touch, curves,
+    Curve, Curved, Event, Kind, LineOf, LockOf, Program, Scope, Setting, Targets, Touch, curves,
 };
 use crate::report::{Report, Spent};
 use crate::time::Time;
@@ -93,6 +94,12 @@ impl PyMachine {
     fn unknowns(&self) -> Vec<(String, f64, f64, String)> {
         let ranges = self.0.unknowns();
         ranges.into_iter().map(|range| (range.of, range.low, range.high, range.source)).collect()
+    }
+
+    /// What the kernel's spinlocks are there.
+    #[getter]
+    fn spinlocks(&self) -> &'static str {
+        self.0.spinlocks.name()
     }
 
     /// Whether its file says what its processors are.
@@ -376,18 +383,23 @@ fn kind_of(word: &str) -> PyResult<Kind> {
 }
 
 fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyResult<Event> {
+    let (tries, how) = how.strip_prefix("try ").map_or((false, how.as_str()), |how| (true, how));
     let (line, lock, shared) = (*object, *object, how == "read");
     Ok(match kind.as_str() {
         "work" => Event::Work(*amount),
         "system call" => Event::SystemCall(*amount),
         "fill" => Event::Fill(*amount),
-        "lock" => Event::Lock { lock, shared },
+        "lock" => Event::Lock { lock, shared, tries },
         "unlock" => Event::Unlock { lock, shared },
         "downgrade" => Event::Downgrade { lock },
         "lockref" => Event::Lockref { lock },
-        "interrupt" => Event::Interrupt,
+        "interrupt" => Event::Interrupt(match how {
+            "share" => Targets::Share(*amount),
+            "number" => Targets::Number(*amount as usize),
+            _ => return unknown("way to interrupt", how),
+        }),
         "access" | "visit" => {
-            let touch = match how.as_str() {
+            let touch = match how {
                 "read" => Touch::Read,
                 "write" => Touch::Write,
                 "atomic" => Touch::Atomic,
@@ -407,14 +419,14 @@ struct PyCurve(Curve);
 #[pymethods]
 impl PyCurve {
     #[new]
-    #[pyo3(signature = (machine, program, tasks, *, seed, cna=false, spread=false, slower=1.0, kept_ns=0.0, overlapped_ns=0.0, under_locks=1.0, known=None))]
+    #[pyo3(signature = (machine, program, tasks, *, seed, spinlocks=None, spread=false, slower=1.0, kept_ns=0.0, overlapped_ns=0.0, under_locks=1.0, known=None))]
     #[allow(clippy::too_many_arguments)] // they have names in Python
     fn new(
         machine: &PyMachine,
         program: &PyProgram,
         tasks: Vec<usize>,
         seed: u64,
-        cna: bool,
+        spinlocks: Option<&str>,
         spread: bool,
         slower: f64,
         kept_ns: f64,
@@ -430,7 +442,10 @@ impl PyCurve {
                 machine.0.name
             )));
         }
-        let spinlocks = if cna { SpinKind::Cna } else { SpinKind::Qspinlock };
+        let spinlocks = match spinlocks {
+            None => machine.0.spinlocks,
+            Some(name) => SpinKind::named(name).map_or_else(|| unknown("spinlock", name), Ok)?,
+        };
         let (kept, overlapped) = (time("kept_ns", kept_ns)?, time("overlapped_ns", overlapped_ns)?);
         let setting = Setting { tasks: 1, seed, spinlocks, spread, slower, kept, overlapped, under_locks };
         Ok(PyCurve(Curve { machine: machine.0.clone(), program: program.0.clone(), tasks, setting, known }))

@@ -1,4 +1,5 @@
-//! Virtual time, in whole picoseconds: the same on every machine, and enough for 200 days.
+//! Virtual time, in whole picoseconds: the same on every machine, and enough for 200 days. Sums and products that
+//! are longer are `Time::NEVER`.
 
 use std::fmt;
 use std::iter::Sum;
@@ -68,7 +69,7 @@ impl Time {
 impl Add for Time {
     type Output = Time;
     fn add(self, other: Time) -> Time {
-        Time(self.0 + other.0)
+        Time(self.0.saturating_add(other.0))
     }
 }
 
@@ -81,7 +82,7 @@ impl Sub for Time {
 
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -94,7 +95,7 @@ impl SubAssign for Time {
 impl Mul<u64> for Time {
     type Output = Time;
     fn mul(self, count: u64) -> Time {
-        Time(self.0 * count)
+        Time(self.0.saturating_mul(count))
     }
 }
 
@@ -125,5 +126,20 @@ impl fmt::Display for Time {
         let text = format!("{value:.3}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         write!(f, "{text} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_longer_than_all_time_is_never() {
+        let long = ns(1e17);
+        assert_eq!(long, Time::NEVER);
+        assert_eq!([long + us(1), us(1) + long, long * 3], [Time::NEVER; 3]);
+        let mut sum = long;
+        sum += long;
+        assert_eq!(sum, Time::NEVER);
     }
 }

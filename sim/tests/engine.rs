@@ -13,7 +13,7 @@ fn uniform(cpus: usize) -> Simulation {
 
 /// Runs a program on one CPU and gives what it notes, with the times.
 fn noted<F: Future<Output = ()> + 'static>(
-    sim: &mut Simulation,
+    mut sim: Simulation,
     program: impl FnOnce(Cpu, Notes) -> F,
 ) -> Vec<(&'static str, Time)> {
     let notes = Notes::default();
@@ -36,7 +36,7 @@ impl Notes {
 fn a_line_is_fetched_once_and_then_hit() {
     let mut sim = uniform(1);
     let word = sim.word("word", 0);
-    let notes = noted(&mut sim, |cpu, notes| async move {
+    let notes = noted(sim, |cpu, notes| async move {
         assert_eq!(cpu.fetch_add(word, 5).await, 0);
         notes.add("fetched", &cpu);
         assert_eq!(cpu.fetch_or(word, 2).await, 5);
@@ -123,7 +123,7 @@ fn masked_interrupts_wait() {
         cpu.work(ns(10)).await;
         cpu.send_ipi(0, 42);
     });
-    let noted = noted(&mut sim, |cpu, _| async move {
+    let noted = noted(sim, |cpu, _| async move {
         cpu.disable_interrupts();
         cpu.work(ns(300)).await;
         cpu.enable_interrupts();
@@ -143,7 +143,7 @@ fn sleepers_are_woken_in_time_and_no_wakeup_is_lost() {
         cpu.work(us(9)).await;
         cpu.wake(0);
     });
-    let notes = noted(&mut sim, |cpu, notes| async move {
+    let notes = noted(sim, |cpu, notes| async move {
         cpu.sleep().await;
         notes.add("woken", &cpu);
         cpu.work(us(20)).await;
@@ -296,7 +296,7 @@ fn a_store_waits_in_the_buffer_and_an_atomic_access_for_it() {
     let mut sim = uniform(2);
     let word = sim.word("word", 0);
     sim.program(1, move |cpu| async move { assert_eq!(cpu.fetch_add(word, 1).await, 0) });
-    let notes = noted(&mut sim, |cpu, notes| async move {
+    let notes = noted(sim, |cpu, notes| async move {
         cpu.work(ns(200)).await;
         cpu.write(word, 5).await;
         notes.add("in the buffer", &cpu);
@@ -329,6 +329,166 @@ fn stores_arrive_in_order() {
     });
     sim.run(Run::to_the_end()).expect("it ends");
     assert_eq!(notes.0.take().len(), 1);
+}
+
+const TWO_NODES: &str = r#"
+    name = "two nodes"
+    description = "with far memory, and a small store buffer"
+    node = "node"
+    hit_ns = 1
+    memory_ns = 100
+    wakeup_ns = 0
+    ipi_ns = 0
+    store_buffer = 2
+    [[level]]
+    name = "node"
+    count = 2
+    transfer_ns = 1000
+    memory_ns = 1000
+    [[level]]
+    name = "cpu"
+    count = 4
+    transfer_ns = 50
+"#;
+
+fn two_nodes() -> Simulation {
+    Simulation::new(Machine::from_toml(TWO_NODES).expect("right"), 1)
+}
+
+#[test]
+fn an_atomic_access_asks_for_its_line_when_the_stores_before_it_have_arrived() {
+    let mut sim = two_nodes();
+    let (far, word) = (sim.word("far", 1), sim.word("word", 0));
+    let notes = Notes::default();
+    let copy = notes.clone();
+    sim.program(1, move |cpu| async move {
+        cpu.work(ns(10)).await;
+        cpu.fetch_add(word, 1).await;
+        copy.add("another CPU has it meanwhile", &cpu);
+    });
+    let noted = noted(sim, |cpu, notes| async move {
+        cpu.write(far, 1).await;
+        cpu.fetch_add(word, 1).await;
+        notes.add("added", &cpu);
+    });
+    assert_eq!(notes.0.take(), [("another CPU has it meanwhile", ns(110))]);
+    assert_eq!(noted, [("added", ns(1000 + 50))]);
+}
+
+#[test]
+fn an_atomic_access_to_the_line_of_a_store_before_it_comes_with_it() {
+    let mut sim = two_nodes();
+    let word = sim.word("word", 0);
+    sim.program(1, move |cpu| async move {
+        cpu.work(ns(50)).await;
+        cpu.fetch_add(word, 1).await;
+    });
+    let noted = noted(sim, |cpu, notes| async move {
+        cpu.write(word, 1).await;
+        assert_eq!(cpu.fetch_add(word, 1).await, 1);
+        notes.add("added", &cpu);
+    });
+    assert_eq!(noted, [("added", ns(101))]);
+}
+
+#[test]
+fn a_full_store_buffer_waits_for_one_place() {
+    let mut sim = two_nodes();
+    let (near, far, more) = (sim.word("near", 0), sim.word("far", 1), sim.word("more", 0));
+    let noted = noted(sim, |cpu, notes| async move {
+        cpu.write(near, 1).await;
+        cpu.write(far, 1).await;
+        notes.add("two are on their way", &cpu);
+        cpu.write(more, 1).await;
+        notes.add("the first has arrived", &cpu);
+        cpu.fence().await;
+        notes.add("all have", &cpu);
+    });
+    let expected =
+        [("two are on their way", ns(2)), ("the first has arrived", ns(101)), ("all have", ns(1001))];
+    assert_eq!(noted, expected);
+}
+
+#[test]
+fn a_store_that_waits_for_others_loses_its_line_to_who_reads_it() {
+    let mut sim = two_nodes();
+    let (far, word) = (sim.word("far", 1), sim.word("word", 0));
+    let notes = Notes::default();
+    let copy = notes.clone();
+    sim.program(1, move |cpu| async move {
+        cpu.work(ns(500)).await;
+        assert_eq!(cpu.read(word).await, 0);
+        copy.add("read before", &cpu);
+        cpu.sleep_until(ns(2000)).await;
+        assert_eq!(cpu.read(word).await, 7);
+        copy.add("read after", &cpu);
+    });
+    let noted = noted(sim, |cpu, notes| async move {
+        cpu.write(far, 1).await;
+        cpu.write(word, 7).await;
+        cpu.fence().await;
+        notes.add("written", &cpu);
+    });
+    assert_eq!(noted, [("written", ns(1050))]);
+    assert_eq!(notes.0.take(), [("read before", ns(550)), ("read after", ns(2050))]);
+}
+
+#[test]
+fn who_spins_on_a_line_that_another_prefetches_to_write_reads_it_again() {
+    let mut sim = uniform(2);
+    let word = sim.word("word", 0);
+    sim.program(1, move |cpu| async move {
+        cpu.work(us(1)).await;
+        cpu.prefetch_to_write(word);
+        cpu.work(us(1)).await;
+        cpu.write(word, 1).await;
+    });
+    sim.program(0, move |cpu| async move {
+        cpu.work(ns(1)).await;
+        cpu.spin_while(word, |value| value == 0).await;
+    });
+    let report = sim.run(Run::to_the_end()).expect("it ends");
+    // CPU 0 reads it, CPU 1 prefetches it, CPU 0 reads it again; then CPU 1 writes it, and CPU 0 reads that.
+    assert_eq!(report.lines[0].transfers, 5);
+}
+
+#[test]
+fn clean_lines_from_memory_use_no_link_of_who_has_them() {
+    let text = TWO_NODES.replace("ipi_ns = 0", "ipi_ns = 0\nlink_ns = 60");
+    let mut sim = Simulation::new(Machine::from_toml(&text).expect("right"), 1);
+    let words: Vec<_> = (0..4).map(|_| sim.word("word", 0)).collect();
+    for reader in [4, 5] {
+        let words = words.clone();
+        sim.program(reader, move |cpu| async move {
+            for &word in &words {
+                cpu.read(word).await;
+            }
+        });
+    }
+    let done = Rc::new(RefCell::new(Vec::new()));
+    for (reader, &word) in words.iter().enumerate() {
+        let done = Rc::clone(&done);
+        sim.program(reader, move |cpu| async move {
+            cpu.sleep_until(us(10)).await;
+            cpu.read(word).await;
+            done.borrow_mut().push(cpu.now());
+        });
+    }
+    sim.run(Run::to_the_end()).expect("it ends");
+    assert_eq!(*done.borrow(), [us(10) + ns(100); 4]);
+}
+
+#[test]
+fn work_for_longer_than_there_is_time_is_no_deadlock() {
+    let run = |run| {
+        let mut sim = uniform(2);
+        sim.program(0, |cpu| async move { cpu.user(ns(1e17)).await });
+        sim.program(1, |cpu| async move { cpu.sleep().await });
+        sim.run(run)
+    };
+    assert_eq!(run(Run::measuring(us(1), ms(1))).expect("it ends").elapsed, ms(1));
+    let failure = run(Run::to_the_end()).err().expect("it fails").to_string();
+    assert_eq!(failure, "livelock at 0 ps: a program works for longer than the simulator has time");
 }
 
 #[test]

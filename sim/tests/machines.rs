@@ -1,6 +1,7 @@
 //! The machines that come with the simulator, and what is said of impossible ones.
 
-use bigiron_sim::{BUILT_IN, Machine, ns};
+use bigiron_sim::locks::SpinKind;
+use bigiron_sim::{BUILT_IN, Machine, Simulation, ns};
 
 #[test]
 fn every_machine_has_its_cpus_and_every_latency_its_source() {
@@ -29,6 +30,13 @@ fn memory_and_distances_are_told_of_some() {
     assert_eq!((machine.distance(0, 0), machine.distance(0, 1)), (Some(10), Some(21)));
     let machine = Machine::named("altix-512").expect("it is built in");
     assert_eq!((machine.memory_gib(), machine.distance(0, 1)), (None, None));
+}
+
+#[test]
+fn spinlocks_are_the_architectures() {
+    let spinlocks = |name| Simulation::new(Machine::named(name).expect("it is built in"), 1).spinlocks();
+    assert_eq!(spinlocks("power10-1920"), SpinKind::Powerpc);
+    assert_eq!(spinlocks("xeon-5418y-x2"), SpinKind::Qspinlock);
 }
 
 #[test]
@@ -102,6 +110,26 @@ fn a_wrong_file_is_one_clear_line() {
         ("count = 4", "count = [4, 4, 4]", "level cpu: count lists 3 units, and there are 2 around them"),
         ("count = 4", "count = 65536", "level cpu: 131072 units; a machine has at most 65536"),
         ("node = \"node\"", "node = \"socket\"", "node = \"socket\" is none of the levels node, cpu"),
+        (
+            "node = \"node\"",
+            "node = \"node\"\ncache = \"tile\"",
+            "cache = \"tile\" is none of the levels node, cpu",
+        ),
+        (
+            "node = \"node\"",
+            "node = \"cpu\"\ncache = \"node\"",
+            "cache = \"node\": no cache is larger than a node",
+        ),
+        (
+            "ipi_ns = 500",
+            "ipi_ns = 500\nstore_buffer = 0",
+            "store_buffer = 0: a CPU has one place for a store at least",
+        ),
+        (
+            "ipi_ns = 500",
+            "ipi_ns = 500\nspinlocks = \"ticket\"",
+            "spinlocks = \"ticket\" is none of qspinlock, cna, powerpc",
+        ),
         ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
         ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
         (

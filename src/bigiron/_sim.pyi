@@ -31,6 +31,8 @@ class Machine:
     @property
     def unknowns(self) -> list[tuple[str, float, float, str]]: ...
     @property
+    def spinlocks(self) -> str: ...
+    @property
     def has_processor(self) -> bool: ...
     def at(self, places: Sequence[float], crossing: float, longer: float) -> Machine: ...
     def transfer_ns(self, from_cpu: int, to_cpu: int) -> float: ...
@@ -74,7 +76,7 @@ class Curve:
         tasks: Sequence[int],
         *,
         seed: int,
-        cna: bool = False,
+        spinlocks: str | None = None,
         spread: bool = False,
         slower: float = 1.0,
         kept_ns: float = 0.0,

@@ -2,9 +2,9 @@ use std::cell::Cell;
 
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation};
-use crate::locks::Lock;
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
+use crate::locks::{Lock, TryLock};
 use crate::time::{Time, ms};
 
 /// A qspinlock that stays on a node: who is at the queue's head moves the next waiter, if it is of another node, to a
@@ -121,6 +121,12 @@ impl Cna {
     }
 }
 
+impl TryLock for Cna {
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        self.lock.try_acquire(cpu).await
+    }
+}
+
 impl Lock for Cna {
     fn id(&self) -> LockId {
         self.lock.id()
@@ -143,7 +149,7 @@ impl Lock for Cna {
         if ahead != 0 {
             cpu.write(nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.glance(node.next).await; // brings the line while there is time
+            self.lock.prefetch_next(cpu, node);
         }
         let second = self.second.get();
         let flush = second.is_some_and(|second| cpu.now() > second.since + ms(10));

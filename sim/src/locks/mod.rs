@@ -5,11 +5,13 @@ mod fifo;
 mod mcs;
 mod mutex;
 mod percpu_rwsem;
+mod powerpc;
 mod qspinlock;
 mod queue_nodes;
 mod rwlock;
 mod rwsem;
 mod seqlock;
+mod spinlock;
 mod test_and_set;
 mod ticket;
 
@@ -20,11 +22,13 @@ pub use fifo::Fifo;
 pub use mcs::Mcs;
 pub use mutex::Mutex;
 pub use percpu_rwsem::PercpuRwSem;
+pub use powerpc::PowerpcQSpinlock;
 pub use qspinlock::QSpinlock;
 pub use queue_nodes::QueueNodes;
 pub use rwlock::RwLock;
 pub use rwsem::RwSem;
 pub use seqlock::SeqLock;
+pub use spinlock::{SpinKind, Spinlock};
 pub use test_and_set::TestAndSet;
 pub use ticket::Ticket;
 
@@ -41,12 +45,24 @@ pub trait Lock {
     fn release(&self, cpu: &Cpu) -> impl Future<Output = ()>;
 }
 
+/// A lock that can be taken without waiting for it. Programs try to with `cpu.try_lock(&lock)`.
+pub trait TryLock: Lock {
+    /// Whether the CPU has the lock now.
+    fn try_acquire(&self, cpu: &Cpu) -> impl Future<Output = bool>;
+}
+
 /// A lock that many can hold to read. Programs take it with `cpu.read_lock(&lock)`.
 pub trait ReadLock: Lock {
     /// Returns when the CPU may read.
     fn acquire_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
     /// Returns when the CPU can go on.
     fn release_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
+}
+
+/// A lock that can be taken to read without waiting for it. Programs try to with `cpu.try_read_lock(&lock)`.
+pub trait TryReadLock: ReadLock {
+    /// Whether the CPU may read now.
+    fn try_acquire_read(&self, cpu: &Cpu) -> impl Future<Output = bool>;
 }
 
 /// A lock that who holds it alone can keep to read. Programs do so with `cpu.downgrade(&lock)`.
@@ -95,6 +111,7 @@ any_lock! {
     "ticket" Ticket "first come, first served; all wait on one word (Linux 2.6.25 to 4.1)",
     "mcs" Mcs "a queue: each waits on a word of its own",
     "qspinlock" QSpinlock "the kernel's since 4.2: a word for the first two, a queue behind it",
+    "powerpc" PowerpcQSpinlock "POWER's own since 6.2: stolen by who comes, for a while, and a queue behind it",
     "cna" Cna "a qspinlock that prefers waiters of the same node",
     "rwlock" RwLock "the kernel's queueing rwlock, taken to write",
     "seqlock" SeqLock "a sequence number and a qspinlock, taken to write",

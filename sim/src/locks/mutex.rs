@@ -5,21 +5,22 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, QSpinlock};
+use crate::locks::{Lock, Spinlock, TryLock};
 use crate::time::ns;
 
 /// The kernel's mutex: who waits spins as long as the owner runs, one at a time and the others in a queue behind
 /// it; if the owner sleeps, waiters sleep too.
 ///
-/// Follows `kernel/locking/mutex.c` and `kernel/locking/osq_lock.c` of 6.12. Left out: the deadlines of the scheduler
-/// (`need_resched`), as a CPU has one task, and wait/wound mutexes.
+/// Follows `__mutex_lock_common` and `__mutex_unlock_slowpath` in `kernel/locking/mutex.c`, and
+/// `kernel/locking/osq_lock.c`, of 6.12. Left out: the deadlines of the scheduler (`need_resched`), as a CPU has one
+/// task, and wait/wound mutexes.
 pub struct Mutex {
     id: LockId,
     /// The owner, as the number of its CPU plus one, above the flags.
     owner: Word,
     /// The last in the queue of those who spin.
     osq: Word,
-    wait_lock: QSpinlock,
+    wait_lock: Spinlock,
     nodes: Rc<QueueNodes>,
     /// The CPUs that sleep. Guarded by wait_lock, and on its line.
     waiters: RefCell<VecDeque<usize>>,
@@ -44,15 +45,15 @@ impl Mutex {
             id: sim.lock_id(name),
             owner: sim.word_on(line),
             osq: sim.word_on(line),
-            wait_lock: QSpinlock::on(sim, name, line),
+            wait_lock: Spinlock::on(sim, name, line),
             nodes: sim.queue_nodes(),
             waiters: RefCell::default(),
         }
     }
 
-    /// Takes the mutex if it has no owner; keeps the flags. A waiter asks for the hand-off at the same time.
-    /// The owner's word if there is one.
-    async fn try_acquire(&self, cpu: &Cpu, ask_handoff: bool) -> Result<(), u64> {
+    /// `__mutex_trylock_common`: takes the mutex if it has no owner; keeps the flags. The first waiter may ask for the
+    /// hand-off at the same time. The owner's word if there is one.
+    async fn try_or_ask(&self, cpu: &Cpu, ask_handoff: bool) -> Result<(), u64> {
         let me = (cpu.id() as u64 + 1) << OWNER_SHIFT;
         let mut value = cpu.read(self.owner).await;
         loop {
@@ -70,24 +71,27 @@ impl Mutex {
         }
     }
 
-    /// Spins until the mutex is ours, or it makes no sense to spin on. `queued`: not yet a waiter who sleeps.
-    async fn spin(&self, cpu: &Cpu, queued: bool) -> bool {
+    /// `mutex_optimistic_spin` of one that does not sleep yet: one at a time, the others in a queue behind it.
+    async fn spin_in_queue(&self, cpu: &Cpu) -> bool {
         let owner = cpu.read(self.owner).await;
         if !self.owner_runs(cpu, owner) {
             return false;
         }
-        let node = if queued { Some(self.osq_lock(cpu).await) } else { None };
-        let got = loop {
-            match self.try_acquire(cpu, false).await {
-                Ok(()) => break true,
-                Err(owner) if !self.spin_on_owner(cpu, owner).await => break false,
+        let node = self.osq_lock(cpu).await;
+        let got = self.spin(cpu).await;
+        self.osq_unlock(cpu, node).await;
+        got
+    }
+
+    /// Spins until the mutex is ours, or its owner does not run.
+    async fn spin(&self, cpu: &Cpu) -> bool {
+        loop {
+            match self.try_or_ask(cpu, false).await {
+                Ok(()) => return true,
+                Err(owner) if !self.spin_on_owner(cpu, owner).await => return false,
                 Err(_) => {}
             }
-        };
-        if let Some(node) = node {
-            self.osq_unlock(cpu, node).await;
         }
-        got
     }
 
     fn owner_runs(&self, cpu: &Cpu, value: u64) -> bool {
@@ -129,7 +133,7 @@ impl Mutex {
     /// Sleeps in the list of waiters until the mutex is ours.
     async fn wait(&self, cpu: &Cpu) {
         self.wait_lock.acquire(cpu).await;
-        if self.try_acquire(cpu, false).await.is_ok() {
+        if self.try_acquire(cpu).await {
             self.wait_lock.release(cpu).await;
             return;
         }
@@ -137,22 +141,16 @@ impl Mutex {
         if self.is_first(cpu) {
             cpu.fetch_or(self.owner, WAITERS).await;
         }
-        let mut woken = false;
-        loop {
-            // Being woken first and still too late is what earns the hand-off.
-            if self.try_acquire(cpu, woken && self.is_first(cpu)).await.is_ok() {
-                break;
-            }
+        while !self.try_acquire(cpu).await {
             self.wait_lock.release(cpu).await;
             cpu.sleep().await;
-            woken = true;
-            if self.is_first(cpu)
-                && (self.try_acquire(cpu, true).await.is_ok() || self.spin(cpu, false).await)
-            {
-                self.wait_lock.acquire(cpu).await;
+            // Being woken first and still too late is what earns the hand-off.
+            let first = self.is_first(cpu);
+            let got = self.try_or_ask(cpu, first).await.is_ok() || first && self.spin(cpu).await;
+            self.wait_lock.acquire(cpu).await;
+            if got {
                 break;
             }
-            self.wait_lock.acquire(cpu).await;
         }
         let last = {
             let mut waiters = self.waiters.borrow_mut();
@@ -170,6 +168,13 @@ impl Mutex {
     }
 }
 
+impl TryLock for Mutex {
+    /// `__mutex_trylock`.
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        self.try_or_ask(cpu, false).await.is_ok()
+    }
+}
+
 impl Lock for Mutex {
     fn id(&self) -> LockId {
         self.id
@@ -177,7 +182,11 @@ impl Lock for Mutex {
 
     async fn acquire(&self, cpu: &Cpu) {
         let me = (cpu.id() as u64 + 1) << OWNER_SHIFT;
-        if cpu.compare_exchange(self.owner, 0, me).await == 0 || self.spin(cpu, true).await {
+        if cpu.compare_exchange(self.owner, 0, me).await == 0 {
+            return;
+        }
+        // With sleepers, a mutex without an owner is not zero: who comes then steals it.
+        if self.try_acquire(cpu).await || self.spin_in_queue(cpu).await {
             return;
         }
         self.wait(cpu).await;
@@ -191,10 +200,13 @@ impl Lock for Mutex {
         }
         while value & HANDOFF == 0 {
             let before = cpu.compare_exchange(self.owner, value, value & FLAGS).await;
-            if before == value {
+            if before != value {
+                value = before;
+            } else if value & WAITERS != 0 {
                 break;
+            } else {
+                return;
             }
-            value = before;
         }
         self.wait_lock.acquire(cpu).await;
         let first = self.waiters.borrow().front().copied();

@@ -1,14 +1,17 @@
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
 use crate::cpu::Cpu;
 use crate::engine::{LockId, Simulation, Word};
-use crate::locks::{Lock, ReadLock};
+use crate::locks::{Lock, ReadLock, Spinlock};
 use crate::time::{Time, ms, us};
 
 /// Readers count on a line of their own CPU's; a writer makes them look, waits for an RCU grace period, and then
-/// until the sum of all their counts is zero.
+/// until the sum of all their counts is zero. Who has to wait sleeps in a queue, and is given the lock by who wakes it.
 ///
-/// Follows `kernel/locking/percpu-rwsem.c` and `kernel/rcu/sync.c` of 6.12. The grace period is a time that
+/// Follows `percpu_down_write`, `percpu_up_write`, `percpu_rwsem_wait` and `percpu_rwsem_wake_function` in
+/// `kernel/locking/percpu-rwsem.c`, and `kernel/rcu/sync.c`, of 6.12. The grace period is a time that
 /// [`PercpuRwSem::with_grace_period`] sets, 10 ms unless it does; a writer soon after another has none to wait for,
 /// as `rcu_sync` keeps readers looking for another grace period.
 pub struct PercpuRwSem {
@@ -26,9 +29,17 @@ pub struct PercpuRwSem {
     grace_ends: Cell<Time>,
     /// Until when readers keep looking after the last writer.
     looking_until: Cell<Time>,
-    /// The CPUs that sleep: at `block`, and the writer that waits for readers.
-    waiters: RefCell<Vec<usize>>,
+    /// Who sleeps until `block` is zero, in the order in which they came. Guarded by waiters_lock.
+    waiters: RefCell<VecDeque<Rc<Waiter>>>,
+    waiters_lock: Spinlock,
+    /// The writer that waits for readers to leave.
     writer: Cell<Option<usize>>,
+}
+
+struct Waiter {
+    cpu: usize,
+    writes: bool,
+    granted: Cell<bool>,
 }
 
 impl PercpuRwSem {
@@ -47,6 +58,7 @@ impl PercpuRwSem {
             grace_ends: Cell::new(Time::ZERO),
             looking_until: Cell::new(Time::ZERO),
             waiters: RefCell::default(),
+            waiters_lock: Spinlock::on(sim, name, line),
             writer: Cell::new(None),
         }
     }
@@ -68,16 +80,58 @@ impl PercpuRwSem {
         }
     }
 
-    /// Sleeps until somebody writes a zero to `block`.
-    async fn wait_for_block(&self, cpu: &Cpu) {
-        loop {
-            self.waiters.borrow_mut().push(cpu.id());
-            if cpu.read(self.block).await == 0 {
-                self.waiters.borrow_mut().retain(|&waiter| waiter != cpu.id());
-                return;
-            }
+    /// `__percpu_down_write_trylock`.
+    async fn try_write(&self, cpu: &Cpu) -> bool {
+        cpu.read(self.block).await == 0 && cpu.swap(self.block, 1).await == 0
+    }
+
+    /// `__percpu_down_read_trylock`, which counts on the CPU that executes it, be it for another.
+    async fn try_read(&self, cpu: &Cpu) -> bool {
+        let count = self.counts[cpu.id()];
+        cpu.fetch_add(count, 1).await;
+        if cpu.read(self.block).await == 0 {
+            return true;
+        }
+        cpu.fetch_add(count, 1u64.wrapping_neg()).await;
+        self.wake_writer(cpu);
+        false
+    }
+
+    async fn try_for(&self, cpu: &Cpu, writes: bool) -> bool {
+        if writes { self.try_write(cpu).await } else { self.try_read(cpu).await }
+    }
+
+    /// `percpu_rwsem_wait`: tries once more, and then sleeps until it is given the lock.
+    async fn wait(&self, cpu: &Cpu, writes: bool) {
+        self.waiters_lock.acquire(cpu).await;
+        if self.try_for(cpu, writes).await {
+            return self.waiters_lock.release(cpu).await;
+        }
+        let waiter = Rc::new(Waiter { cpu: cpu.id(), writes, granted: Cell::new(false) });
+        self.waiters.borrow_mut().push_back(Rc::clone(&waiter));
+        self.waiters_lock.release(cpu).await;
+        while !waiter.granted.get() {
             cpu.sleep().await;
         }
+    }
+
+    /// Takes the lock for those who wait, and wakes them: readers until one writer, or until somebody else has it.
+    async fn wake_waiters(&self, cpu: &Cpu) {
+        self.waiters_lock.acquire(cpu).await;
+        loop {
+            let first = self.waiters.borrow().front().cloned();
+            let Some(first) = first else { break };
+            if !self.try_for(cpu, first.writes).await {
+                break;
+            }
+            self.waiters.borrow_mut().pop_front();
+            first.granted.set(true);
+            cpu.wake(first.cpu);
+            if first.writes {
+                break;
+            }
+        }
+        self.waiters_lock.release(cpu).await;
     }
 
     fn wake_writer(&self, cpu: &Cpu) {
@@ -105,8 +159,8 @@ impl Lock for PercpuRwSem {
             self.grace_ends.set(cpu.now() + self.grace_period);
         }
         self.wait_for_grace_period(cpu).await;
-        while cpu.swap(self.block, 1).await != 0 {
-            self.wait_for_block(cpu).await;
+        if !self.try_write(cpu).await {
+            self.wait(cpu, true).await;
         }
         self.writer.set(Some(cpu.id()));
         while self.readers(cpu).await != 0 {
@@ -117,10 +171,7 @@ impl Lock for PercpuRwSem {
 
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.block, 0).await;
-        cpu.fence().await; // as the wait queue's lock is: who is not on it yet sees the zero
-        for waiter in self.waiters.take() {
-            cpu.wake(waiter);
-        }
+        self.wake_waiters(cpu).await;
         self.looking_until.set(cpu.now() + self.grace_period);
         cpu.fetch_add(self.looking, 1u64.wrapping_neg()).await;
     }
@@ -128,19 +179,16 @@ impl Lock for PercpuRwSem {
 
 impl ReadLock for PercpuRwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
-        let count = self.counts[cpu.id()];
         self.entering[cpu.id()].set(cpu.now());
         let looking = cpu.read(self.looking).await != 0 || cpu.now() < self.looking_until.get();
-        cpu.fetch_add(count, 1).await;
-        self.entering[cpu.id()].set(Time::NEVER);
         if !looking {
+            cpu.fetch_add(self.counts[cpu.id()], 1).await;
+            self.entering[cpu.id()].set(Time::NEVER);
             return;
         }
-        while cpu.read(self.block).await != 0 {
-            cpu.fetch_add(count, 1u64.wrapping_neg()).await;
-            self.wake_writer(cpu);
-            self.wait_for_block(cpu).await;
-            cpu.fetch_add(count, 1).await;
+        self.entering[cpu.id()].set(Time::NEVER);
+        if !self.try_read(cpu).await {
+            self.wait(cpu, false).await;
         }
     }
 

@@ -2,12 +2,12 @@ use std::rc::Rc;
 
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::Lock;
-use crate::locks::queue_nodes::QueueNodes;
+use crate::locks::queue_nodes::{Node, QueueNodes};
+use crate::locks::{Lock, TryLock};
 
 /// The kernel's spinlock since 4.2: the second CPU waits on the lock's word, the others in a queue behind it.
 ///
-/// Follows `kernel/locking/qspinlock.c` of 6.12.
+/// Follows `queued_spin_lock_slowpath` in `kernel/locking/qspinlock.c` of 6.12, without paravirtual locks.
 pub struct QSpinlock {
     id: LockId,
     /// The bit LOCKED, the bit PENDING, and above them the name of the queue's last node.
@@ -64,8 +64,18 @@ impl QSpinlock {
         cpu.beside(self.word) != 0
     }
 
-    /// The kernel's last try before it queues.
-    pub(super) async fn try_acquire(&self, cpu: &Cpu) -> bool {
+    /// Asks for the line of the node behind this one, which the head of the queue writes once it has the lock.
+    pub(super) fn prefetch_next(&self, cpu: &Cpu, node: Node) {
+        let next = cpu.glance(node.next);
+        if next != 0 {
+            cpu.prefetch_to_write(self.nodes.node(next).locked);
+        }
+    }
+}
+
+impl TryLock for QSpinlock {
+    /// `queued_spin_trylock`, which is also the last try before it queues.
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
         cpu.read(self.word).await == 0 && cpu.compare_exchange(self.word, 0, LOCKED).await == 0
     }
 }
@@ -91,7 +101,7 @@ impl Lock for QSpinlock {
         if ahead != 0 {
             cpu.write(self.nodes.node(ahead).next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
-            cpu.glance(node.next).await; // brings the line while there is time
+            self.prefetch_next(cpu, node);
         }
         let value = cpu.spin_while(self.word, |value| value & (LOCKED | PENDING) != 0).await;
         let alone = value & TAIL == tail && cpu.compare_exchange(self.word, value, LOCKED).await == value;

@@ -1,6 +1,6 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, QSpinlock, ReadLock};
+use crate::locks::{Lock, ReadLock, Spinlock, TryLock, TryReadLock};
 
 /// Many readers or one writer, in the order in which they came: who must wait does so in a queue.
 ///
@@ -9,7 +9,7 @@ pub struct RwLock {
     id: LockId,
     /// The bit LOCKED of the writer, the bit WAITING of one that waits for the readers to leave, and their number.
     counts: Word,
-    wait_lock: QSpinlock,
+    wait_lock: Spinlock,
 }
 
 const LOCKED: u64 = 1;
@@ -25,7 +25,7 @@ impl RwLock {
 
     /// A free lock on a line that has other words too.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> RwLock {
-        let wait_lock = QSpinlock::on(sim, name, line);
+        let wait_lock = Spinlock::on(sim, name, line);
         RwLock { id: sim.lock_id(name), counts: sim.word_on(line), wait_lock }
     }
 }
@@ -40,9 +40,7 @@ impl Lock for RwLock {
             return;
         }
         self.wait_lock.acquire(cpu).await;
-        let free =
-            cpu.read(self.counts).await == 0 && cpu.compare_exchange(self.counts, 0, LOCKED).await == 0;
-        if !free {
+        if !self.try_acquire(cpu).await {
             cpu.fetch_or(self.counts, WAITING).await;
             loop {
                 cpu.spin_while(self.counts, |counts| counts != WAITING).await;
@@ -56,6 +54,27 @@ impl Lock for RwLock {
 
     async fn release(&self, cpu: &Cpu) {
         cpu.write_bits(self.counts, LOCKED, 0).await;
+    }
+}
+
+impl TryLock for RwLock {
+    /// `queued_write_trylock`.
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        cpu.read(self.counts).await == 0 && cpu.compare_exchange(self.counts, 0, LOCKED).await == 0
+    }
+}
+
+impl TryReadLock for RwLock {
+    /// `queued_read_trylock`.
+    async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
+        if cpu.read(self.counts).await & (LOCKED | WAITING) != 0 {
+            return false;
+        }
+        if cpu.fetch_add(self.counts, READER).await & (LOCKED | WAITING) == 0 {
+            return true;
+        }
+        cpu.fetch_add(self.counts, READER.wrapping_neg()).await;
+        false
     }
 }
 

@@ -5,22 +5,23 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{DowngradeLock, Lock, QSpinlock, ReadLock};
+use crate::locks::{DowngradeLock, Lock, ReadLock, Spinlock, TryLock, TryReadLock};
 use crate::time::{Time, ms, ns, us};
 
 /// The kernel's rw_semaphore: readers add themselves to a count, writers spin as long as the owner runs, and both
-/// sleep in a queue if that does not help. Who has slept for 4 ms gets it handed over.
+/// sleep in a queue if that does not help. A waiter of more than 4 ms has the next ones stand back.
 ///
-/// Follows `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left out: the deadlines
-/// of the scheduler, and that a writer to whom it is handed over spins.
+/// Follows `rwsem_down_read_slowpath`, `rwsem_down_write_slowpath`, `rwsem_optimistic_spin`, `rwsem_try_write_lock` and
+/// `rwsem_mark_wake` in `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left out:
+/// the deadlines of the scheduler (`need_resched`), tasks of real time, and signals.
 pub struct RwSem {
     id: LockId,
     /// The bits WRITER, WAITERS and HANDOFF, and the number of readers.
     count: Word,
-    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it, and UNSPINNABLE.
+    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it, and NONSPINNABLE.
     owner: Word,
     osq: Word,
-    wait_lock: QSpinlock,
+    wait_lock: Spinlock,
     nodes: Rc<QueueNodes>,
     /// Who sleeps. Guarded by wait_lock, and on its line.
     waiters: RefCell<VecDeque<Rc<Waiter>>>,
@@ -30,25 +31,40 @@ struct Waiter {
     cpu: usize,
     writes: bool,
     since: Time,
+    /// A reader has been given it.
     granted: Cell<bool>,
+    /// It has asked for the hand-off: as long as it is the first, no writer behind it takes the semaphore.
+    handoff_set: Cell<bool>,
+}
+
+impl Waiter {
+    fn has_waited_for_long(&self, cpu: &Cpu) -> bool {
+        cpu.now() > self.since + ms(RWSEM_WAIT_TIMEOUT_MS)
+    }
 }
 
 const WRITER: u64 = 1;
 const WAITERS: u64 = 2;
 const HANDOFF: u64 = 4;
 const READER: u64 = 1 << 8;
+/// `RWSEM_READ_FAILED_MASK`.
+const READ_FAILED: u64 = WRITER | WAITERS | HANDOFF;
 /// Whoever has it: a writer, or readers.
 const HELD: u64 = WRITER | !(READER - 1);
 
 /// Of `owner`: readers have it.
 const READERS: u64 = 1 << 63;
 /// Of `owner`: readers have it for so long that writers do not spin.
-const UNSPINNABLE: u64 = 1 << 62;
-/// `MAX_READERS_WAKEUP`.
-const MOST_WOKEN: usize = 256;
+const NONSPINNABLE: u64 = 1 << 62;
+/// `RWSEM_WAIT_TIMEOUT`.
+const RWSEM_WAIT_TIMEOUT_MS: f64 = 4.0;
+const MAX_READERS_WAKEUP: usize = 256;
 /// What waking one costs the waker, besides the time until the woken one runs: estimated, `try_to_wake_up` of some
 /// hundred instructions and the other CPU's runqueue.
 const WAKER: f64 = 300.0;
+
+/// Between two looks of a CPU that spins.
+const RELAX_NS: f64 = 50.0;
 
 /// `enum rwsem_wake_type`: who of those that sleep is to have it.
 #[derive(Clone, Copy, PartialEq)]
@@ -59,6 +75,26 @@ enum Wake {
     Readers,
     /// The same, where the waker has it to read itself.
     ReadOwned,
+}
+
+/// `enum owner_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnerState {
+    Free,
+    Writer,
+    Readers,
+    NonSpinnable,
+}
+
+impl OwnerState {
+    fn of(owner: u64) -> OwnerState {
+        match owner {
+            0 => OwnerState::Free,
+            _ if owner & NONSPINNABLE != 0 => OwnerState::NonSpinnable,
+            _ if owner & READERS != 0 => OwnerState::Readers,
+            _ => OwnerState::Writer,
+        }
+    }
 }
 
 impl RwSem {
@@ -75,13 +111,14 @@ impl RwSem {
             count: sim.word_on(line),
             owner: sim.word_on(line),
             osq: sim.word_on(line),
-            wait_lock: QSpinlock::on(sim, name, line),
+            wait_lock: Spinlock::on(sim, name, line),
             nodes: sim.queue_nodes(),
             waiters: RefCell::default(),
         }
     }
 
-    async fn try_write(&self, cpu: &Cpu) -> bool {
+    /// `rwsem_try_write_lock_unqueued`.
+    async fn try_write_unqueued(&self, cpu: &Cpu) -> bool {
         let mut count = cpu.read(self.count).await;
         while count & (HELD | HANDOFF) == 0 {
             let before = cpu.compare_exchange(self.count, count, count | WRITER).await;
@@ -94,10 +131,32 @@ impl RwSem {
         false
     }
 
-    /// `rwsem_can_spin_on_owner`, without the deadlines.
-    async fn may_spin(&self, cpu: &Cpu) -> bool {
+    /// `rwsem_can_spin_on_owner`.
+    async fn can_spin(&self, cpu: &Cpu) -> bool {
         let owner = cpu.read(self.owner).await;
-        owner & UNSPINNABLE == 0 && (owner == 0 || owner & READERS != 0 || cpu.runs(owner as usize - 1))
+        match OwnerState::of(owner) {
+            OwnerState::Writer => cpu.runs(owner as usize - 1),
+            state => state != OwnerState::NonSpinnable,
+        }
+    }
+
+    /// `rwsem_spin_on_owner`: waits as long as one writer has it and runs.
+    async fn spin_on_owner(&self, cpu: &Cpu) -> OwnerState {
+        let owner = cpu.read(self.owner).await;
+        if OwnerState::of(owner) != OwnerState::Writer {
+            return OwnerState::of(owner);
+        }
+        loop {
+            // HANDOFF is no reason to give up: the writer that asked for it is an owner to spin on, too.
+            let now = cpu.read(self.owner).await;
+            if now != owner {
+                return OwnerState::of(now);
+            }
+            if !cpu.runs(owner as usize - 1) {
+                return OwnerState::NonSpinnable;
+            }
+            cpu.relax(ns(RELAX_NS)).await;
+        }
     }
 
     /// `rwsem_optimistic_spin`. False if it makes no sense to go on.
@@ -105,33 +164,43 @@ impl RwSem {
         let node = self.osq_lock(cpu).await;
         let mut until = None;
         let got = loop {
-            if self.try_write(cpu).await {
+            let state = self.spin_on_owner(cpu).await;
+            if state == OwnerState::NonSpinnable {
+                break false;
+            }
+            if self.try_write_unqueued(cpu).await {
                 break true;
             }
-            let owner = cpu.read(self.owner).await;
-            if owner & READERS == 0 {
-                until = None;
-            }
-            if owner & UNSPINNABLE != 0 {
-                break false;
-            } else if owner & READERS != 0 {
-                // `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
-                let readers = (cpu.read(self.count).await / READER).min(30);
-                let until = *until.get_or_insert(cpu.now() + us(10) + ns(500) * readers);
-                if cpu.now() > until {
-                    cpu.compare_exchange(self.owner, owner, owner | UNSPINNABLE).await;
+            match until {
+                _ if state != OwnerState::Readers => until = None,
+                None => until = Some(cpu.now() + self.reader_spin_threshold(cpu).await),
+                Some(until) if cpu.now() > until => {
+                    self.set_nonspinnable(cpu).await;
                     break false;
                 }
-            } else if owner != 0 && !cpu.runs(owner as usize - 1) {
-                break false;
+                Some(_) => {}
             }
-            if cpu.read(self.count).await & HANDOFF != 0 {
-                break false;
-            }
-            cpu.relax(ns(50)).await;
+            cpu.relax(ns(RELAX_NS)).await;
         };
         self.osq_unlock(cpu, node).await;
         got
+    }
+
+    /// `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
+    async fn reader_spin_threshold(&self, cpu: &Cpu) -> Time {
+        let readers = (cpu.read(self.count).await / READER).min(30);
+        us(10) + ns(500) * readers
+    }
+
+    async fn set_nonspinnable(&self, cpu: &Cpu) {
+        let mut owner = cpu.read(self.owner).await;
+        while OwnerState::of(owner) == OwnerState::Readers {
+            let before = cpu.compare_exchange(self.owner, owner, owner | NONSPINNABLE).await;
+            if before == owner {
+                break;
+            }
+            owner = before;
+        }
     }
 
     async fn osq_lock(&self, cpu: &Cpu) -> Node {
@@ -155,7 +224,8 @@ impl RwSem {
     }
 
     fn queue(&self, cpu: &Cpu, writes: bool) -> Rc<Waiter> {
-        let waiter = Rc::new(Waiter { cpu: cpu.id(), writes, since: cpu.now(), granted: Cell::new(false) });
+        let (granted, handoff_set) = (Cell::new(false), Cell::new(false));
+        let waiter = Rc::new(Waiter { cpu: cpu.id(), writes, since: cpu.now(), granted, handoff_set });
         self.waiters.borrow_mut().push_back(Rc::clone(&waiter));
         waiter
     }
@@ -167,16 +237,13 @@ impl RwSem {
     /// `rwsem_set_reader_owned`.
     async fn set_readers(&self, cpu: &Cpu) {
         let owner = cpu.read(self.owner).await;
-        let new = READERS | owner & UNSPINNABLE;
-        if owner != new {
-            cpu.write(self.owner, new).await;
-        }
+        cpu.write(self.owner, READERS | owner & NONSPINNABLE).await;
     }
 
     /// `clear_nonspinnable`.
-    async fn let_spin(&self, cpu: &Cpu) {
-        if cpu.read(self.owner).await & UNSPINNABLE != 0 {
-            cpu.fetch_and(self.owner, !UNSPINNABLE).await;
+    async fn clear_nonspinnable(&self, cpu: &Cpu) {
+        if cpu.read(self.owner).await & NONSPINNABLE != 0 {
+            cpu.fetch_and(self.owner, !NONSPINNABLE).await;
         }
     }
 
@@ -192,10 +259,11 @@ impl RwSem {
             granted = READER;
             let before = cpu.fetch_add(self.count, READER).await;
             if before & WRITER != 0 {
-                // A writer was faster; who has waited for too long has the next ones stand back.
-                let late = before & HANDOFF == 0 && cpu.now() >= first.since + ms(4);
-                let handoff = if late { HANDOFF } else { 0 };
-                cpu.fetch_add(self.count, handoff.wrapping_sub(READER)).await;
+                // A writer was faster.
+                let late = first.has_waited_for_long(cpu);
+                let asks = late && before & HANDOFF == 0;
+                first.handoff_set.set(first.handoff_set.get() || late);
+                cpu.fetch_add(self.count, if asks { HANDOFF } else { 0 }.wrapping_sub(READER)).await;
                 return Vec::new();
             }
             self.set_readers(cpu).await;
@@ -203,7 +271,7 @@ impl RwSem {
         let (woken, is_empty) = {
             let mut waiters = self.waiters.borrow_mut();
             let woken: Vec<_> =
-                waiters.iter().filter(|waiter| !waiter.writes).take(MOST_WOKEN).cloned().collect();
+                waiters.iter().filter(|waiter| !waiter.writes).take(MAX_READERS_WAKEUP).cloned().collect();
             waiters.retain(|waiter| !woken.iter().any(|other| Rc::ptr_eq(other, waiter)));
             (woken, waiters.is_empty())
         };
@@ -227,7 +295,7 @@ impl RwSem {
         if count & HELD != 0 {
             return self.mark_wake(cpu, Wake::Readers).await;
         }
-        self.let_spin(cpu).await;
+        self.clear_nonspinnable(cpu).await;
         self.mark_wake(cpu, Wake::Any).await
     }
 
@@ -259,23 +327,27 @@ impl RwSem {
                 self.wait_lock.acquire(cpu).await;
             }
         }
-        while !self.try_write_first(cpu, &waiter).await {
+        while !self.try_write(cpu, &waiter).await {
             self.wait_lock.release(cpu).await;
-            cpu.sleep_until(cpu.now() + ms(4)).await;
+            // To whom it is to be handed over need not sleep where a writer gives it back right then.
+            if !(waiter.handoff_set.get() && self.spin_on_owner(cpu).await == OwnerState::Free) {
+                cpu.sleep().await;
+            }
             self.wait_lock.acquire(cpu).await;
         }
         self.wait_lock.release(cpu).await;
     }
 
-    /// `rwsem_try_write_lock`: as a waiter, and with wait_lock.
-    async fn try_write_first(&self, cpu: &Cpu, waiter: &Rc<Waiter>) -> bool {
-        if !self.is_first(waiter) {
-            return false;
-        }
+    /// `rwsem_try_write_lock`: as a waiter, the first or not, and with wait_lock.
+    async fn try_write(&self, cpu: &Cpu, waiter: &Rc<Waiter>) -> bool {
+        let first = Rc::clone(self.waiters.borrow().front().expect("who waits is among the waiters"));
         let mut count = cpu.read(self.count).await;
         loop {
+            if count & HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {
+                return false;
+            }
             let new = if count & HELD != 0 {
-                if count & HANDOFF != 0 || cpu.now() < waiter.since + ms(4) {
+                if count & HANDOFF != 0 || !waiter.has_waited_for_long(cpu) {
                     return false;
                 }
                 count | HANDOFF
@@ -286,15 +358,45 @@ impl RwSem {
             let before = cpu.compare_exchange(self.count, count, new).await;
             if before != count {
                 count = before;
-                continue;
-            }
-            if new & WRITER != 0 && count & WRITER == 0 {
-                self.waiters.borrow_mut().pop_front();
+            } else if new & HANDOFF != 0 {
+                first.handoff_set.set(true);
+                return false;
+            } else {
+                self.waiters.borrow_mut().retain(|other| !Rc::ptr_eq(other, waiter));
                 cpu.write(self.owner, cpu.id() as u64 + 1).await;
                 return true;
             }
-            return false;
         }
+    }
+}
+
+impl TryLock for RwSem {
+    /// `rwsem_write_trylock`: only if it is free and nobody waits.
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        let free = cpu.compare_exchange(self.count, 0, WRITER).await == 0;
+        if free {
+            cpu.write(self.owner, cpu.id() as u64 + 1).await;
+        }
+        free
+    }
+}
+
+impl TryReadLock for RwSem {
+    /// `__down_read_trylock`. Its line comes once, to be written: page faults prefetch it so.
+    async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
+        let mut count = cpu.beside(self.count);
+        if count & READ_FAILED != 0 {
+            count = cpu.read(self.count).await;
+        }
+        while count & READ_FAILED == 0 {
+            let before = cpu.compare_exchange(self.count, count, count + READER).await;
+            if before == count {
+                self.set_readers(cpu).await;
+                return true;
+            }
+            count = before;
+        }
+        false
     }
 }
 
@@ -314,12 +416,10 @@ impl Lock for RwSem {
     }
 
     async fn acquire(&self, cpu: &Cpu) {
-        if cpu.compare_exchange(self.count, 0, WRITER).await == 0 {
-            return cpu.write(self.owner, cpu.id() as u64 + 1).await;
+        if self.try_acquire(cpu).await || self.can_spin(cpu).await && self.spin(cpu).await {
+            return;
         }
-        if !(self.may_spin(cpu).await && self.spin(cpu).await) {
-            self.sleep_to_write(cpu).await;
-        }
+        self.sleep_to_write(cpu).await;
     }
 
     async fn release(&self, cpu: &Cpu) {
@@ -333,7 +433,7 @@ impl Lock for RwSem {
 impl ReadLock for RwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
         let count = cpu.fetch_add(self.count, READER).await + READER;
-        if count & (WRITER | WAITERS | HANDOFF) == 0 {
+        if count & READ_FAILED == 0 {
             return self.set_readers(cpu).await;
         }
         // Readers that come one after the other must not starve a writer that sleeps.
@@ -341,16 +441,16 @@ impl ReadLock for RwSem {
         let likely_read = count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
         if !likely_read && count & (WRITER | HANDOFF) == 0 {
             self.set_readers(cpu).await;
-            if readers == 1 {
+            if readers == 1 && count & WAITERS != 0 {
                 self.wake(cpu, Wake::ReadOwned).await;
             }
             return;
         }
         self.wait_lock.acquire(cpu).await;
         let nobody_waits = self.waiters.borrow().is_empty();
-        if nobody_waits && cpu.read(self.count).await & (WRITER | HANDOFF) == 0 {
-            self.set_readers(cpu).await;
-            return self.wait_lock.release(cpu).await;
+        if nobody_waits && cpu.read(self.count).await & WRITER == 0 {
+            self.wait_lock.release(cpu).await;
+            return self.set_readers(cpu).await;
         }
         let waiter = self.queue(cpu, false);
         let mut more = READER.wrapping_neg();
@@ -362,14 +462,14 @@ impl ReadLock for RwSem {
         self.wait_lock.release(cpu).await;
         self.wake_up(cpu, woken).await;
         while !waiter.granted.get() {
-            cpu.sleep_until(cpu.now() + ms(4)).await;
+            cpu.sleep().await;
         }
     }
 
     async fn release_read(&self, cpu: &Cpu) {
         let count = cpu.fetch_add(self.count, READER.wrapping_neg()).await - READER;
         if count & (HELD | WAITERS) == WAITERS {
-            self.let_spin(cpu).await;
+            self.clear_nonspinnable(cpu).await;
             self.wake(cpu, Wake::Any).await;
         }
     }

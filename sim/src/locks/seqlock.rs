@@ -1,6 +1,6 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, QSpinlock};
+use crate::locks::{Lock, Spinlock};
 
 /// Readers write nothing: they read a sequence number before and after, and start again if it has changed.
 ///
@@ -21,7 +21,7 @@ use crate::locks::{Lock, QSpinlock};
 pub struct SeqLock {
     /// Odd while somebody writes.
     sequence: Word,
-    writers: QSpinlock,
+    writers: Spinlock,
 }
 
 impl SeqLock {
@@ -33,7 +33,7 @@ impl SeqLock {
 
     /// A free lock on a line that has other words too.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> SeqLock {
-        let writers = QSpinlock::on(sim, name, line);
+        let writers = Spinlock::on(sim, name, line);
         SeqLock { sequence: sim.word_on(line), writers }
     }
 

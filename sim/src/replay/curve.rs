@@ -32,21 +32,27 @@ const ROUNDS: usize = 5;
 const CLOSE: f64 = 0.005;
 
 impl Curve {
-    fn replayed(&self) -> Curved {
+    fn replayed(&self, stop: &Arc<AtomicBool>) -> Curved {
         let program = Rc::new(self.program.clone());
         let slower = match self.known {
-            Some(known) => self.fitting(&program, known)?,
+            Some(known) => self.fitting(&program, known, stop)?,
             None => self.setting.slower,
         };
-        let at = |&tasks: &usize| replay(&self.machine, &program, Setting { tasks, slower, ..self.setting });
+        let at =
+            |&tasks: &usize| replay(&self.machine, &program, Setting { tasks, slower, ..self.setting }, stop);
         Ok((slower, self.tasks.iter().map(at).collect::<Result<_, _>>()?))
     }
 
     /// How slow a core must be for a known rate, at instructions and at filling memory: all else takes what it takes.
-    fn fitting(&self, program: &Rc<Program>, (tasks, rate): (usize, f64)) -> Result<f64, Failure> {
+    fn fitting(
+        &self,
+        program: &Rc<Program>,
+        (tasks, rate): (usize, f64),
+        stop: &Arc<AtomicBool>,
+    ) -> Result<f64, Failure> {
         let mut slower = self.setting.slower;
         for _ in 0..ROUNDS {
-            let found = replay(&self.machine, program, Setting { tasks, slower, ..self.setting })?;
+            let found = replay(&self.machine, program, Setting { tasks, slower, ..self.setting }, stop)?;
             let takes = tasks as f64 / found.throughput;
             let work = takes * (found.shares[WORK] + found.shares[MEMORY]);
             let wanted = work + tasks as f64 / rate - takes;
@@ -64,7 +70,7 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
     curves
         .par_iter()
         .with_max_len(1)
-        .map(|curve| if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { curve.replayed() })
+        .map(|curve| if stop.load(Ordering::Relaxed) { Err(Failure::Stopped) } else { curve.replayed(stop) })
         .collect()
 }
 
@@ -85,7 +91,7 @@ mod tests {
             setting: Setting::plain(1),
             known: Some((1, rate)),
         };
-        let (slower, found) = curve.replayed().unwrap();
+        let (slower, found) = curve.replayed(&Arc::default()).unwrap();
         assert!(slower > 2.0, "{slower}"); // of the 10 GB/s or so of its file
         assert!((found[0].throughput / rate - 1.0).abs() < 0.01, "{found:?}");
         assert!((found[1].throughput / rate - 2.0).abs() < 0.1, "{found:?}"); // its node can do more

@@ -1,20 +1,11 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, Simulation};
-use crate::locks::{Cna, Mutex, QSpinlock, RwLock, RwSem, SeqLock};
+use crate::locks::{Mutex, RwLock, RwSem, SeqLock, Spinlock};
 use crate::replay::program::{Kind, LockOf};
-
-/// What the kernel's spinlocks are in a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpinKind {
-    Qspinlock,
-    /// NUMA-aware: what would come of it if the kernel had it.
-    Cna,
-}
 
 /// One of a program's locks.
 pub(super) enum TaskLock {
-    Spinlock(QSpinlock),
-    Cna(Cna),
+    Spinlock(Spinlock),
     RwLock(RwLock),
     Mutex(Mutex),
     RwSem(RwSem),
@@ -22,15 +13,14 @@ pub(super) enum TaskLock {
 }
 
 impl TaskLock {
-    pub fn new(sim: &mut Simulation, lock: &LockOf, line: LineId, spinlocks: SpinKind) -> TaskLock {
+    pub fn new(sim: &mut Simulation, lock: &LockOf, line: LineId) -> TaskLock {
         let name = lock.name.as_str();
-        match (lock.kind, spinlocks) {
-            (Kind::Spinlock, SpinKind::Qspinlock) => TaskLock::Spinlock(QSpinlock::on(sim, name, line)),
-            (Kind::Spinlock, SpinKind::Cna) => TaskLock::Cna(Cna::on(sim, name, line)),
-            (Kind::RwLock, _) => TaskLock::RwLock(RwLock::on(sim, name, line)),
-            (Kind::Mutex, _) => TaskLock::Mutex(Mutex::on(sim, name, line)),
-            (Kind::RwSem, _) => TaskLock::RwSem(RwSem::on(sim, name, line)),
-            (Kind::SeqLock, _) => TaskLock::SeqLock(SeqLock::on(sim, name, line)),
+        match lock.kind {
+            Kind::Spinlock => TaskLock::Spinlock(Spinlock::on(sim, name, line)),
+            Kind::RwLock => TaskLock::RwLock(RwLock::on(sim, name, line)),
+            Kind::Mutex => TaskLock::Mutex(Mutex::on(sim, name, line)),
+            Kind::RwSem => TaskLock::RwSem(RwSem::on(sim, name, line)),
+            Kind::SeqLock => TaskLock::SeqLock(SeqLock::on(sim, name, line)),
         }
     }
 
@@ -41,13 +31,25 @@ impl TaskLock {
             (TaskLock::RwLock(lock), true) => cpu.read_lock(lock).await,
             (TaskLock::RwSem(lock), true) => cpu.read_lock(lock).await,
             (TaskLock::Spinlock(lock), _) => cpu.lock(lock).await,
-            (TaskLock::Cna(lock), _) => cpu.lock(lock).await,
             (TaskLock::RwLock(lock), false) => cpu.lock(lock).await,
             (TaskLock::Mutex(lock), _) => cpu.lock(lock).await,
             (TaskLock::RwSem(lock), false) => cpu.lock(lock).await,
             (TaskLock::SeqLock(lock), false) => cpu.lock(lock).await,
         }
         0
+    }
+
+    /// Takes it if that needs no waiting, of a kind that has a trylock. Whether the task has it.
+    pub async fn try_take(&self, cpu: &Cpu, shared: bool) -> bool {
+        match (self, shared) {
+            (TaskLock::Spinlock(lock), _) => cpu.try_lock(lock).await,
+            (TaskLock::RwLock(lock), true) => cpu.try_read_lock(lock).await,
+            (TaskLock::RwLock(lock), false) => cpu.try_lock(lock).await,
+            (TaskLock::Mutex(lock), _) => cpu.try_lock(lock).await,
+            (TaskLock::RwSem(lock), true) => cpu.try_read_lock(lock).await,
+            (TaskLock::RwSem(lock), false) => cpu.try_lock(lock).await,
+            (TaskLock::SeqLock(_), _) => false,
+        }
     }
 
     /// Gives it back. True if what was read under it is worth nothing, as a writer came.
@@ -57,7 +59,6 @@ impl TaskLock {
             (TaskLock::RwLock(lock), true) => cpu.read_unlock(lock).await,
             (TaskLock::RwSem(lock), true) => cpu.read_unlock(lock).await,
             (TaskLock::Spinlock(lock), _) => cpu.unlock(lock).await,
-            (TaskLock::Cna(lock), _) => cpu.unlock(lock).await,
             (TaskLock::RwLock(lock), false) => cpu.unlock(lock).await,
             (TaskLock::Mutex(lock), _) => cpu.unlock(lock).await,
             (TaskLock::RwSem(lock), false) => cpu.unlock(lock).await,
@@ -75,10 +76,6 @@ impl TaskLock {
 
     /// Whether somebody has it or waits for it, of a spinlock, as seen with another word of its line.
     pub fn is_busy(&self, cpu: &Cpu) -> bool {
-        match self {
-            TaskLock::Spinlock(lock) => lock.is_busy(cpu),
-            TaskLock::Cna(lock) => lock.is_busy(cpu),
-            _ => false,
-        }
+        matches!(self, TaskLock::Spinlock(lock) if lock.is_busy(cpu))
     }
 }

@@ -11,18 +11,20 @@ mod program;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::cpu::Cpu;
 use crate::engine::{Interrupt, Simulation, Word};
 use crate::failure::Failure;
+use crate::locks::SpinKind;
 use crate::machine::Machine;
 use crate::processor::{active, placement};
 use crate::time::{Time, ns, us};
 
 pub use curve::{Curve, Curved, curves};
-pub use locks::SpinKind;
 use locks::TaskLock;
-pub use program::{Event, Kind, LineOf, LockOf, Program, ProgramError, Scope, Touch};
+pub use program::{Event, Kind, LineOf, LockOf, Program, ProgramError, Scope, Targets, Touch};
 
 /// How to replay a program.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +93,8 @@ const HAIR: f64 = 1e-6;
 /// A queue that is sorted by nodes takes so much longer until it is.
 const SORTED: u64 = 12;
 const STEPS: u64 = 4_000_000;
+/// More events than any replay needs.
+const EVENT_BUDGET: u64 = 4 * MOST_EVENTS;
 /// At least so many steps are what a task counts, if nothing holds it up.
 const STEPS_COUNTED: f64 = 10_000.0;
 
@@ -120,6 +124,13 @@ struct Shared {
     executing: HashMap<u32, Cell<usize>>,
 }
 
+/// A lock that a task has, and where in the operation it took it.
+struct Held {
+    at: usize,
+    lock: usize,
+    shared: bool,
+}
+
 struct Task {
     number: usize,
     /// The other tasks of its node.
@@ -135,12 +146,19 @@ struct Task {
     slower: f64,
 }
 
-/// Replays a program. Failure: it came to a deadlock.
-pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<Replayed, Failure> {
+/// Replays a program, as far as it comes before `stop` is set. Failure: it came to a deadlock, or to no end.
+pub fn replay(
+    machine: &Machine,
+    program: &Rc<Program>,
+    setting: Setting,
+    stop: &Arc<AtomicBool>,
+) -> Result<Replayed, Failure> {
     let mut sim = Simulation::new(machine.clone(), setting.seed);
+    sim.stopped_by(stop);
+    sim.use_spinlocks(setting.spinlocks);
     sim.keep_lines(setting.kept);
     let cpus: Vec<usize> = placement(machine, setting.spread).into_iter().take(setting.tasks).collect();
-    let shared = Rc::new(shared(&mut sim, machine, program, &cpus, setting));
+    let shared = Rc::new(shared(&mut sim, machine, program, &cpus));
     let speeds = active(machine, &cpus);
     let mut step = us(1);
     for (number, (&cpu, &(cores, threads))) in cpus.iter().zip(&speeds).enumerate() {
@@ -170,7 +188,7 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
         shared.spent.borrow_mut().fill(Time::ZERO);
     };
     let done = |events| enough(counted, of_all(COUNTED.0, LEAST_OPERATIONS), most(COUNTED.1), events);
-    let (elapsed, events) = sim.run_in_steps(step, STEPS, warm, reset, done)?;
+    let (elapsed, events) = sim.run_in_steps(step, (STEPS, EVENT_BUDGET), warm, reset, done)?;
     // What was begun before anything counted is in it, what has not ended is not: so it is not quite the time of all.
     let spent = shared.spent.borrow();
     let whole: f64 = spent.iter().map(|time| time.as_ns()).sum();
@@ -178,13 +196,7 @@ pub fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Res
     Ok(Replayed { throughput: shared.progress.get() / elapsed.as_s(), shares, events })
 }
 
-fn shared(
-    sim: &mut Simulation,
-    machine: &Machine,
-    program: &Rc<Program>,
-    cpus: &[usize],
-    setting: Setting,
-) -> Shared {
+fn shared(sim: &mut Simulation, machine: &Machine, program: &Rc<Program>, cpus: &[usize]) -> Shared {
     let mut homes: Vec<Vec<(crate::LineId, usize)>> = Vec::new();
     let mut lines = Vec::new();
     for line in &program.lines {
@@ -199,7 +211,7 @@ fn shared(
     }
     let locks = program.locks.iter().map(|lock| {
         let of = &homes[lock.line];
-        of.iter().map(|&(line, _)| TaskLock::new(sim, lock, line, setting.spinlocks)).collect()
+        of.iter().map(|&(line, _)| TaskLock::new(sim, lock, line)).collect()
     });
     let locks = locks.collect();
     let answers = cpus.iter().map(|&cpu| sim.word("answers", machine.node_of(cpu))).collect();
@@ -368,7 +380,8 @@ impl Task {
     async fn perform(&self, cpu: &Cpu, number: usize, from: usize) {
         let operation = &self.shared.program.operations[number];
         let mut at = from;
-        let (mut sequence, mut held) = (0, 0);
+        let mut sequence = 0;
+        let mut held: Vec<Held> = Vec::new();
         while at < operation.len() {
             let before = cpu.now();
             let (event, mut next) = (operation[at], at + 1);
@@ -376,7 +389,7 @@ impl Task {
                 Event::Work(_) | Event::SystemCall(_) => {
                     // No two times are quite the same: in step with each other, tasks would never meet, or always.
                     let percent = 90.0 + cpu.below(2001) as f64 / 100.0;
-                    let slower = if held > 0 { self.under_locks } else { 1.0 };
+                    let slower = if held.is_empty() { 1.0 } else { self.under_locks };
                     self.execute(cpu, &event, slower * percent / 100.0).await;
                     WORK
                 }
@@ -388,13 +401,20 @@ impl Task {
                     self.access(cpu, self.line(cpu, line, others), touch).await;
                     BESIDES + line
                 }
-                Event::Lock { lock, shared } => {
-                    sequence = self.lock(cpu, lock).take(cpu, shared).await;
-                    held += 1;
+                Event::Lock { lock, shared, tries } => {
+                    let wanted = self.lock(cpu, lock);
+                    if tries && wanted.try_take(cpu, shared).await {
+                        held.push(Held { at, lock, shared });
+                    } else if tries && !held.is_empty() {
+                        next = self.give_all_back(cpu, &mut held).await;
+                    } else {
+                        sequence = wanted.take(cpu, shared).await;
+                        held.push(Held { at, lock, shared });
+                    }
                     self.object_of_lock(lock)
                 }
                 Event::Unlock { lock, shared } => {
-                    held -= 1;
+                    held.retain(|one| one.lock != lock);
                     if self.lock(cpu, lock).give(cpu, shared, sequence).await {
                         next = self.again(operation, at, lock);
                     }
@@ -402,14 +422,15 @@ impl Task {
                 }
                 Event::Downgrade { lock } => {
                     self.lock(cpu, lock).downgrade(cpu).await;
+                    held.iter_mut().filter(|one| one.lock == lock).for_each(|one| one.shared = true);
                     self.object_of_lock(lock)
                 }
                 Event::Lockref { lock } => {
                     self.lockref(cpu, lock).await;
                     self.object_of_lock(lock)
                 }
-                Event::Interrupt => {
-                    self.interrupt_others(cpu).await;
+                Event::Interrupt(targets) => {
+                    self.interrupt_others(cpu, targets).await;
                     INTERRUPTS
                 }
             };
@@ -417,6 +438,18 @@ impl Task {
             self.counts(number, next as f64 - at as f64);
             at = next;
         }
+    }
+
+    /// Gives back all that a task has, the last first. Where it starts again.
+    async fn give_all_back(&self, cpu: &Cpu, held: &mut Vec<Held>) -> usize {
+        let again = held[0].at;
+        while let Some(Held { lock, shared, .. }) = held.pop() {
+            let is_read = shared && self.shared.program.locks[lock].kind == Kind::SeqLock;
+            if !is_read {
+                self.lock(cpu, lock).give(cpu, shared, 0).await;
+            }
+        }
+        again
     }
 
     fn object_of_lock(&self, lock: usize) -> usize {
@@ -516,14 +549,20 @@ impl Task {
         cpu.work(written - now).await;
     }
 
-    async fn interrupt_others(&self, cpu: &Cpu) {
-        let cpus = &self.shared.cpus;
+    async fn interrupt_others(&self, cpu: &Cpu, targets: Targets) {
+        let mut others: Vec<_> =
+            self.shared.cpus.iter().copied().filter(|&other| other != cpu.id()).collect();
+        let number = targets.of(others.len());
+        if number < others.len() {
+            for place in 0..number {
+                let other = place + cpu.below((others.len() - place) as u64) as usize;
+                others.swap(place, other);
+            }
+        }
         let mine = self.shared.answers[self.number];
         let before = cpu.read(mine).await;
-        for &other in cpus.iter().filter(|&&other| other != cpu.id()) {
-            cpu.send_ipi(other, self.number as u64);
-        }
-        let all = before + cpus.len() as u64 - 1;
+        others[..number].iter().for_each(|&other| cpu.send_ipi(other, self.number as u64));
+        let all = before + number as u64;
         cpu.spin_while(mine, |answers| answers < all).await;
     }
 }
@@ -531,6 +570,10 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<Replayed, Failure> {
+        super::replay(machine, program, setting, &Arc::default())
+    }
 
     fn machine() -> Machine {
         Machine::uniform(8, ns(1), ns(100))
@@ -610,8 +653,11 @@ mod tests {
         let both = rate(vec![work], 8) / rate(vec![work], 4);
         assert!((both - 1.25).abs() < 0.02, "{both}"); // its file's smt_speedup
         // All but one wait for the lock, whose holder has a core to itself, as if there were four.
-        let held =
-            vec![Event::Lock { lock: 0, shared: false }, work, Event::Unlock { lock: 0, shared: false }];
+        let held = vec![
+            Event::Lock { lock: 0, shared: false, tries: false },
+            work,
+            Event::Unlock { lock: 0, shared: false },
+        ];
         let waiting = rate(held.clone(), 8) / rate(held, 4);
         assert!((waiting - 1.0).abs() < 0.02, "{waiting}");
     }
@@ -632,7 +678,8 @@ mod tests {
 
     #[test]
     fn whole_cycles_of_operations_that_differ_much_come_to_an_end() {
-        let (take, give) = (Event::Lock { lock: 0, shared: false }, Event::Unlock { lock: 0, shared: false });
+        let (take, give) =
+            (Event::Lock { lock: 0, shared: false, tries: false }, Event::Unlock { lock: 0, shared: false });
         let held = |instructions| vec![take, Event::Work(instructions), give];
         let mut operations = vec![held(500_000.0); 254];
         operations.extend(vec![held(50_000_000.0); 2]);
@@ -650,8 +697,10 @@ mod tests {
 
     #[test]
     fn what_a_reader_does_again_is_no_progress() {
-        let (take, give) = (Event::Lock { lock: 4, shared: false }, Event::Unlock { lock: 4, shared: false });
-        let (begin, end) = (Event::Lock { lock: 4, shared: true }, Event::Unlock { lock: 4, shared: true });
+        let (take, give) =
+            (Event::Lock { lock: 4, shared: false, tries: false }, Event::Unlock { lock: 4, shared: false });
+        let (begin, end) =
+            (Event::Lock { lock: 4, shared: true, tries: false }, Event::Unlock { lock: 4, shared: true });
         let rate = |events: usize| {
             let read = [&[begin][..], &vec![Event::Work(5000.0 / events as f64); events], &[end]].concat();
             let mut program = (*of(vec![take, Event::Work(500.0), give, Event::Work(5000.0)])).clone();
@@ -694,7 +743,7 @@ mod tests {
         for lock in 0..5 {
             let operation = vec![
                 Event::Work(400.0),
-                Event::Lock { lock, shared: false },
+                Event::Lock { lock, shared: false, tries: false },
                 Event::Work(400.0),
                 Event::Unlock { lock, shared: false },
             ];
@@ -707,7 +756,7 @@ mod tests {
     #[test]
     fn readers_share_a_semaphore() {
         let operation = vec![
-            Event::Lock { lock: 3, shared: true },
+            Event::Lock { lock: 3, shared: true, tries: false },
             Event::Work(8000.0),
             Event::Unlock { lock: 3, shared: true },
         ];
@@ -728,14 +777,14 @@ mod tests {
     #[test]
     fn a_downgrade_lets_readers_in() {
         let read = [
-            Event::Lock { lock: 3, shared: true },
+            Event::Lock { lock: 3, shared: true, tries: false },
             Event::Work(400.0),
             Event::Unlock { lock: 3, shared: true },
             Event::Work(40_000.0),
         ];
         let rate = |downgrades| {
             let mut write = vec![
-                Event::Lock { lock: 3, shared: false },
+                Event::Lock { lock: 3, shared: false, tries: false },
                 Event::Work(40_000.0),
                 Event::Unlock { lock: 3, shared: downgrades },
             ];
@@ -750,7 +799,8 @@ mod tests {
 
     #[test]
     fn who_counts_in_a_lockref_waits_for_who_has_its_lock() {
-        let (take, give) = (Event::Lock { lock: 0, shared: false }, Event::Unlock { lock: 0, shared: false });
+        let (take, give) =
+            (Event::Lock { lock: 0, shared: false, tries: false }, Event::Unlock { lock: 0, shared: false });
         let count = [Event::Lockref { lock: 0 }, Event::Work(2000.0)];
         let exchange = Event::Access { line: 0, touch: Touch::Exchange, others: false };
         let same = [exchange, Event::Work(2000.0)];
@@ -770,8 +820,8 @@ mod tests {
             program.operations = vec![operation];
             program.check().unwrap_err().to_string()
         };
-        let reads = Event::Lock { lock: 3, shared: true };
-        let takes = Event::Lock { lock: 0, shared: false };
+        let reads = Event::Lock { lock: 3, shared: true, tries: false };
+        let takes = Event::Lock { lock: 0, shared: false, tries: false };
         for (operation, what) in [
             (vec![Event::Downgrade { lock: 3 }], "downgrades RwSem without having it alone"),
             (vec![reads, Event::Downgrade { lock: 3 }], "downgrades RwSem without having it alone"),
@@ -786,16 +836,122 @@ mod tests {
 
     #[test]
     fn interrupts_are_answered() {
-        let program = of(vec![Event::Work(10_000.0), Event::Interrupt]);
+        let program = of(vec![Event::Work(10_000.0), Event::Interrupt(Targets::Share(1.0))]);
         let replayed = replay(&machine(), &program, Setting::plain(8)).unwrap();
         assert!(replayed.shares[INTERRUPTS] > 0.0 && replayed.throughput > 0.0);
+    }
+
+    #[test]
+    fn as_many_are_interrupted_as_an_event_says() {
+        let rate = |targets| {
+            let program = of(vec![Event::Work(2000.0), Event::Interrupt(targets)]);
+            replay(&machine(), &program, Setting::plain(8)).unwrap().throughput
+        };
+        let [one, half, all] = [Targets::Number(1), Targets::Share(0.5), Targets::Share(1.0)].map(rate);
+        assert!(one > 1.5 * half && half > 1.5 * all, "{one} {half} {all}");
+        assert_eq!(all, rate(Targets::Number(7)));
+        assert_eq!(all, rate(Targets::Number(99)));
+    }
+
+    /// Of two locks, half of the operations take one first, and half the other.
+    fn in_both_orders(tries: bool) -> Result<Replayed, Failure> {
+        let mut program = (*of(vec![Event::Work(1.0)])).clone();
+        program.locks.push(LockOf { name: "other".into(), kind: Kind::Spinlock, line: 0 });
+        let operation = |[first, second]: [usize; 2], tries| {
+            let take = |lock, tries| Event::Lock { lock, shared: false, tries };
+            let give = |lock| Event::Unlock { lock, shared: false };
+            let work = Event::Work(200.0);
+            vec![work, take(first, false), work, take(second, tries), work, give(second), give(first)]
+        };
+        program.operations = vec![operation([0, 5], false), operation([5, 0], tries)];
+        program.check().unwrap();
+        replay(&machine(), &Rc::new(program), Setting::plain(8))
+    }
+
+    #[test]
+    fn a_trylock_takes_locks_against_their_order() {
+        assert!(matches!(in_both_orders(false), Err(Failure::Deadlock(_))));
+        assert!(in_both_orders(true).unwrap().throughput > 1e5);
+    }
+
+    #[test]
+    fn what_a_trylock_has_done_again_is_no_progress() {
+        let (lock, shared) = (0, false);
+        let operation = |tries, besides: usize| {
+            let mut events = vec![Event::Lock { lock: 1, shared, tries: false }];
+            events.extend(vec![Event::Work(400.0 / besides as f64); besides]);
+            events.push(Event::Lock { lock, shared, tries });
+            events.extend([Event::Work(400.0), Event::Unlock { lock, shared }]);
+            events.extend([Event::Unlock { lock: 1, shared }, Event::Work(4000.0)]);
+            events
+        };
+        let rate = |besides| {
+            mixed(
+                operation(true, besides),
+                &[
+                    Event::Lock { lock, shared, tries: false },
+                    Event::Work(400.0),
+                    Event::Unlock { lock, shared },
+                    Event::Work(4000.0),
+                ],
+            )
+        };
+        let (few, many) = (rate(1), rate(40));
+        assert!((many / few - 1.0).abs() < 0.05, "{few} {many}");
+    }
+
+    #[test]
+    fn every_kind_of_lock_but_a_seqlock_can_be_tried() {
+        for lock in 0..4 {
+            let take = |tries| {
+                vec![
+                    Event::Lock { lock, shared: false, tries },
+                    Event::Work(400.0),
+                    Event::Unlock { lock, shared: false },
+                    Event::Work(2000.0),
+                ]
+            };
+            let [waits, tries] = [false, true]
+                .map(|tries| replay(&machine(), &of(take(tries)), Setting::plain(4)).unwrap().throughput);
+            assert!(tries > 0.6 * waits && tries < 1.5 * waits, "{lock}: {waits} {tries}");
+        }
+        let mut program = (*of(vec![Event::Work(1.0)])).clone();
+        program.operations = vec![vec![Event::Lock { lock: 4, shared: true, tries: true }]];
+        let wrong = program.check().unwrap_err().to_string();
+        assert_eq!(wrong, "operation 0: tries to take SeqLock, a seqlock");
+    }
+
+    #[test]
+    fn a_replay_ends_when_it_is_stopped() {
+        let program =
+            of(vec![Event::Work(100.0), Event::Access { line: 0, touch: Touch::Atomic, others: false }]);
+        let stop = Arc::new(AtomicBool::new(true));
+        let stopped = super::replay(&machine(), &program, Setting::plain(8), &stop);
+        assert!(matches!(stopped, Err(Failure::Stopped)));
+    }
+
+    #[test]
+    fn operations_that_take_next_to_no_time_end_with_the_event_budget() {
+        let program = of(vec![Event::Work(1e-9)]);
+        let failure = replay(&machine(), &program, Setting::plain(2)).unwrap_err();
+        assert!(matches!(failure, Failure::Livelock(_)), "{failure}");
+    }
+
+    #[test]
+    fn operations_that_take_no_time_are_refused() {
+        let read = Event::Access { line: 0, touch: Touch::Read, others: false };
+        for operation in [vec![], vec![Event::Work(0.0)], vec![read, Event::Fill(0.0)], vec![read]] {
+            let mut program = (*of(vec![Event::Work(1.0)])).clone();
+            program.operations.push(operation);
+            assert_eq!(program.check().unwrap_err().to_string(), "operation 1: it takes no time");
+        }
     }
 
     #[test]
     fn a_program_that_keeps_a_lock_is_refused() {
         let lock = LockOf { name: "lock".into(), kind: Kind::Mutex, line: 0 };
         let line = LineOf { name: "line".into(), scope: Scope::Shared };
-        let operations = vec![vec![Event::Lock { lock: 0, shared: false }]];
+        let operations = vec![vec![Event::Lock { lock: 0, shared: false, tries: false }]];
         let program = Program { lines: vec![line], locks: vec![lock], operations };
         assert_eq!(program.check().unwrap_err().to_string(), "operation 0: keeps lock");
     }

@@ -61,9 +61,12 @@ pub enum Event {
         touch: Touch,
         others: bool,
     },
+    /// Takes a lock. One that `tries` does not wait for it while it has others: it gives those back then, and starts
+    /// again from the first of them, as the kernel does where it takes locks against their order.
     Lock {
         lock: usize,
         shared: bool,
+        tries: bool,
     },
     Unlock {
         lock: usize,
@@ -77,8 +80,39 @@ pub enum Event {
     Lockref {
         lock: usize,
     },
-    /// Interrupts the CPUs of all other tasks, and waits until all have answered.
-    Interrupt,
+    /// Interrupts CPUs of other tasks, and waits until they have answered.
+    Interrupt(Targets),
+}
+
+/// Which of the other tasks' CPUs are interrupted; chance decides which.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Targets {
+    /// So many of them, or all if they are fewer.
+    Number(usize),
+    /// So large a share of them: 1 is all.
+    Share(f64),
+}
+
+impl Targets {
+    /// How many of the others that is.
+    pub fn of(self, others: usize) -> usize {
+        match self {
+            Targets::Number(number) => number.min(others),
+            Targets::Share(share) => (share * others as f64).round() as usize,
+        }
+    }
+}
+
+impl Event {
+    /// Whether time passes while it is done. A read may cost none, as cores execute other instructions meanwhile.
+    fn takes_time(&self) -> bool {
+        match *self {
+            Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount) => amount > 0.0,
+            Event::Access { touch, .. } => touch != Touch::Read,
+            Event::Interrupt(_) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What tasks do: each does all operations again and again, in an order of its own that chance decides.
@@ -102,7 +136,7 @@ impl fmt::Display for ProgramError {
 impl std::error::Error for ProgramError {}
 
 impl Program {
-    /// Everything it names exists, each operation does something, and gives back exactly what it took.
+    /// Everything it names exists, each operation takes time, and gives back exactly what it took.
     pub fn check(&self) -> Result<(), ProgramError> {
         if let Some(lock) = self.locks.iter().find(|lock| lock.line >= self.lines.len()) {
             return Err(ProgramError(format!("lock {} is on line {}, which is none", lock.name, lock.line)));
@@ -112,9 +146,6 @@ impl Program {
         }
         for (number, operation) in self.operations.iter().enumerate() {
             let wrong = |why: String| Err(ProgramError(format!("operation {number}: {why}")));
-            if operation.is_empty() {
-                return wrong("it does nothing".into());
-            }
             let mut held = Vec::new();
             for event in operation {
                 match *event {
@@ -123,10 +154,16 @@ impl Program {
                     {
                         return wrong(format!("{event:?}: use zero or more"));
                     }
+                    Event::Interrupt(Targets::Share(share)) if !(0.0..=1.0).contains(&share) => {
+                        return wrong(format!("interrupts a share of {share} of the others: use 0 to 1"));
+                    }
                     Event::Access { line, .. } if line >= self.lines.len() => {
                         return wrong(format!("line {line} is none"));
                     }
-                    Event::Lock { lock, shared } if lock < self.locks.len() => {
+                    Event::Lock { lock, shared, tries } if lock < self.locks.len() => {
+                        if tries && self.locks[lock].kind == Kind::SeqLock {
+                            return wrong(format!("tries to take {}, a seqlock", self.locks[lock].name));
+                        }
                         if held.iter().any(|&(other, _)| other == lock) {
                             return wrong(format!("takes {} twice", self.locks[lock].name));
                         }
@@ -165,6 +202,9 @@ impl Program {
                     }
                     _ => {}
                 }
+            }
+            if !operation.iter().any(Event::takes_time) {
+                return wrong("it takes no time".into());
             }
             if let Some((lock, _)) = held.first() {
                 return wrong(format!("keeps {}", self.locks[*lock].name));

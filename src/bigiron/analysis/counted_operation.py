@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,6 +48,7 @@ _OF_NODES = re.compile(
 
 _PAGES_OF_NODES = re.compile(r"^struct (page|folio|ptdesc)\b.*\((free|anonymous) page\)$")
 """Pages come from the node of who asks for them, and are neighbours in its lists only."""
+_NODE = re.compile(r",? \(?node \d+\)?")
 OF_CPU = re.compile(r" of CPU \d+\b")
 """What the kernel has for each CPU."""
 
@@ -200,10 +201,12 @@ def count(
     threads: bool,
     beside: pl.DataFrame | None = None,
     carried: Carried = NOTHING,
+    nodes: int = 1,
 ) -> Counted:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
 
     `beside`: what else touches their lines, as a table of `conflicts`. `carried`: what more CPUs add.
+    `nodes`: of the machine that was recorded.
     """
     work = without_waiting(work.filter(pl.col("context") == "operation"))
     recorded = root = _tree(work, operations)
@@ -212,7 +215,7 @@ def count(
     for path, more in carried.paths.items():
         _call(root, path.split(";")).own += more
     touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
-    kept, lines, of_line = _lines(touched, beside, operations, tasks, most_tasks)
+    kept, lines, of_line = _lines(touched, beside, operations, Nodes(tasks, nodes), most_tasks)
     taken = locks.filter(pl.col("context") == "operation").with_columns(
         line=pl.col("lock") - pl.col("lock") % 64
     )
@@ -333,11 +336,11 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
     for path, instructions in sent.select("whole", "instructions").iter_rows():
         # The loop over the CPUs is some 40 instructions for each of them.
         per_op = instructions / operations / (40.0 * max(1, tasks - 1))
-        yield Site(tuple(path.split(";")), per_op, Event("interrupt"))
+        yield Site(tuple(path.split(";")), per_op, Event("interrupt", 1.0, 0, "share"))
 
 
 def _lines(
-    touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, tasks: int, most_tasks: int
+    touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, nodes: Nodes, most_tasks: int
 ) -> tuple[pl.DataFrame, list[Line], dict[int, _Whose]]:
     """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
@@ -353,6 +356,7 @@ def _lines(
             writes=pl.col("writes").sum(),
             most=pl.col("accesses").max(),
             cpus=pl.len(),
+            cpu=pl.col("cpu").min(),
         )
         .join(_writers(by_cpu), on="line")
     )
@@ -364,17 +368,22 @@ def _lines(
     known: dict[tuple[str, Scope], int] = {}
     named = called_after(touched, "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
-    for line, total, writes, most, cpus, written, writer, object, allocating in rows.iter_rows():
+    owner, per_op = pl.col("most") / pl.col("total"), pl.col("total") / operations
+    passed = passed_on(rows.select("object", owner, "cpus", per_op.alias("per_op")).iter_rows(), nodes)
+    for line, total, writes, most, cpus, cpu, written, writer, object, allocating in rows.iter_rows():
         if cpus < 2 or not writes or allocating == cpus:
             continue
         others = total - most
         misses = min(total, most_tasks * writes, 2 * others if most > _OWN * total else total)
         if misses / operations < _LEAST:
             continue
-        scope, visits = scope_of(object, most / total, cpus, tasks)
+        scope, visits = scope_of(object, most / total, cpus, nodes)
+        if object in passed:
+            scope, visits = "task", 1 - most / total
         if owned := of_one_writer(object, written):
             scope = "task"
-        key = (plain(object) if scope in OWN else f"{object} {line}", scope)
+        which = plain(object) if scope in OWN else f"{object} {line}"
+        key = (nodes.counterpart(object, cpu) if scope == "node" else which, scope)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object if scope not in OWN else plain(object), scope))
@@ -391,12 +400,65 @@ def of_one_writer(object: str, written: float) -> bool:
     return written >= _OWN and bool(OF_CPU.search(object))
 
 
-def scope_of(object: str, owner: float, cpus: int, tasks: int) -> tuple[Scope, float]:
-    """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits."""
-    if owner >= _OWN or cpus < max(2.0, _SHARED * tasks):
+def passed_on(touched: Iterable[tuple[str, float, int, float]], nodes: Nodes) -> set[str]:
+    """What of the lines is passed on from task to task: as many of one name are shared as there are tasks.
+
+    A task has one of them at a time, as each CPU has a sheaf of a slab cache's objects. That after some time
+    most tasks have had each of them makes none of them a line that all wait for. `touched` has a line's
+    object, the share of its accesses that one CPU does, how many CPUs touch it, and its accesses per
+    operation.
+
+    >>> lines = [*[("sheaf", 0.3, 8, 0.4)] * 9, *[("bucket", 0.2, 8, 1.0)] * 9, ("label", 0.1, 8, 0.4)]
+    >>> passed_on(lines, Nodes(tasks=8))
+    {'sheaf'}
+    """
+    shared = Counter(
+        object
+        for object, owner, cpus, per_op in touched
+        if object and per_op < 1 and scope_of(object, owner, cpus, nodes)[0] == "shared"
+    )
+    return {object for object, lines in shared.items() if lines >= nodes.tasks}
+
+
+def scope_of(object: str, owner: float, cpus: int, nodes: Nodes) -> tuple[Scope, float]:
+    """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits.
+
+    >>> two = Nodes(tasks=8, nodes=2)
+    >>> scope_of("struct zone.lock", 0.25, 4, two), scope_of("struct file.f_pos", 0.25, 4, two)
+    (('node', 0.0), ('task', 0.75))
+    """
+    of_node = bool(_OF_NODES.match(object) or _PAGES_OF_NODES.match(object))
+    if owner >= _OWN or cpus < max(2.0, _SHARED * (nodes.tasks_of_one if of_node else nodes.tasks)):
         return ("task of node" if _PAGES_OF_NODES.match(object) else "task"), 1 - owner
-    of_node = _OF_NODES.match(object) or _PAGES_OF_NODES.match(object)
     return ("node" if of_node else "shared"), 0.0
+
+
+@dataclass
+class Nodes:
+    """The nodes of the machine that was recorded, each with as many tasks."""
+
+    tasks: int
+    nodes: int = 1
+    _found: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    @property
+    def tasks_of_one(self) -> int:
+        """How many tasks a node has, at least one."""
+        return max(1, self.tasks // self.nodes)
+
+    def counterpart(self, object: str, task: int) -> str:
+        """What tells a line of a node from the others of that node, and not from those of other nodes.
+
+        `task`: one that touches it. Lines are asked for one after the other, each once.
+
+        >>> nodes = Nodes(tasks=8, nodes=2)
+        >>> [nodes.counterpart(f"struct zone (node {task // 4})", task) for task in (0, 0, 5)]
+        ['struct zone 0', 'struct zone 1', 'struct zone 0']
+        """
+        name = _NODE.sub("", object)
+        place = (name, min(task // self.tasks_of_one, self.nodes - 1))
+        self._found[place] += 1
+        return f"{name} {self._found[place] - 1}"
 
 
 def _locks(
@@ -412,11 +474,15 @@ def _locks(
     )
     found: list[Lock] = []
     numbers: dict[tuple[int, str], int] = {}
+    known: dict[tuple[int, int, str], int] = {}
     for lock, line, kind, object, _instructions in rows.iter_rows():
         if line not in of_line or lines[(number := of_line[line].number)].scope in OWN:
             continue
-        numbers[lock, kind] = len(found)
-        found.append(Lock(object, kind, number))
+        place = (number, lock - line, kind)
+        if place not in known:
+            known[place] = len(found)
+            found.append(Lock(object, kind, number))
+        numbers[lock, kind] = known[place]
     return found, numbers
 
 

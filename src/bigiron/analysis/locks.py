@@ -123,7 +123,24 @@ def taken_by(function: str) -> str:
     >>> taken_by("_raw_spin_lock_irqsave"), taken_by("mutex_trylock"), taken_by("down_read_killable")
     ('spin_lock', 'mutex_lock', 'down_read')
     """
-    name = re.sub(r"_(bh|irq|irqsave|interruptible|killable)$", "", function.removeprefix("_raw_"))
+    return waiting(lock_function(function))
+
+
+def lock_function(function: str) -> str:
+    """The same, where a trylock stays one.
+
+    >>> lock_function("_raw_spin_trylock_bh"), lock_function("down_read_killable")
+    ('spin_trylock', 'down_read')
+    """
+    return re.sub(r"_(bh|irq|irqsave|interruptible|killable)$", "", function.removeprefix("_raw_"))
+
+
+def waiting(name: str) -> str:
+    """The function that waits for what a trylock only tries to take.
+
+    >>> waiting("spin_trylock"), waiting("down_write_trylock"), waiting("mutex_lock")
+    ('spin_lock', 'down_write', 'mutex_lock')
+    """
     return name.removesuffix("_trylock") if name.startswith("down_") else name.replace("trylock", "lock")
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from bigiron.analysis import counted_operation
 from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.counted_operation import of_one_writer, scope_of
+from bigiron.analysis.counted_operation import Nodes, of_one_writer, passed_on, scope_of
+from bigiron.analysis.locks import waiting
 from bigiron.analysis.match_lines import plain
 from bigiron.analysis.program import OWN, Event, Line, Lock, Program
 from bigiron.lazy import Schema
@@ -25,7 +26,7 @@ SCHEMA = Schema(
         "offset": pl.UInt8,  # in the line, of the first byte
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
-        "lock": pl.String,  # spin_lock, read_lock, write_lock, mutex_lock, down_read, down_write or seqcount
+        "lock": pl.String,  # the kernel's function: a key of _LOCKS, or its trylock
         "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
@@ -73,25 +74,30 @@ def program(table: pl.DataFrame) -> Program:
     return program_of_followed(followed(whole(table)))
 
 
-def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING) -> Program:
-    """The same of what `followed` has left; `carried`: what the machine in question adds to operations."""
+def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING, nodes: int = 1) -> Program:
+    """The same of what `followed` has left, of a machine with that many nodes.
+
+    `carried`: what the machine in question adds to operations.
+    """
     table = _with_more_instructions(table, carried)
     tasks = table["task"].n_unique()
-    lines, of_line = _lines(table, tasks)
+    lines, of_line = _lines(table, Nodes(tasks, nodes))
     names = _names(table, of_line)
+    found: dict[tuple[int, int, str], Lock] = {}
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
-        if lines[of_line[line]].scope not in OWN:
-            locks.setdefault((line, offset, _lock(lock)[0]), len(locks))
-    found = [Lock(_name(rows, line), kind, of_line[line]) for line, _, kind in locks]
+        number, kind = of_line[line], _lock(lock)[0]
+        if lines[number].scope not in OWN:
+            found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
+            locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
     table = _with_more_visits(table, carried, lines)
     operations = [
-        list(_with_long_fills(_events(rows, of_line, locks)))
+        list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
-    return Program(lines, found, operations, names, of_line)
+    return Program(lines, list(found.values()), operations, names, of_line)
 
 
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
@@ -284,7 +290,7 @@ def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) 
     )
 
 
-def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]:
+def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int]]:
     """The lines that several tasks touch and one writes, and the number of each address."""
     touched = table.filter(pl.col("kind").is_in(["access", "lock"])).with_columns(
         writes=(pl.col("access") != "read") | (pl.col("kind") == "lock")
@@ -293,18 +299,24 @@ def _lines(table: pl.DataFrame, tasks: int) -> tuple[list[Line], dict[int, int]]
     shape = by_task.group_by("line").agg(
         most=pl.col("len").max() / pl.col("len").sum(),
         tasks=pl.len(),
+        per_op=pl.col("len").sum() / table.select(pl.struct("task", "operation").n_unique()).item(),
+        task=pl.col("task").min(),
         written=pl.col("writes").max() / pl.col("writes").sum(),
     )
     names = touched.group_by("line").agg(pl.col("object").mode().sort().first())
     lines: list[Line] = []
     known: dict[str, int] = {}
     of_line: dict[int, int] = {}
-    for line, most, touching, written, object in shape.join(names, on="line").sort("line").iter_rows():
+    rows = shape.join(names, on="line").sort("line")
+    passed = passed_on(rows.select("object", "most", "tasks", "per_op").iter_rows(), nodes)
+    for line, most, touching, _per_op, task, written, object in rows.iter_rows():
         if touching < 2 or math.isnan(written):
             continue
-        own = of_one_writer(object, written)
-        scope = "task" if own else scope_of(object, most, touching, tasks)[0]
+        own = of_one_writer(object, written) or object in passed
+        scope = "task" if own else scope_of(object, most, touching, nodes)[0]
         key = f"{scope} {plain(object)}" if scope in OWN else str(line)
+        if scope == "node":
+            key = nodes.counterpart(object, task)
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object, scope))
@@ -396,9 +408,10 @@ def _name(rows: pl.DataFrame, line: int) -> str:
 
 
 def _lock(lock: str) -> tuple[str, str]:
-    if lock not in _LOCKS:
+    kind = _LOCKS.get(waiting(lock))
+    if kind is None:
         raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
-    return _LOCKS[lock]
+    return kind
 
 
 def _from_memory(function: str, written: int) -> bool:
@@ -412,12 +425,12 @@ def _from_memory(function: str, written: int) -> bool:
     return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
 
 
-def _of_lock(kind: str, lock: int, how: str, held: dict[int, str]) -> Event:
+def _of_lock(kind: str, lock: int, how: str, held: dict[int, str], tries: bool = False) -> Event:
     """What is done to a lock; `held` has how each is held, and what is downgraded is given back by a reader.
 
     >>> held: dict[int, str] = {}
-    >>> [_of_lock(kind, 0, "write", held).how for kind in ("lock", "downgrade", "unlock")]
-    ['write', '', 'read']
+    >>> [_of_lock(kind, 0, "write", held, True).how for kind in ("lock", "downgrade", "unlock")]
+    ['try write', '', 'read']
     """
     if kind == "downgrade":
         if held.get(lock) != "write":
@@ -425,22 +438,31 @@ def _of_lock(kind: str, lock: int, how: str, held: dict[int, str]) -> Event:
         held[lock], how = "read", ""
     elif kind == "lock":
         held[lock] = how
+        how = f"try {how}" if tries else how
     else:
         how = held.pop(lock, how)
     return Event(kind, 0.0, lock, how)
 
 
+def _interrupt(target: int | None, others: int) -> Event:
+    """So many CPUs are interrupted: a share of the others if it was most of them; else that number.
+
+    >>> [_interrupt(target, 7)[1::2] for target in (7, 6, 1, None)]
+    [(1.0, 'share'), (0.8571428571428571, 'share'), (1.0, 'number'), (1.0, 'share')]
+    """
+    if target is not None and 2 * target <= others:
+        return Event("interrupt", float(target), 0, "number")
+    return Event("interrupt", min(1.0, (target or others) / others) if others else 1.0, 0, "share")
+
+
 def _events(
-    rows: pl.DataFrame,
-    of_line: dict[int, int],
-    locks: dict[tuple[int, int, str], int],
+    rows: pl.DataFrame, of_line: dict[int, int], locks: dict[tuple[int, int, str], int], others: int
 ) -> Iterator[Event]:
     work = 0.0
     held: dict[int, str] = {}
-    columns = ("kind", "instructions", "line", "offset", "bytes", "access", "lock", "function", "visits")
-    for kind, instructions, line, offset, bytes_, access, lock, function, visits in rows.select(
-        columns
-    ).iter_rows():
+    of_place = ("line", "offset", "bytes", "access", "lock", "target", "function", "visits")
+    for kind, instructions, *place in rows.select("kind", "instructions", *of_place).iter_rows():
+        line, offset, bytes_, access, lock, target, function, visits = place
         work += instructions
         event = None
         if kind == "enter":
@@ -448,11 +470,11 @@ def _events(
         elif kind in ("fill", "copy") and _from_memory(function, bytes_):
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
-            event = Event("interrupt")
+            event = _interrupt(target, others)
         elif kind in _OF_LOCKS:
             of, how = _lock(lock)
             if (line, offset, of) in locks:
-                event = _of_lock(kind, locks[line, offset, of], how, held)
+                event = _of_lock(kind, locks[line, offset, of], how, held, lock != waiting(lock))
         elif kind == "access" and line in of_line:
             exchanges = access == "atomic" and bool(_EXCHANGES.match(function))
             number = locks.get((line, offset, "spinlock"))

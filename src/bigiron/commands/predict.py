@@ -21,7 +21,13 @@ def predict(
     ] = None,
     one_task: OneTask = None,
     measured: MeasuredThere = None,
-    lock: Annotated[str, choice(("qspinlock", "cna"), "what the kernel's spinlocks are")] = "qspinlock",
+    lock: Annotated[
+        str | None,
+        choice(
+            ("qspinlock", "cna", "powerpc"),
+            "what the kernel's spinlocks are  [default: those of the machine's architecture]",
+        ),
+    ] = None,
     spread: Annotated[
         bool, typer.Option("--spread", help="tasks go to all nodes in turns, not to one after the other")
     ] = False,

@@ -88,7 +88,7 @@ def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_by
             access=pl.when(is_access).then(pl.col("kind")),
             kind=pl.when(is_access).then(pl.lit("access")).otherwise(pl.col("kind")),
             object=pl.when(in_line).then(pl.col("object")),
-            lock=pl.col("lock").map_elements(locks.taken_by, pl.String),
+            lock=pl.col("lock").map_elements(locks.lock_function, pl.String),
             target=pl.when(kind="wake")
             .then(pl.col("address").replace_strict(woken, default=None, return_dtype=pl.UInt32))
             .when(kind="ipi")

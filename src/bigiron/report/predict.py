@@ -22,6 +22,14 @@ from bigiron.study.prediction import Prediction
 _WIDTH = 100
 _NAME = 46  # characters of an object's name
 _MOST = 3  # limits in a row
+_NO_RATE = (
+    ". How fast one task is was not given (--one-task), and is a range: where tasks contend, operations/s "
+    "depend less on it than what is relative to one task does"
+)
+_SPINLOCKS = {
+    "cna": "; spinlocks are NUMA-aware (CNA)",
+    "powerpc": "; spinlocks are POWER's own, as since kernel 6.2",
+}
 
 
 def text(found: Prediction) -> str:
@@ -106,8 +114,8 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None
 
 
 def _heading(found: Prediction) -> str:
-    told = f"; one task is given as {rate(found.one_task)}" if found.one_task else ""
-    lock = "; spinlocks are NUMA-aware (CNA)" if found.lock == "cna" else ""
+    told = f"; one task is given as {rate(found.one_task)}" if found.one_task else _NO_RATE
+    lock = _SPINLOCKS.get(found.lock, "")
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
     else:
@@ -134,9 +142,7 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
 
 
 def _headings(found: Prediction, measured: Measured | None) -> list[str]:
-    columns = ["tasks", "predicted, of one task's"]
-    if found.one_task:
-        columns.append("predicted, operations/s")
+    columns = ["tasks", "predicted, of one task's", "predicted, operations/s"]
     if measured:
         columns += ["measured", "off by"]
     return [*columns, "limited by (share of the tasks' time)"]
@@ -145,9 +151,7 @@ def _headings(found: Prediction, measured: Measured | None) -> list[str]:
 def _row(
     curve: PredictedCurve, point: PredictedPoint, found: Prediction, measured: Measured | None
 ) -> list[str]:
-    cells = [str(point.tasks), interval(point.relative)]
-    if found.one_task:
-        cells.append(interval(point.throughput, rate))
+    cells = [str(point.tasks), interval(point.relative), interval(point.throughput, rate)]
     if measured:
         cells += _beside(curve, point, measured)
     return [*cells, limited_by(point.limited_by)]

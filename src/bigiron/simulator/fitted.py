@@ -1,9 +1,10 @@
-"""The constants of a prediction that are fitted to published curves: these five, and no others.
+"""The constants of a prediction that are fitted to published curves: these six, and no others.
 
 `benchmarks/curves.py --fit` fits them, and scores each curve with those fitted without its machine. The
 first four are of processors in general, and like a machine's figures they can be ranges, as they differ
-between processors and between kernels; how wide the ranges are is not fitted. The last is what the model is
-off by: as much as holds the points of machines that were left out.
+between processors and between kernels; how wide the ranges are is not fitted. The fifth is what machine files
+are off by where no rate of a task is known, with a range that holds those of other machines. The last is what
+the model is off by: as much as holds the points of machines that were left out.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class Constants:
     """What an instruction takes that a lock protects, of what the others take: its data were written by
     others, and its code is short and hot."""
 
+    instructions: Constant
+    """How long instructions and entries into the kernel take, of what the machine's file says, where no rate
+    of a task is known. A workload's instructions per cycle are in no count: published rates of one task are
+    from half to twice of what the files say."""
+
     model_error: float
     """The standard deviation of the logarithm of throughput around what is predicted, where contention takes
     nearly all: no range of a machine holds what the recording and the replay leave out."""
@@ -72,5 +78,6 @@ FITTED = Constants(
     contended=Constant(1.0, 1),
     kept_ns=Constant(20, 2),
     under_locks=Constant(1.5, 1.6),
+    instructions=Constant(0.8, 1.6),
     model_error=0.10,
 )

@@ -15,7 +15,7 @@ from bigiron import _sim
 from bigiron.errors import UserError
 
 _LEVELS = ("socket", "node", "group", "core", "thread")
-_SOCKET, _NODE, _THREAD = 0, 1, 4
+_SOCKET, _NODE, _GROUP, _THREAD = 0, 1, 2, 4
 _PAIRS = 20  # looked at of each level; fewer several times, as a virtual machine's CPUs move
 _APART_S = 0.1  # looks at the same pair
 _CORES = 64  # whose stores are measured at once: memory is busy with fewer
@@ -151,6 +151,8 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         "ipi_ns": 700,
         "ipi_source": "estimated: half of a round trip with acknowledgement of 1 to 2 us; not measured here",
     }
+    if _LEVELS[_GROUP] in [level["name"] for level in levels]:
+        machine["cache"] = _LEVELS[_GROUP]
     ranges = _ranges(machine, levels, took)
     if processor := _processor(host, levels, say):
         machine["processor"] = processor

@@ -18,6 +18,9 @@ from bigiron.threads import StoppedError, is_stopped
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
 
+SPEED = "speed of kernel code"
+"""How far the machine's file is off, where no rate of a task tells."""
+
 LEFT_OUT = "what the model leaves out"
 OVERLAPPED = "reads overlapped"
 OVERLAPPED_NS = fitted.Constant(40, 2)
@@ -49,7 +52,7 @@ class Asked:
     draws: int
     seed: int = 1
     known: KnownRate | None = None
-    lock: str = "qspinlock"
+    lock: str | None = None  # what spinlocks are; else those of the machine
     spread: bool = False
     constants: fitted.Constants = fitted.FITTED
 
@@ -94,22 +97,26 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
     A known rate sets how fast instructions are, for the other variants too: its variant is replayed first.
     """
     names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
-    places = machine_files.drawn_places(len(names), asked.draws, asked.seed)
-    unknowns = dict(zip(names, places.T, strict=True))
-    drawn = [_drawn(asked, place) for place in places]
+    places = machine_files.drawn_places(len(names) + 1, asked.draws, asked.seed)
+    *columns, speed = places.T
+    unknowns = dict(zip(names, columns, strict=True))
+    drawn = [_drawn(asked, place[:-1]) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
     slower = np.ones(asked.draws)
+    if not asked.known:
+        unknowns[SPEED] = speed
+        slower = np.array([asked.constants.instructions.at(float(place)) for place in speed])
     for variant in sorted(sources, key=lambda variant: not _known(asked, variant)):
         source, known = sources[variant], _known(asked, variant)
         programs = [source(np.random.default_rng([asked.seed, draw])) for draw in range(asked.draws)]
         curves = [
             _sim.Curve(
                 machine,
-                _sim.Program(program.lines, program.locks, program.operations),
+                _replayable(variant, program),
                 tasks,
                 seed=asked.seed * 1000 + draw,
-                cna=asked.lock == "cna",
+                spinlocks=asked.lock,
                 spread=asked.spread,
                 slower=float(slower[draw]),
                 **core,
@@ -143,6 +150,13 @@ def _known(asked: Asked, variant: str) -> tuple[int, float] | None:
     """The tasks and the throughput of a variant whose rate is known."""
     known = asked.known
     return (known.tasks, known.throughput) if known and known.variant == variant else None
+
+
+def _replayable(variant: str, program: Program) -> _sim.Program:
+    try:
+        return _sim.Program(program.lines, program.locks, program.operations)
+    except ValueError as error:
+        raise UserError(f"{variant}: its trace cannot be replayed: {error}") from None
 
 
 def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:

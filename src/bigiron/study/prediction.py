@@ -106,7 +106,7 @@ def predict(
     measured: Measured | None = None,
     draws: int = DRAWS,
     seed: int = 1,
-    lock: str = "qspinlock",
+    lock: str | None = None,
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
@@ -116,7 +116,7 @@ def predict(
 
     `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
     the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
-    everything is predicted from counts. `carried`: what an operation of each variant does more of as the
+    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine. `carried`: what an operation of each variant does more of as the
     machine has more CPUs; else what the study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
@@ -141,7 +141,7 @@ def predict(
         first,
         one_task,
         measured,
-        lock,
+        lock or model.spinlocks,
         draws,
         len(found.unknowns),
         recordings,
@@ -337,7 +337,7 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
         followed = trace.followed(checked)
-        whole = trace.program_of_followed(followed, carried)
+        whole = trace.program_of_followed(followed, carried, _nodes(record))
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
@@ -353,6 +353,10 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
 
     instructions = float(executed.mean())
     return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
+
+
+def _nodes(record: CellRecord) -> int:
+    return int(record.environment.get("nodes", 1))
 
 
 def _lock_of_user_space(study: Study, record: CellRecord) -> str:
@@ -380,7 +384,9 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = counted_operation.count(
-        conflicts, locks, work, operations, record.tasks, most_tasks, threads, carried=carried
+        *(conflicts, locks, work, operations, record.tasks, most_tasks, threads),
+        carried=carried,
+        nodes=_nodes(record),
     )
     if counted.instructions < _FEWEST:
         return Refused(record.variant, _OUTSIDE)
@@ -420,5 +426,6 @@ def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> counted_ope
         most_tasks,
         threads=False,
         beside=counted_operation.without_waiting(counted[0].filter(context="operation")),
+        nodes=_nodes(record),
     )
     return found if found.lines else None

@@ -1,0 +1,99 @@
+use crate::cpu::Cpu;
+use crate::engine::{LineId, LockId, Simulation};
+use crate::locks::{Cna, Lock, PowerpcQSpinlock, QSpinlock, TryLock};
+
+/// What the kernel's spinlocks are, those inside of its other locks, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpinKind {
+    #[default]
+    Qspinlock,
+    /// NUMA-aware: what would come of it if the kernel had it.
+    Cna,
+    /// POWER's own.
+    Powerpc,
+}
+
+impl SpinKind {
+    /// All, by the names that machine files and options have for them.
+    pub const ALL: [(&str, SpinKind); 3] =
+        [("qspinlock", SpinKind::Qspinlock), ("cna", SpinKind::Cna), ("powerpc", SpinKind::Powerpc)];
+
+    /// The kind of that name.
+    pub fn named(name: &str) -> Option<SpinKind> {
+        SpinKind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        SpinKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// The kernel's spinlock, of the kind that the simulation has.
+pub enum Spinlock {
+    Qspinlock(QSpinlock),
+    Cna(Cna),
+    Powerpc(PowerpcQSpinlock),
+}
+
+impl Spinlock {
+    /// A free lock in a node's memory.
+    pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Spinlock {
+        let line = sim.line(name, node);
+        Spinlock::on(sim, name, line)
+    }
+
+    /// A free lock on a line that has other words too.
+    pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Spinlock {
+        match sim.spinlocks() {
+            SpinKind::Qspinlock => Spinlock::Qspinlock(QSpinlock::on(sim, name, line)),
+            SpinKind::Cna => Spinlock::Cna(Cna::on(sim, name, line)),
+            SpinKind::Powerpc => Spinlock::Powerpc(PowerpcQSpinlock::on(sim, name, line)),
+        }
+    }
+
+    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
+        match self {
+            Spinlock::Qspinlock(lock) => lock.is_busy(cpu),
+            Spinlock::Cna(lock) => lock.is_busy(cpu),
+            Spinlock::Powerpc(lock) => lock.is_busy(cpu),
+        }
+    }
+}
+
+impl TryLock for Spinlock {
+    async fn try_acquire(&self, cpu: &Cpu) -> bool {
+        match self {
+            Spinlock::Qspinlock(lock) => lock.try_acquire(cpu).await,
+            Spinlock::Cna(lock) => lock.try_acquire(cpu).await,
+            Spinlock::Powerpc(lock) => lock.try_acquire(cpu).await,
+        }
+    }
+}
+
+impl Lock for Spinlock {
+    fn id(&self) -> LockId {
+        match self {
+            Spinlock::Qspinlock(lock) => lock.id(),
+            Spinlock::Cna(lock) => lock.id(),
+            Spinlock::Powerpc(lock) => lock.id(),
+        }
+    }
+
+    async fn acquire(&self, cpu: &Cpu) {
+        match self {
+            Spinlock::Qspinlock(lock) => lock.acquire(cpu).await,
+            Spinlock::Cna(lock) => lock.acquire(cpu).await,
+            Spinlock::Powerpc(lock) => lock.acquire(cpu).await,
+        }
+    }
+
+    async fn release(&self, cpu: &Cpu) {
+        match self {
+            Spinlock::Qspinlock(lock) => lock.release(cpu).await,
+            Spinlock::Cna(lock) => lock.release(cpu).await,
+            Spinlock::Powerpc(lock) => lock.release(cpu).await,
+        }
+    }
+}
