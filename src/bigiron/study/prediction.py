@@ -116,8 +116,9 @@ def predict(
 
     `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
     the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
-    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine. `carried`: what an operation of each variant does more of as the
-    machine has more CPUs; else what the study's own numbers of CPUs tell of that.
+    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine.
+    `carried`: what an operation of each variant does more of as the machine has more CPUs; else what the
+    study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
     tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
