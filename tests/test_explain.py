@@ -1,10 +1,15 @@
 """Explain: rules that know what a shared line is, and sentences that say it."""
 
 import doctest
+import hashlib
+import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured, says
 
@@ -106,7 +111,60 @@ def test_nothing_to_say_is_said(tmp_path: Path) -> None:
     measured(
         "getppid1", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s"
     )
-    assert "no shared cache line limits it" in " ".join(bigiron("explain", tmp_path / "s").out.split())
+    said = " ".join(bigiron("explain", tmp_path / "s").out.split())
+    assert "no shared cache line limits it" in said
+    assert said.endswith("Not recorded: locks and work.")
+
+
+def changed(study: Path, copy: Path, variant: str, change: Callable[[Path, dict[str, Any]], None]) -> Path:
+    """A copy of a study in which the cells of a variant are changed: their folder, and what cell.json has."""
+    shutil.copytree(study, copy)
+    for cell in sorted((copy / "cells").iterdir()):
+        record = json.loads((cell / "cell.json").read_text())
+        if record["variant"] == variant:
+            change(cell, record)
+            if cell.exists():
+                (cell / "cell.json").write_text(json.dumps(record))
+    return copy
+
+
+def test_a_variant_that_is_missing_is_named(open1: Path, tmp_path: Path) -> None:
+    study = changed(open1, tmp_path / "s", "debian/6.12", lambda cell, _: shutil.rmtree(cell))
+    said = " ".join(bigiron("explain", study).out.split())
+    assert "Not compared: debian/6.12, 8 CPUs (not measured yet); debian/6.12, 8 CPUs, repetition 2" in said
+
+
+def test_a_probe_that_one_variant_lacks_is_left_out(open1: Path, tmp_path: Path) -> None:
+    study = changed(open1, tmp_path / "s", "debian/6.12", lambda _, record: record["tables"].pop("work"))
+    said = " ".join(bigiron("explain", study).out.split())
+    assert "Better by 4.000 accesses per operation" in said
+    assert "Not recorded, so not compared: locks and work." in said and "The kernel executes" not in said
+
+
+def test_probes_of_different_machines(open1: Path, tmp_path: Path) -> None:
+    def on_more_cpus(_: Path, record: dict[str, Any]) -> None:
+        del record["tables"]["conflicts"]
+        record["cpus"] = record["tasks"] = 16
+
+    study = changed(open1, tmp_path / "s", "debian/6.12", on_more_cpus)
+    assert bigiron("explain", study).status == 0
+
+
+def test_what_was_lost_is_said(open1: Path, tmp_path: Path) -> None:
+    lost = {"accesses, for which there was no room": 7}
+    study = changed(open1, tmp_path / "s", "debian/6.12", lambda _, record: record.update(lost=lost))
+    assert "14 lost: accesses, for which there was no room" in " ".join(bigiron("explain", study).out.split())
+
+
+def test_a_study_of_an_older_version_is_refused_in_a_line(open1: Path, tmp_path: Path) -> None:
+    def without_a_column(cell: Path, record: dict[str, Any]) -> None:
+        table = record["tables"]["conflicts"]
+        pl.read_parquet(cell / table["file"]).drop("start").write_parquet(cell / table["file"])
+        table["sha256"] = hashlib.sha256((cell / table["file"]).read_bytes()).hexdigest()
+
+    answer = bigiron("explain", changed(open1, tmp_path / "s", "debian/6.12", without_a_column))
+    assert (answer.status, answer.out) == (2, "")
+    assert "an older bigiron recorded its conflicts, without start: run it again" in answer.err
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.name)

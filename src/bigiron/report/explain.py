@@ -1,12 +1,12 @@
 """What `bigiron explain` prints: findings in sentences, the most expensive first, each with its evidence."""
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
-from bigiron.analysis import conflicts, explain, line_verdicts, locks, shared_lines, work
-from bigiron.analysis.comparison import Options
+from bigiron.analysis import comparison, conflicts, explain, line_verdicts, locks, shared_lines, work
+from bigiron.analysis.comparison import Measurements, Options, Point
 from bigiron.analysis.comparison import Row as Counted
 from bigiron.analysis.explain import (
     LEAST,
@@ -17,7 +17,7 @@ from bigiron.analysis.explain import (
     Recorded,
     WorkFinding,
 )
-from bigiron.analysis.shared_lines import SharedLines, bytes_by_cpu, halves, predicted
+from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.analysis.spread import MOST_BOOTS
 from bigiron.counted import counted, listed, some
 from bigiron.errors import UserError
@@ -27,6 +27,8 @@ from bigiron.study.store import Study
 
 PROBES = ("conflicts", "locks", "work")
 """What is explained, as far as it was recorded."""
+
+_AtPlace = TypeVar("_AtPlace", LinesAt, Point)
 
 _WIDTH = 72  # of a mail
 _MOST = 8
@@ -43,7 +45,8 @@ class Explanation:
     contexts: tuple[str, ...]
     explained: Explained
     boots: int  # of the variant that has fewest
-    missing: tuple[str, ...]  # of the probes, those that were not recorded
+    missing: tuple[str, ...]  # of the probes, those that were not recorded there
+    caveats: tuple[str, ...] = ()  # what of the counts is missing, and how the machines differ
 
     @property
     def recorded(self) -> Recorded:
@@ -61,27 +64,56 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     read = {probe: measurements.read(study, probe) for probe in PROBES if study.measured_with("", probe)}
     if not read:
         raise UserError(f"{study.folder} has no counts to explain: {study.recording(*PROBES)}")
-    point = max(set.intersection(*(set(measured.points) for measured in read.values())))
-    if "conflicts" in read:
-        lines = lines or shared_lines.line_up_all(read["conflicts"], options)
+    point, there = _to_explain(read)
+    if "conflicts" in there:
+        lines = lines or shared_lines.line_up_all(there["conflicts"], options)
     found = Recorded(
-        next((one for one in lines.points if (one.cpus, one.tasks) == point), None) if lines else None,
+        _only(lines.points, point) if lines and "conflicts" in there else None,
         *(
-            next(one for one in compare(read[name], options).points if (one.cpus, one.tasks) == point)
-            if name in read
-            else None
+            _only(compare(there[name], options).points, point) if name in there else None
             for name, compare in (("locks", locks.compare), ("work", work.compare))
         ),
     )
-    first = next(iter(read.values()))
+    first = next(iter(there.values()))
     return Explanation(
         first.study,
         first.workload,
         options.contexts,
         explain.explain(found),
-        min(len(cells) for measured in read.values() for cells in measured.points[point].values()),
-        tuple(name for name in PROBES if name not in read),
+        min(len(cells) for measured in there.values() for cells in measured.points[point].values()),
+        tuple(name for name in PROBES if name not in there),
+        tuple(_caveats(study, there, point)),
     )
+
+
+_Place: TypeAlias = tuple[int, int]  # CPUs and tasks
+
+
+def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
+    """The largest machine on which most variants were measured, and the probes that have all of them."""
+    variants: dict[_Place, set[str]] = {}
+    for measured in read.values():
+        for point, cells in measured.points.items():
+            variants.setdefault(point, set()).update(cells)
+    point = max(variants, key=lambda point: (len(variants[point]), point))
+    most = max(len(measured.points.get(point, ())) for measured in read.values())
+    there = {name: one for name, one in read.items() if len(one.points.get(point, ())) == most}
+    return point, there
+
+
+def _only(points: Sequence[_AtPlace], place: _Place) -> _AtPlace:
+    return next(point for point in points if (point.cpus, point.tasks) == place)
+
+
+def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> Iterator[str]:
+    """What must be known of the counts, and what was not explained."""
+    any_probe = next(iter(read.values()))
+    yield from filter(None, [any_probe.unlike.get(point, ""), *any_probe.lost.get(point, ())])
+    if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
+        yield comparison.not_compared(list(lacking.values()))
+    if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
+        cpus = listed([str(number) for number in sorted(others)])
+        yield f"explained is what {point[0]} CPUs have; bigiron compare has {cpus} CPUs, too"
 
 
 def text(found: Explanation) -> str:
@@ -153,8 +185,10 @@ def notes(found: Explanation) -> Iterator[str]:
             f"Left out as layout: {counted(len(layout), 'shared cache line')} that differ only by where "
             f"objects lie in their slab, which changes from boot to boot ({_names(layout)})."
         )
-    if found.missing and recorded.others:
-        yield f"Not recorded, so not compared: {listed(list(found.missing))}."
+    if found.missing:
+        compared = ", so not compared" if recorded.others else ""
+        yield f"Not recorded{compared}: {listed(list(found.missing))}."
+    yield from (f"{said[0].upper()}{said[1:].rstrip('.')}." for said in found.caveats)
 
 
 def _names(rows: list[Any]) -> str:
@@ -227,7 +261,7 @@ def _how_often(finding: LineFinding, recorded: Recorded) -> str:
     for variant in recorded.variants:
         writes, accesses = finding.writes(variant), finding.accesses(variant)
         if not accesses:
-            counts.append(f"never on {variant}")
+            counts.append(f"0 times on {variant}, where the line is not shared")
             continue
         written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
         counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
@@ -348,6 +382,7 @@ def as_document(found: Explanation) -> str:
         "tasks": recorded.tasks,
         "base": recorded.base,
         "boots": found.boots,
+        "caveats": list(found.caveats),
         "compared": [probe for probe in PROBES if probe not in found.missing],
         "undecided": found.explained.undecided,
         "layout": [row.object for row in found.explained.layout],

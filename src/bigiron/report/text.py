@@ -112,6 +112,8 @@ def _beside(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterat
     if point.total:
         cells = [cells_of(point, point.total, variant) for variant in point.variants]
         lines.append(_Line(mark + point.total.name, cells))
+    if comparison.paths and any(row.ways for row in rows):
+        lines[0].beneath.append(" " * 6 + f"{point.ranked_by} by call path: {', '.join(point.variants)}")
     yield from _laid_out(lines, point.variants)
 
 
@@ -179,7 +181,7 @@ def _pairs(comparison: Comparison, point: Point) -> Iterator[str]:
         here = [one for one in figures if max(one.mean(point.base), one.mean(new)) >= lkp.LEAST]
         shown = profiles.ranked(here, point.base, [new])[: point.most]
         yield ""
-        yield from lkp.head(point.base, new)
+        yield from lkp.head(point.base, new, "mean +- sd" if point.repeated else point.ranked_by)
         yield from lkp.lines(shown, point.base, new, _WIDTH, as_stacks=point.thing == "chain")
         if len(here) > len(shown):
             yield f"{len(here) - len(shown)} more (--format csv has all)"

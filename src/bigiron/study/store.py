@@ -341,7 +341,14 @@ class Study:
             raise _damaged(folder, f"{table.file}: {error.strerror}") from None
         if hashlib.sha256(content).hexdigest() != table.sha256:
             raise _damaged(folder, f"{table.file} is not what was written")
-        return sanitize.in_table(pl.read_parquet(content))
+        found = sanitize.in_table(pl.read_parquet(content))
+        for known in probes.among([probe]):
+            if lacking := sorted(known.columns.keys() - set(found.columns)):
+                raise UserError(
+                    f"{folder}: an older bigiron recorded its {probe}, without {', '.join(lacking)}: "
+                    "run it again, with another -o"
+                )
+        return found
 
     def table_bytes(self, record: CellRecord) -> int:
         """How large the files of a cell's tables are; 0 for one that is missing."""
