@@ -7,12 +7,14 @@ its address. check_work.py does the same with instructions.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from bigiron.analysis import match_lines, merge_lines, spread
-from bigiron.analysis.match_lines import Line
+from bigiron.analysis import line_verdicts, match_lines, merge_lines, spread
+from bigiron.analysis.match_lines import Line, PerBoot
+from bigiron.analysis.verdict import Verdict
 from bigiron.counted import counted
 
 Probe: TypeAlias = Literal["conflicts", "work"]
@@ -31,8 +33,9 @@ class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     accesses: float
     most_writes: float = 0.0
     most_accesses: float = 0.0
-    uneven: bool = False
-    """Whether CPUs do not access it equally often, so that chance may decide how often they do."""
+    boot_writes: list[float] = []
+    """In each boot, of a line that CPUs do not access equally often: chance may decide how often they do."""
+    boot_accesses: list[float] = []
     tolerance: float | None = None
     """For this line, instead of the baseline's."""
     functions: dict[str, float]
@@ -128,7 +131,7 @@ class Finding:
     allowed: tuple[float, ...]
     after: tuple[float, ...]  # of the repetition that has fewest: a regression is in each of them
     by: str = ""  # who does it: "touched by dput, d_alloc"
-    is_chance: bool = False  # whether chance decides it, and there are too few boots to tell
+    is_chance: bool = False  # whether boots of one kernel may differ as much
 
     @property
     def worse(self) -> bool:
@@ -137,7 +140,7 @@ class Finding:
 
     @property
     def may_be_worse(self) -> bool:
-        """Whether it is more than is allowed, in one boot, of what differs from boot to boot."""
+        """Whether it is more than is allowed, of what may differ as much from boot to boot."""
         return self._exceeds and self.is_chance
 
     @property
@@ -180,7 +183,7 @@ class Checked:
 
     @property
     def undecided(self) -> list[Finding]:
-        """What may be: one boot does not tell."""
+        """What may be: boots of one kernel may differ as much."""
         return [finding for finding in self.findings if finding.may_be_worse]
 
     @property
@@ -188,11 +191,11 @@ class Checked:
         """What was not compared, or not decided, in words."""
         found = [f"{probe} not compared ({why})" for probe, why in self.left_out.items()]
         if self.undecided:
-            found.append(f"{len(self.undecided)} may be worse: {ONE_BOOT}")
+            found.append(f"{len(self.undecided)} may be worse: {UNDECIDED}")
         return found
 
 
-ONE_BOOT = f"one boot does not tell (run both with --reps {spread.FEWEST_BOOTS})"
+UNDECIDED = f"boots of one kernel may differ as much (run both with --reps {spread.MOST_BOOTS})"
 """Why something is not decided."""
 
 
@@ -223,6 +226,7 @@ def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:
 def _known(row: match_lines.Row, columns: list[str]) -> Known:
     writes = [round(row.writes(column), 3) for column in columns]
     accesses = [round(row.accesses(column), 3) for column in columns]
+    even = all(line.even for line in row.lines.values())
     weights = {f: sum(line.weights.get(f, 0) for line in row.lines.values()) for f in row.functions}
     total = sum(weights.values())
     mean_writes, mean_accesses = (round(sum(counts) / len(columns), 3) for counts in (writes, accesses))
@@ -232,7 +236,8 @@ def _known(row: match_lines.Row, columns: list[str]) -> Known:
         accesses=mean_accesses,
         most_writes=max(writes) if max(writes) > mean_writes + 0.001 else 0.0,
         most_accesses=max(accesses) if max(accesses) > mean_accesses + 0.001 else 0.0,
-        uneven=not all(line.even for line in row.lines.values()),
+        boot_writes=[] if even else writes,
+        boot_accesses=[] if even else accesses,
         functions={
             function: round(weights[function] / len(columns), 3)
             for function in row.functions[:_MOST_FUNCTIONS]
@@ -243,27 +248,38 @@ def _known(row: match_lines.Row, columns: list[str]) -> Known:
 
 def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Finding]:
     """Each line that the baseline or the cell's repetitions have, the one with the largest increase first."""
-    before = [(line, _as_line(line)) for line in baseline.lines]
+    before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
     columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
-    one_boot = min(baseline.boots, len(columns)) < spread.FEWEST_BOOTS
+    rows = match_lines.match({_BASE: [line for _, line in before], **columns})
+    by_chance = _by_chance(rows, list(columns), baseline.boots)
     findings = []
-    for row in match_lines.match({_BASE: [line for _, line in before], **columns}):
+    for row, is_chance in zip(rows, by_chance, strict=True):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
-        is_chance = one_boot and _is_uneven(row, recorded)
         if recorded:
-            findings.append(replace(_known_line(row, recorded, columns, tolerance), is_chance=is_chance))
-            continue
-        after = min(map(row.writes, columns)), min(map(row.accesses, columns))
-        disturbed = min(_disturbed(row, column, baseline.cpus) for column in columns)
-        if disturbed > LEAST:
-            findings.append(replace(_new_line(row, after, disturbed, tolerance), is_chance=is_chance))
+            found = _known_line(row, recorded, columns, tolerance)
+        else:
+            after = min(map(row.writes, columns)), min(map(row.accesses, columns))
+            disturbed = min(_disturbed(row, column, baseline.cpus) for column in columns)
+            if disturbed <= LEAST:
+                continue
+            found = _new_line(row, after, disturbed, tolerance)
+        findings.append(replace(found, is_chance=is_chance))
     return worst_first(findings)
 
 
-def _is_uneven(row: match_lines.Row, recorded: Known | None) -> bool:
-    """Whether chance may decide how often it is accessed."""
-    now = [line for column, line in row.lines.items() if column != _BASE]
-    return bool(recorded and recorded.uneven) or not all(line.even for line in now)
+def _by_chance(rows: Sequence[match_lines.Row], columns: Sequence[str], boots: int) -> list[bool]:
+    """Of each row whether boots of one kernel may differ as much, by the rules of `compare`."""
+    both = []
+    for row in rows:
+        lines = {}
+        if was := row.lines.get(_BASE):
+            lines[_BASE] = was
+        if now := [row.lines[column] for column in columns if column in row.lines]:
+            each = tuple(PerBoot(row.writes(column), row.accesses(column)) for column in columns)
+            lines[_NOW] = replace(now[0], repetitions=each, even=all(line.even for line in now))
+        both.append(match_lines.Row(lines))
+    line_verdicts.judge(both, _BASE, [_NOW], {_BASE: boots, _NOW: len(columns)})
+    return [row.verdicts[_NOW] is not Verdict.changed for row in both]
 
 
 def _disturbed(row: match_lines.Row, column: str, cpus: int) -> float:
@@ -275,7 +291,7 @@ def _disturbed(row: match_lines.Row, column: str, cpus: int) -> float:
     return min(row.accesses(column), row.writes(column) * cpus)
 
 
-_BASE = "baseline"
+_BASE, _NOW = "baseline", "study"
 _UNITS = ("writes", "accesses")
 
 
@@ -327,8 +343,19 @@ def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:
     return (BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
 
 
-def _as_line(known: Known) -> Line:
-    return Line(known.object, known.functions, known.writes, known.accesses, 0, 0, false_sharing=False)
+def _as_line(known: Known, boots: int = 1) -> Line:
+    each = [*zip(known.boot_writes, known.boot_accesses, strict=True)] or [(known.writes, known.accesses)]
+    return Line(
+        known.object,
+        known.functions,
+        known.writes,
+        known.accesses,
+        0,
+        0,
+        false_sharing=False,
+        repetitions=tuple(PerBoot(*counts) for counts in islice(cycle(each), boots)),
+        even=not known.boot_accesses,
+    )
 
 
 def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> list[Known]:
@@ -348,7 +375,7 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
 
 def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
     same = _of(was.object, was.tolerance, tolerance).takes_for_same
-    return not (
+    return len(was.boot_accesses) != len(now.boot_accesses) or not (
         same(was.writes, now.writes)
         and same(was.accesses, now.accesses)
         and same(max(was.writes, was.most_writes), max(now.writes, now.most_writes))

@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from bigiron.analysis.check import ONE_BOOT, Checked
+from bigiron.analysis.check import UNDECIDED, Checked
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write, not even escaped."""
@@ -28,7 +28,7 @@ def text(workload: str, checked: list[Checked]) -> str:
                 failure = ElementTree.SubElement(case, "failure", message=_written(finding.words))
                 failure.text = _written(finding.by)
             if finding.may_be_worse:
-                ElementTree.SubElement(case, "skipped", message=f"may be worse: {ONE_BOOT}")
+                ElementTree.SubElement(case, "skipped", message=f"may be worse: {UNDECIDED}")
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

@@ -1,6 +1,6 @@
 """A check in KTAP, the kernel's own test format: Documentation/dev-tools/ktap.rst, version 1."""
 
-from bigiron.analysis.check import ONE_BOOT, Checked
+from bigiron.analysis.check import UNDECIDED, Checked
 
 
 def text(workload: str, checked: list[Checked]) -> str:
@@ -21,7 +21,7 @@ def _lines_of(point: Checked) -> list[str]:
         if finding.worse:
             lines.append(f"# {_plain(finding.words)}")
             lines.append(f"# {_plain(finding.by)}")
-        skip = f" # SKIP may be worse: {ONE_BOOT}" if finding.may_be_worse else ""
+        skip = f" # SKIP may be worse: {UNDECIDED}" if finding.may_be_worse else ""
         lines.append(f"{'not ok' if finding.worse else 'ok'} {number} {_plain(finding.name)}{skip}")
     for number, (probe, why) in enumerate(point.left_out.items(), len(point.findings) + 1):
         lines.append(f"ok {number} {_plain(probe)} # SKIP not compared: {_plain(why)}")

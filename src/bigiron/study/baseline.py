@@ -93,6 +93,8 @@ def text(baseline: Baseline) -> str:
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
         head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
+        if point.boots > 1:
+            head.append(f"boots = {point.boots}")
         if point.memory_mib:
             head.append(f"memory_mib = {point.memory_mib}")
         if point.clock_slower > 1:
@@ -111,7 +113,10 @@ def text(baseline: Baseline) -> str:
 
 def _fields(line: Known | Work | Function) -> dict[str, object]:
     """A line's fields without those that have their default."""
-    default = {"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None}
+    default: dict[str, object] = {
+        **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},
+        **{"boot_writes": [], "boot_accesses": []},
+    }
     fields = msgspec.structs.asdict(line)
     return {name: value for name, value in fields.items() if name not in default or value != default[name]}
 
