@@ -220,9 +220,7 @@ def count(
         line=pl.col("lock") - pl.col("lock") % 64
     )
     found, of_lock = _locks(taken, lines, of_line)
-    for site in _sites(kept, taken, of_line, of_lock, lines, operations):
-        if site.event.kind == "visit":
-            site.per_op *= carried.visits.get(plain(lines[site.event.object].name), 1.0)
+    for site in _sites(kept, taken, of_line, of_lock, lines, operations, carried.visits):
         _call(root, site.path).sites.append(site)
     for section in _sections(taken, touched, of_lock, operations):
         # Held for as much longer as the call takes that holds it.
@@ -269,10 +267,11 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     running = conflicts.filter(context="operation")
     of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
-    by_cpu = touched.group_by("line", "cpu").agg(pl.col("accesses", "writes").sum())
-    named = called_after(touched, "line").join(_writers(by_cpu), on="line")
+    by_cpu = touched.group_by("line", "cpu").agg(pl.col("writes").sum())
+    visits = touched.group_by("line", "cpu", "object").agg(pl.col("accesses").sum())
     found: dict[str, float] = {}
-    others = named.join(by_cpu, on="line").filter(pl.col("cpu") != pl.col("writer")).sort("line", "cpu")
+    others = visits.join(_writers(by_cpu), on="line").filter(pl.col("cpu") != pl.col("writer"))
+    others = others.sort("line", "cpu", "object")
     for object, written, times in others.select("object", "written", "accesses").iter_rows():
         if of_one_writer(object, written):
             found[plain(object)] = found.get(plain(object), 0.0) + times
@@ -497,6 +496,7 @@ def _sites(
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
     operations: int,
+    more_visits: Mapping[str, float],
 ) -> Iterator[Site]:
     """The accesses, without those that take a lock or give it back: they come with executing it."""
     addresses = {lock for lock, _ in of_lock}
@@ -504,17 +504,18 @@ def _sites(
     writers = {line: whose.writer for line, whose in of_line.items() if whose.writer is not None}
     writer = pl.col("line").replace_strict(writers, default=None, return_dtype=touched.schema["cpu"])
     rows = touched.group_by("line", "whole", "function", "pc", visits=pl.col("cpu") != writer).agg(
-        pl.col("address").min(), pl.col("reads").sum(), pl.col("writes").sum()
+        pl.col("address").min(), pl.col("reads", "writes").sum(), pl.col("object").first()
     )
     sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
     rows = rows.sort("whole", "pc", "line", "visits")
-    for line, path, function, _pc, is_visit, address, reads, writes in rows.iter_rows():
+    for line, path, function, _pc, is_visit, address, reads, writes, object in rows.iter_rows():
         if line in locked and (re.match(LOCKING, function) or (address in addresses and not reads)):
             continue
         number, visits, _ = of_line[line]
         visits = visits if is_visit is None else float(is_visit)
         for how, times in _touches(function, reads, writes, lines[number].scope):
-            for visiting, share in ((False, 1 - visits), (True, visits)):
+            more = more_visits.get(plain(object), 1.0)
+            for visiting, share in ((False, 1 - visits), (True, visits * more)):
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations
     written = _written_by_locks(taken, of_line, of_lock, operations)

@@ -92,7 +92,7 @@ def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING, nodes: 
             found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
             locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
-    table = _with_more_visits(table, carried, lines)
+    table = _with_more_visits(table, carried)
     operations = [
         list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
@@ -263,22 +263,19 @@ def _with_more_instructions(table: pl.DataFrame, carried: Carried) -> pl.DataFra
     return table.with_columns(executed.cast(table.schema["instructions"]).alias("instructions"))
 
 
-def _with_more_visits(table: pl.DataFrame, carried: Carried, lines: list[Line]) -> pl.DataFrame:
+def _with_more_visits(table: pl.DataFrame, carried: Carried) -> pl.DataFrame:
     """The same, where a visit is made as often as there are more CPUs; together they execute what it did.
 
-    >>> rows = {"kind": ["access"] * 5, "number": [0] * 5, "visits": [True] * 5, "instructions": [10] * 5}
-    >>> carried = Carried(visits={"counters of CPU": 1.4})
-    >>> _with_more_visits(pl.DataFrame(rows), carried, [Line("counters of CPU 3", "task")]).height
+    >>> row = {"kind": "access", "number": 0, "visits": True, "instructions": 10, "object": "hits of CPU 3"}
+    >>> carried = Carried(visits={"hits of CPU": 1.4})
+    >>> _with_more_visits(pl.DataFrame([row] * 5), carried).height
     7
     """
-    factors = {
-        number: carried.visits[name]
-        for number, line in enumerate(lines)
-        if (name := plain(line.name)) in carried.visits
-    }
+    names = {name: plain(name) for name in table["object"].unique() if name}
+    factors = {name: carried.visits[whole] for name, whole in names.items() if whole in carried.visits}
     if not factors:
         return table
-    factor = pl.col("number").replace_strict(factors, default=1.0, return_dtype=pl.Float64)
+    factor = pl.col("object").replace_strict(factors, default=1.0, return_dtype=pl.Float64)
     factor = pl.when(pl.col("visits") & (pl.col("kind") == "access")).then(factor).otherwise(1.0)
     # What of a factor is no whole number makes every other, or every third, one more.
     so_far = factor.cum_sum().over("number", "visits") + _HAIR
