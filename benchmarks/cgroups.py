@@ -85,7 +85,19 @@ def main() -> None:
 def measure(workload: str, kernels: Sequence[str], cpus: int, folder: Path, options: Sequence[str]) -> None:
     """Run what is missing of a study; what fails is told on the page."""
     what = [word for kernel in kernels for word in ("--kernel", kernel)]
-    what += ["--cpus", str(cpus), "--probe", "conflicts", "--clock", "instructions", "--jobs", "1", *options]
+    what += [
+        "--cpus",
+        str(cpus),
+        "--probe",
+        "conflicts",
+        "--reps",
+        "1",
+        "--clock",
+        "instructions",
+        "--jobs",
+        "1",
+        *options,
+    ]
     if workload.startswith("smt-"):
         what += ["--topology", "threads=2"]
     subprocess.run([BIGIRON, "run", workload, *what, "-o", folder], check=False, stdout=subprocess.DEVNULL)

@@ -208,7 +208,7 @@ def test_explain_for_programs(open1: Path) -> None:
         "debian/6.12": 2.0,
     }
     rows = list(csv.DictReader(io.StringIO(bigiron("explain", open1, "--format", "csv").out)))
-    assert [float(row["writes_per_op"]) for row in rows[:2]] == [6.0, 2.0]
+    assert [(row["unit"], float(row["count"])) for row in rows[:2]] == [("accesses", 6.0), ("accesses", 2.0)]
 
 
 def test_check_for_programs(open1: Path, tmp_path: Path) -> None:

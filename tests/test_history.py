@@ -485,6 +485,7 @@ def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: P
     alike = {
         "workload_sha256": "", "recorder": "a", "qemu": "", "accelerator": "", "turn": "", "memory_mib": 1,
         "sockets": 1, "nodes": 1, "cores": 64, "threads": 1,
+        "kernel_release": "", "kernel_version": "", "kernel_sha256": "", "arch": "x86_64",
     }  # fmt: skip
     made_by: list[dict[str, object]] = [{}, {}, {"recorder": "b"}, {"clock_slower": 128}]
     records = [

@@ -522,7 +522,7 @@ def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() 
     tests = listing.read(LATER_AND_ELSEWHERE, "")
     found = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     writes, closes = sorted(found, key=lambda outcome: outcome.test)
-    assert "noop_backing_dev_info" in {one.name for one in writes.conflicts if not one.pair}
+    assert "noop_backing_dev_info.wb" in {one.name for one in writes.conflicts if not one.pair}
     (table,) = [one for one in closes.conflicts if one.name == "struct files_struct.fd_array"]
     assert (table.pair, table.runs) == (False, 4)
 

@@ -234,7 +234,8 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
     asked = Asked(machine, [24], draws=64)
     given, told = (
-        replay({"v": lambda _: program}, replace(asked, known=known)) for known in (None, (1, 1.8e6))
+        replay({"v": lambda _: program}, replace(asked, known=known))
+        for known in (None, KnownRate("v", 1, 1.8e6))
     )
     assert SPEED in given.unknowns and SPEED not in told.unknowns
     one, many = given.variants["v"].throughput.T
@@ -471,7 +472,9 @@ def test_names_are_text_in_markdown(tmp_path: Path) -> None:
     )
     rows = [line for line in answer.out.splitlines() if line.startswith("|")]
     assert any("sched\\_migrated\\|in\\_iowait" in row for row in rows), answer.out
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+    for table in re.split(r"\n(?!\|)", answer.out):
+        of_table = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines() if row.startswith("|")}
+        assert len(of_table) <= 1 and of_table <= {4, 5}, table
     assert "**a\\_b\\_c: " in answer.out
 
 

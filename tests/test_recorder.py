@@ -45,8 +45,8 @@ def test_another_plugin_interface_is_refused(oldest: int, newest: int, status: i
     """QEMU 10.2 loads what is made for version 4, though one of its functions returns another type."""
     program, source = tmp_path / "install", TOP / "tests" / "install_test.c"
     subprocess.run([*CC, "-rdynamic", source, "-o", program], check=True)
-    loaded = [program, compile.recorder(), str(oldest), str(newest)]
-    done = subprocess.run(loaded, capture_output=True, text=True)
+    versions = [compile.recorder(), str(oldest), str(newest)]
+    done = subprocess.run([program, *versions], capture_output=True, text=True)
     assert done.returncode == status
     assert done.stderr == status * (
         f"recorder: knows versions 4 and 5 of QEMU's plugin interface (QEMU 10.0 and 10.1), not {newest}\n"

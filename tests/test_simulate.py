@@ -200,8 +200,8 @@ def _simulate(case: Case, folder: Path, study: str, shorter: float = 1, **change
 def test_rcu_512(tmp_path: Path) -> None:
     """Eighteen figures beside the published, two of them fitted, and McKenney's rule of levels holds."""
     case = find("rcu-512")
-    shorter = {"ls": 12, "idle": 20, "tree": 2}
-    repetitions = {"ls": 4, "idle": 1, "tree": 1}
+    shorter = {"ls": 12, "idle": 20, "tree": 1}
+    repetitions = {"ls": 4, "idle": 1, "tree": 2}
     studies = {
         study: _simulate(case, tmp_path, study, shorter[study], repetitions=repetitions[study])
         for study in case.studies

@@ -161,7 +161,7 @@ def test_threads_of_page_fault1_have_page_tables_of_their_own(faults: Study) -> 
 
 def test_a_page_fault_is_an_entry_and_clears_a_page(faults: Study) -> None:
     table, operations = per_operation(faults, "trace")
-    assert table.filter(kind="enter").height / operations == pytest.approx(64 + 2, abs=0.5)
+    assert table.filter(kind="enter").height / operations == pytest.approx(64 + 1, abs=0.5)
     pages = table.filter(pl.col("kind") == "fill", pl.col("function").str.starts_with("clear_page"))
     assert set(pages["bytes"]) == {4096}
     assert pages.height / operations == pytest.approx(64, abs=1.5)

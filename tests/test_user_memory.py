@@ -136,6 +136,9 @@ def test_packed_counters_are_false_sharing(mode: str, tmp_path: Path) -> None:
     assert line["cells"]["debian/6.12"] == {
         "writes_per_op": 1.0,
         "accesses_per_op": 1.0,
+        "least_per_op": 1.0,
+        "most_per_op": 1.0,
+        "layout_per_op": 0.0,
         "writers": 4,
         "readers": 4,
     }
@@ -154,7 +157,8 @@ def test_counters_64_bytes_apart_are_shared_as_a_pair(tmp_path: Path) -> None:
     assert [row["object"] for row in rows] == ["user:counters+0x0", "user:counters+0x80"]
     assert [row["sharing"][0]["kind"] for row in rows] == ["adjacent lines"] * 2
     for cell in (row["cells"]["debian/6.12"] for row in rows):
-        assert cell == {"writes_per_op": 0.5, "accesses_per_op": 0.5, "writers": 2, "readers": 2}
+        counts = {"writes_per_op": 0.5, "accesses_per_op": 0.5, "least_per_op": 0.5, "most_per_op": 0.5}
+        assert cell == counts | {"layout_per_op": 0.0, "writers": 2, "readers": 2}
     assert rows[1]["halves"]["debian/6.12"] == [
         {"object": "user:counters+0x80", "touched": [{"cpus": "2", "writes": True, "bytes": "0-7"}]},
         {"object": "user:counters+0xc0", "touched": [{"cpus": "3", "writes": True, "bytes": "64-71"}]},

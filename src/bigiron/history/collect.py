@@ -215,7 +215,8 @@ def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
 
 
 def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
-    writes, accesses = zip(*line.repetitions, strict=True)
+    writes = [one.writes for one in line.repetitions]
+    accesses = [one.accesses for one in line.repetitions]
     if max(accesses) < LEAST:
         return
     number = history.add(
