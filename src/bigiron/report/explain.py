@@ -353,6 +353,14 @@ def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
         yield f"{', '.join(said)} (accesses per operation)"
 
 
+_OF_UNIT = {
+    "accesses": "accesses_per_op",
+    "instructions under it": "held_per_op",
+    "instructions": "instructions_per_op",
+}
+"""Which of a finding's counts has its unit."""
+
+
 def as_csv(found: Explanation) -> str:
     """One line a finding and variant, all of them (docs/schema.md)."""
     columns = (
@@ -364,10 +372,10 @@ def as_csv(found: Explanation) -> str:
             *(number, _direction_of(finding, found), _cost(finding), sentence(finding, found.recorded)),
             *(_what(finding), finding.rule.name if finding.rule else ""),
             *("; ".join(_objects(finding)), " ".join(_functions(finding))),
-            *(variant, finding.unit, count),
+            *(variant, finding.unit, counts[_OF_UNIT[finding.unit]]),
         )
         for number, finding in enumerate(found.findings, start=1)
-        for variant, count in _counts(finding, found.recorded).items()
+        for variant, counts in _counts(finding, found.recorded).items()
     ]
     return Listing(columns, rows).as_csv()
 
