@@ -109,6 +109,9 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
     """What must be known of the counts, and what was not explained."""
     any_probe = next(iter(read.values()))
     yield from filter(None, [any_probe.unlike.get(point, ""), *any_probe.lost.get(point, ())])
+    absent = [name for name in PROBES if name not in read]
+    if absent and len(any_probe.points[point]) == 1:
+        yield f"not recorded: {listed(absent)}"
     if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
         yield comparison.not_compared(list(lacking.values()))
     if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
@@ -126,7 +129,8 @@ def text(found: Explanation) -> str:
         said += ["", *_finding(number, finding, found.recorded)]
     if len(found.findings) > _MOST:
         said += ["", f"{len(found.findings) - _MOST} more: see bigiron compare."]
-    for note in notes(found):
+    caveats = (f"{one[0].upper()}{one[1:].rstrip('.')}." for one in found.caveats)
+    for note in (*notes(found), *caveats):
         said += ["", *textwrap.wrap(note, _WIDTH)]
     return "\n".join(said) + "\n"
 
@@ -185,10 +189,8 @@ def notes(found: Explanation) -> Iterator[str]:
             f"Left out as layout: {counted(len(layout), 'shared cache line')} that differ only by where "
             f"objects lie in their slab, which changes from boot to boot ({_names(layout)})."
         )
-    if found.missing:
-        compared = ", so not compared" if recorded.others else ""
-        yield f"Not recorded{compared}: {listed(list(found.missing))}."
-    yield from (f"{said[0].upper()}{said[1:].rstrip('.')}." for said in found.caveats)
+    if found.missing and recorded.others:
+        yield f"Not recorded, so not compared: {listed(list(found.missing))}."
 
 
 def _names(rows: list[Any]) -> str:
