@@ -27,7 +27,8 @@ Repetitions = Sequence[Any]  # of one cell: its lines, or its functions' work
 
 def lines_fail(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
     """Whether shared lines fail a check."""
-    point = Point(variant="", cpus=CPUS, tasks=CPUS, lines=check.known(base))
+    lines = check.known(base)
+    point = Point(variant="", cpus=CPUS, tasks=CPUS, boots=len(base), lines=lines)
     return any(finding.worse for finding in check.check(point, other, tolerance))
 
 
