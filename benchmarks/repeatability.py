@@ -4,8 +4,9 @@
 
 Each workload is recorded on one kernel with 8 CPUs: on eight boots, and eight times resumed from the
 snapshot of one boot, or as many as asked. STUDIES keeps the recordings; what is missing there is recorded
-first, in hours. WILL-IT-SCALE is a checkout of github.com/antonblanchard/will-it-scale, whose tests are recorded beside the
-built-in workloads. The table, docs/validation/repeatability.md, goes to standard output.
+first, in hours. WILL-IT-SCALE is a checkout of github.com/antonblanchard/will-it-scale, whose tests are
+recorded beside the built-in workloads. The table, docs/validation/repeatability.md, goes to standard
+output.
 
 A count's deviation is the largest difference between two recordings, as a share of their mean. Of conflicts
 it is taken of the accesses to all cache lines of one kind, of locks of how often each is taken and for how
