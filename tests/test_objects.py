@@ -62,7 +62,8 @@ def test_a_row_is_called_after_what_is_written_and_says_what_is_read_beside_it(t
     """fork() counts threads in the line of the pointers to its caches, which are read more often."""
     fork1 = Path(__file__).with_name("workloads") / "fork1.c"
     wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
-    measured("--workload-file", fork1, *wanted, "--cpus", "2", "--operations", "20", "-o", tmp_path / "s")
+    asked = ("--cpus", "2", "--operations", "20", "--probe", "conflicts", "--reps", "1")
+    measured("--workload-file", fork1, *wanted, *asked, "-o", tmp_path / "s")
     (row,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"] == "nr_threads"]
     assert set(row["cells"]) == set(KERNELS)
     assert all(cell["accesses_per_op"] > 2 * cell["writes_per_op"] > 0 for cell in row["cells"].values())

@@ -202,11 +202,11 @@ def test_what_a_dead_process_left_is_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "s/cells/.new-dead/cell").mkdir(parents=True)
     assert study.records() == []
     with study.writing():
-        study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}), {"fact": 7})})
+        study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [1]}), {"fact": 7})})
     assert [path.name for path in (tmp_path / "s/cells").iterdir()] == ["a-8cpus-8tasks-r1"]
     (record,) = study.records()
-    assert record.facts == {"conflicts": {"fact": 7}}
-    assert study.table(record, "conflicts").rows() == [(1,)]
+    assert record.facts == {"simulation": {"fact": 7}}
+    assert study.table(record, "simulation").rows() == [(1,)]
 
 
 def test_a_failed_cell_is_replaced(tmp_path: Path) -> None:
@@ -228,11 +228,11 @@ def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None
 
 def test_a_measured_cell_is_never_replaced(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
-    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [1]}))})
     with pytest.raises(UserError, match="is measured already"):
-        study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [2]}))})
+        study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [2]}))})
     (record,) = study.records()
-    assert study.table(record, "conflicts").rows() == [(1,)]
+    assert study.table(record, "simulation").rows() == [(1,)]
 
 
 def test_a_full_disk_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
