@@ -215,12 +215,14 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
         kernel="k",
         cpus=8,
         tasks=8,
+        boots=2,
         memory_mib=8192,
         lines=[Known(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
         work=Work(instructions=1.0),
         functions=[Function(function="f", instructions=1.0)],
     )
-    baseline = Baseline(workload="w", workload_sha256="0", mode="process", arch="x86_64", point=[point])
+    of = {"workload": "w", "workload_sha256": "0", "mode": "process", "arch": "x86_64", "cgroup": "depth=2"}
+    baseline = Baseline(**of, point=[point])  # type: ignore[arg-type]
     written = baselines.text(baseline)
     assert keys_of(sample[1]) == keys_of(written)
 

@@ -1,6 +1,7 @@
 """Whether a count differs by more than between boots: by chance it does not, by program it does."""
 
 import doctest
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,6 +48,22 @@ def test_even_counts_are_whole_numbers_of_all_cpus() -> None:
     table = pl.DataFrame(rows, schema=["line", "cpu", "accesses"], orient="row")
     found = spread.even(table, ["line"], "accesses", 4, 2000)
     assert dict(found.iter_rows()) == {"a": True, "b": False, "c": False, "d": False}
+
+
+def test_what_chance_adds_to_whole_numbers_is_uneven() -> None:
+    """Four CPUs with 500 operations each."""
+    rows = [("alike", cpu, 3000) for cpu in range(4)] + [("more", cpu, 12000 + 50 * cpu) for cpu in range(4)]
+    rows += [("much", cpu, 3000 + 200 * cpu) for cpu in range(4)] + [("few", cpu, 12000) for cpu in range(3)]
+    rows += [("broken", cpu, 12033 + 30 * cpu) for cpu in range(4)]
+    table = pl.DataFrame(rows, schema=["function", "cpu", "instructions"], orient="row")
+    found = spread.uneven(table, "function", "instructions", 4, 2000)
+    assert {name: round(rest, 6) for name, rest in found.items()} == {
+        "alike": 0.0,
+        "more": 0.15,
+        "much": math.inf,
+        "few": math.inf,
+        "broken": math.inf,
+    }
 
 
 def line(

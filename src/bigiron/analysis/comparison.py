@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -442,21 +442,22 @@ def largest_change(figure: Figure, base: str, others: Sequence[str]) -> float:
 def verdict(
     counts: Iterable[tuple[Figure, float]],
     base: str,
-    even: Container[str],
+    uneven: Mapping[str, float],
     boots: Mapping[str, int],
     relative: float = 0.01,
 ) -> Verdict | None:
     """Whether any of a row's counts changed in some variant; each count with what of it does not matter.
 
-    `boots`: of all variants, how many there are; `even` has those in whose every boot each CPU has the same
-    counts. None where there is nothing to compare.
+    `boots`: of all variants, how many there are; `uneven`: of variants, how much of a count per operation
+    CPUs do not have the same share of, at most; all of it unless given. None where there is nothing to
+    compare.
     """
 
     def of(figure: Figure, variant: str) -> Boots:
         values = figure.values.get(variant)
         if not values:
             return spread.none(boots[variant])
-        return Boots(values, uneven=0.0 if variant in even else math.inf)
+        return Boots(values, uneven=uneven.get(variant, math.inf))
 
     found = [
         spread.compare(of(figure, base), of(figure, variant), tolerance, relative)

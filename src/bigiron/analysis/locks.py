@@ -238,7 +238,7 @@ def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
             comparison.verdict(
                 zip(figures[key], _TOLERANCES.values(), strict=False),
                 base,
-                {variant for variant in cells if key in even[variant]},
+                {variant: 0.0 for variant in cells if key in even[variant]},
                 boots,
             ),
         )

@@ -26,6 +26,8 @@ FEWEST_BOOTS = 2
 MOST_BOOTS = 4
 """Of each kernel, that are added while something is undecided."""
 
+_WHOLE = 0.005  # half operations; how far from whole what the program decides is
+_NEARLY_NONE = 0.05  # of a count, that chance adds to what the program decides
 _EVENLY = 0.005  # by how much the counts of CPUs differ that do the same, and from whole numbers
 
 
@@ -104,6 +106,26 @@ def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operat
         & (unlike <= 1 + _EVENLY * pl.col(count).mean())
         & ((times - times.round()).abs() <= _EVENLY * pl.max_horizontal(times, 1.0))
     )
+
+
+def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: int) -> dict[str, float]:
+    """By group, how much of its count per operation CPUs do not have the same share of; inf: any of it.
+
+    The program decides what the CPU with the least has, if that is a whole number or a half per operation
+    and nearly all. `counted` is as for `even`.
+    """
+    each = counted.group_by(of, "cpu").agg(pl.col(count).sum())
+    least = pl.col(count).min() * cpus / operations
+    mean = pl.col(count).sum() / operations
+    is_firm = (
+        (pl.len() == cpus)
+        & ((2 * least - (2 * least).round()).abs() <= _WHOLE)
+        & (mean - least <= _NEARLY_NONE * mean)
+    )
+    alike = even(counted, [of], count, cpus, operations)
+    found = each.group_by(of).agg(rest=pl.when(is_firm).then(mean - least).otherwise(math.inf))
+    rest = pl.when("even").then(0.0).otherwise("rest")
+    return dict(found.join(alike, on=of).select(of, rest).iter_rows())
 
 
 def _apart(base: Boots, ours: Boots) -> bool:
