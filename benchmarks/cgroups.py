@@ -34,9 +34,9 @@ GROUPS = {"none": ("--cgroup", "none"), "nested": ()}
 INTRODUCTION = """\
 # Cache lines that come with a control group
 
-Made by `benchmarks/cgroups.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: all built-in
-workloads with `--cgroup none` and with the default, one cell each, from one snapshot of each kernel, with
-`--clock instructions`. Accesses per operation to shared cache lines, in operation context. An object has
+Made by `benchmarks/cgroups.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: of {of}
+built-in workloads {number} with `--cgroup none` and with the default, one cell each, from one snapshot
+of each kernel, with `--clock instructions`. Accesses per operation to shared cache lines, in operation context. An object has
 come, or gone, where it has 0.05 accesses per operation or more in one of the two cells and less than that
 in the other. Where tasks contend, an object near that limit may come or go by chance.
 
@@ -175,6 +175,8 @@ def page(found: Sequence[Compared], failed: Sequence[str], cpus: int, folder: Pa
         date=f"{datetime.now(UTC):%Y-%m-%d}",
         qemu=record.environment["qemu"],
         cpus=cpus,
+        of=len(list(workloads.builtin())),
+        number=len({one.workload for one in found}),
         compared=len(found),
         unchanged=len(found) - len(changed),
         often=", ".join(f"`{name}` ({times})" for name, times in often),

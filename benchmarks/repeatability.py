@@ -1,12 +1,12 @@
 """How far counts repeat from boot to boot and from resumption to resumption.
 
-    benchmarks/repeatability.py STUDIES [--tests WILL-IT-SCALE] [--kernel NAME] [--recordings 8]
+    benchmarks/repeatability.py STUDIES [--tests WILL-IT-SCALE] [--kernel NAME] [--recordings 8] [--print]
 
 Each workload is recorded on one kernel with 8 CPUs: on eight boots, and eight times resumed from the
 snapshot of one boot, or as many as asked. STUDIES keeps the recordings; what is missing there is recorded
 first, in hours. WILL-IT-SCALE is a checkout of github.com/antonblanchard/will-it-scale, whose tests are
 recorded beside the built-in workloads. The table, docs/validation/repeatability.md, goes to standard
-output.
+output; with `--print` nothing is recorded, and it has the workloads that are.
 
 A count's deviation is the largest difference between two recordings, as a share of their mean. Of conflicts
 it is taken of the accesses to all cache lines of one kind, of locks of how often each is taken and for how
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--tests", type=Path)
     parser.add_argument("--kernel", default="debian/6.12")
     parser.add_argument("--recordings", type=int, default=8)
+    parser.add_argument("--print", action="store_true")
     asked = parser.parse_args()
     rows = []
     for name, options in sorted(chosen(asked.tests)):
@@ -79,16 +80,18 @@ def record(
     )
     cells: dict[str, list[Cell]] = defaultdict(list)
     for study, more in studies:
+        if asked.print and not (study / "study.toml").exists():
+            return None
         command = [str(BIGIRON), "run", *options, *common, *more, "--jobs", "1", "-o", str(study)]
-        ran = subprocess.run(command, capture_output=True, text=True)
-        if ran.returncode:
+        ran = None if asked.print else subprocess.run(command, capture_output=True, text=True)
+        if ran and ran.returncode:
             print(f"{options[-1]}: {ran.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             return None
         opened = store.open_study(study)
         for probe in PROBES:
             (points,) = measurements.read(opened, probe).points.values()
             cells[probe] += next(iter(points.values()))
-    return cells
+    return cells if all(len(cells[probe]) >= asked.recordings for probe in PROBES) else None
 
 
 Deviations = dict[str, float | str]
