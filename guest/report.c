@@ -183,6 +183,8 @@ void report_hello(void)
 		json_first_line(out, "/proc/self/attr/current");
 		fputc('}', out);
 	}
+	/* A setting that crashes the kernel comes next: what was said before it would be lost. */
+	tcdrain(report_fd);
 }
 
 void report_room(const uint64_t *frames, unsigned long pages)

@@ -365,6 +365,7 @@ def test_one_that_another_drops_while_all_are_listed(
 def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam) -> None:
     memory = keep(ram) / "memory"
     memory.write_bytes(memory.read_bytes()[:-3])
+    gc.collect()  # what other tests left open
     with warnings.catch_warnings(record=True) as left_open:
         warnings.simplefilter("always", ResourceWarning)
         assert template.find(machine(), QEMU) is None
