@@ -45,11 +45,6 @@ class Boots:
         return fmean(self.counts)
 
     @property
-    def spread(self) -> float:
-        """By how much they differ at most."""
-        return max(self.counts) - min(self.counts)
-
-    @property
     def by_chance(self) -> float:
         """How much of its mean chance may have decided."""
         return min(self.mean, self.uneven)
