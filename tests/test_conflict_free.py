@@ -128,7 +128,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str,
     question = NEIGHBOURS.format(source=WORKLOADS / "neighbours.c")
     question += "".join(VARIANT.format(distance=distance, setting=says(distance)) for distance in distances)
     (folder / "neighbours.toml").write_text(question)
-    measured(folder / "neighbours.toml", "-o", folder / "s")
+    measured(folder / "neighbours.toml", "--reps", "1", "-o", folder / "s")
     study = bigiron.open_study(folder / "s")
     return {
         distance: [
