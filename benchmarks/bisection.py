@@ -15,8 +15,8 @@ from statistics import mean
 
 import numpy as np
 
-from bigiron.analysis.bisection import History
-from bigiron.analysis.timed_bisection import TimedSearch
+from bigiron.bisect.bisection import History
+from bigiron.bisect.timed_bisection import TimedSearch
 
 CANDIDATES, EFFECT, TOLERANCE = 256, 0.9, 0.05
 NOISE = (0.01, 0.02, 0.05, 0.10, 0.20)

@@ -34,12 +34,12 @@ from rich.table import Table
 
 from bigiron import compile, workloads
 from bigiron.architectures import X86_64
-from bigiron.cache_dir import cache_folder
 from bigiron.kernels import debian
-from bigiron.machines import vm
-from bigiron.machines.qemu import require_qemu
-from bigiron.machines.topology import Topology
-from bigiron.parent_death import dying_with
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.topology import Topology
+from bigiron.util.cache_dir import cache_folder
+from bigiron.util.parent_death import dying_with
 
 SERIES = "6.1"
 CPUS = 8

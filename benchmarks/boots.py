@@ -13,9 +13,9 @@ from bigiron import compile, kernels, workloads
 from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
 from bigiron.kernels import Kernel
-from bigiron.machines import vm
 from bigiron.machines.engine import deadline_s
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 
 CPUS = 8
 KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bigiron import open_study, workloads
-from bigiron.analysis import conflicts
-from bigiron.analysis.match_lines import lines_of
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.lines.matching import lines_of
 from bigiron.study.store import CellRecord, Study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")

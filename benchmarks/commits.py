@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bigiron.cache_dir import cache_folder
 from bigiron.kernels import source
+from bigiron.util.cache_dir import cache_folder
 
 COMPILED = ["fs/namei.c", "fs/dcache.c", "fs/inode.c", "mm/filemap.c", "mm/mmap.c", "kernel/fork.c",
             "kernel/exit.c", "lib/radix-tree.c", "fs/pipe.c", "ipc/sem.c", "net/socket.c"]  # fmt: skip

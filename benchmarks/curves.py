@@ -33,14 +33,15 @@ import numpy as np
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
-from bigiron.analysis import knee
-from bigiron.analysis.prediction import Interval
+from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.statistics import knee
 from bigiron.errors import UserError
+from bigiron.results import prediction
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
 from bigiron.simulator.replay import Asked, KnownRate, Replayed, replay
-from bigiron.study import prediction, store
+from bigiron.study import store
 
 HERE = Path(__file__).parent
 BIGIRON = Path(sys.executable).with_name("bigiron")

@@ -24,7 +24,7 @@ from statistics import median
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.machines.engine import Programs
-from bigiron.machines.qemu import require_qemu
+from bigiron.machines.vm.qemu import require_qemu
 from bigiron.study import run as runner
 from bigiron.study.plan import cells
 from bigiron.study.spec import Spec, Variant

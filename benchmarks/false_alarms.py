@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import bigiron
-from bigiron.analysis import check, check_work, conflicts, match_lines, work
-from bigiron.analysis.check import Point, Tolerance
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.probes import work
+from bigiron.gate import check_lines, check_work
+from bigiron.gate.check_lines import Point, Tolerance
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 KERNEL, CPUS, REPETITIONS = "debian/6.12", 4, 6
@@ -27,9 +29,9 @@ Repetitions = Sequence[Any]  # of one cell: its lines, or its functions' work
 
 def lines_fail(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
     """Whether shared lines fail a check."""
-    lines = check.known(base)
+    lines = check_lines.known(base)
     point = Point(variant="", cpus=CPUS, tasks=CPUS, boots=len(base), lines=lines)
-    return any(finding.worse for finding in check.check(point, other, tolerance))
+    return any(finding.worse for finding in check_lines.check(point, other, tolerance))
 
 
 def work_fails(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
@@ -73,7 +75,7 @@ def main() -> None:
             for record in study.records():
                 operations = sum(record.facts["work"]["operations"])
                 profile = conflicts.profile(study.table(record, "conflicts"), operations)
-                lines.append(match_lines.lines_of(profile))
+                lines.append(matching.lines_of(profile))
                 own = work.profile(study.table(record, "work"), operations).select("function", "own_per_op")
                 functions.append(dict(own.iter_rows()))
             rates = [rate(lines, tolerance, lines_fail) for tolerance in LINES]

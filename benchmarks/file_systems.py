@@ -39,8 +39,8 @@ from pathlib import Path
 from templates import Recorded, change, of_rows
 
 from bigiron import open_study
-from bigiron.analysis import locks
-from bigiron.analysis import work as functions
+from bigiron.analysis.probes import locks
+from bigiron.analysis.probes import work as functions
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = (

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bigiron.analysis.prediction import CONFIDENCE
+from bigiron.analysis.replay.prediction import CONFIDENCE
 from bigiron.simulator.fitted import FITTED, Constant, Constants, share_of_error
 
 WIDE = Constants(

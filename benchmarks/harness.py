@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bigiron import compile, workloads
-from bigiron.analysis.ratio import ratio_of_means
+from bigiron.analysis.statistics.ratio import ratio_of_means
 from bigiron.machines.messages import Decoder
 
 TESTCASES = ("open1", "getppid1", "page_fault1", "pipe1")

@@ -22,11 +22,11 @@ from typing import Any
 
 import polars as pl
 
-from bigiron.analysis import conflicts
-from bigiron.matrix import situations
-from bigiron.matrix.calls import Call, Result, Test
+from bigiron.analysis.lines import conflicts
+from bigiron.matrix import store
+from bigiron.matrix.model import situations
+from bigiron.matrix.model.calls import Call, Result, Test
 from bigiron.matrix.outcomes import Outcome, normal, struct_of
-from bigiron.study import matrix_folder
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADER = Path(__file__).parent / "workloads" / "of_a_test.h"
@@ -226,7 +226,7 @@ def a_few(kernel: str, folder: Path) -> Path:
     return matrix
 
 
-def drawn(column: matrix_folder.Column, free: bool, options: argparse.Namespace) -> list[Outcome]:
+def drawn(column: store.Column, free: bool, options: argparse.Namespace) -> list[Outcome]:
     """Tests at random that are conflict-free, or are not."""
     some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
     return random.Random(options.seed).sample(some, min(options.tests, len(some)))
@@ -243,7 +243,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        matrix = matrix_folder.open_matrix(options.matrix or a_few(options.kernel, folder))
+        matrix = store.open_matrix(options.matrix or a_few(options.kernel, folder))
         wanted = (options.kernel, "tmpfs")
         column = next(one for one in matrix.columns if (one.place.kernel, one.place.fs) == wanted)
         tests = {test.number: test for test in matrix.tests}

@@ -13,8 +13,8 @@ from pathlib import Path
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import X86_64
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 
 POINTS = ("1:1024", "1:4096", "8:1024", "8:2048", "8:8192", "8:32768", "64:9216", "64:65536")
 

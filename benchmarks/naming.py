@@ -20,7 +20,7 @@ import polars as pl
 
 import bigiron
 from bigiron import workloads
-from bigiron.analysis import conflicts, match_lines
+from bigiron.analysis.lines import conflicts, matching
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 
@@ -172,7 +172,7 @@ def left(accesses: pl.DataFrame) -> Iterator[str]:
 def _plain(object: str) -> str:
     """A name without offsets, CPUs and places of calls, so that it is one for all kernels."""
     place = re.search(r"allocated in [^+)]*", object)
-    return match_lines.plain(object) + (f" ({place[0]})" if place else "")
+    return matching.plain(object) + (f" ({place[0]})" if place else "")
 
 
 def _numbers(version: str) -> list[int]:

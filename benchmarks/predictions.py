@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigiron.analysis import knee
-from bigiron.analysis.knee import Law, lock_bound, universal
-from bigiron.analysis.repetitions import Repetitions
+from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.knee import Law, lock_bound, universal
+from bigiron.analysis.statistics.repetitions import Repetitions
 
 TASKS = (1, 2, 4, 8, 16, 32, 64)
 TO = (128, 256)

@@ -34,9 +34,9 @@ from rich.table import Table
 
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import architecture
-from bigiron.machines import vm
-from bigiron.machines.qemu import require_qemu
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.topology import Topology
 
 KERNEL = "debian/6.1"
 TARGET = architecture((sys.argv[1:] or ["x86_64"])[0])

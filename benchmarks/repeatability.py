@@ -23,9 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bigiron import workloads
-from bigiron.analysis import conflicts, locks, match_lines, work
-from bigiron.analysis.comparison import Cell
-from bigiron.study import measurements, store
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.probes import locks, work
+from bigiron.results import measurements
+from bigiron.study import store
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 PROBES = ("conflicts", "locks", "work")
@@ -99,9 +101,7 @@ Deviations = dict[str, float | str]
 
 def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     """Of each probe the largest, and the range of the accesses that are layout."""
-    lines = [
-        match_lines.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in cells["conflicts"]
-    ]
+    lines = [matching.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in cells["conflicts"]]
     layout = [sum(line.layout_per_op for line in each) for each in lines]
     return {
         "conflicts": largest("conflicts", map(by_kind, lines)),
@@ -111,11 +111,11 @@ def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     }
 
 
-def by_kind(lines: Iterable[match_lines.Line]) -> dict[str, float]:
+def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
     """Accesses per operation to all lines of a kind, but for those that are layout."""
     found: dict[str, float] = defaultdict(float)
     for line in lines:
-        found[match_lines.kind(line.object)] += line.accesses_per_op - line.layout_per_op
+        found[matching.kind(line.object)] += line.accesses_per_op - line.layout_per_op
     return found
 
 

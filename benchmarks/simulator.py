@@ -24,7 +24,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bigiron.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder
 
 HERE = Path(__file__).with_name("simulator")
 SIMPY = "simpy==4.1.2"

@@ -21,9 +21,9 @@ from pathlib import Path
 from statistics import median
 
 from bigiron import open_study
-from bigiron.analysis import conflicts
-from bigiron.analysis.match_lines import Line, lines_of, match
-from bigiron.analysis.merge_lines import added_up
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.lines.matching import Line, lines_of, match
+from bigiron.analysis.lines.merging import added_up
 from bigiron.study.store import CellRecord, Study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")

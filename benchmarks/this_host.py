@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bigiron.analysis.prediction import Interval
+from bigiron.analysis.replay.prediction import Interval
 from bigiron.errors import UserError
-from bigiron.machines.file_system import KINDS
+from bigiron.machines.vm.file_system import KINDS
 from bigiron.report.predict import limited_by
-from bigiron.study import prediction, store
+from bigiron.results import prediction
+from bigiron.study import store
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import bigiron
 from bigiron import workloads
-from bigiron.analysis import conflicts, match_lines
+from bigiron.analysis.lines import conflicts, matching
 from bigiron.errors import UserError
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -46,8 +46,8 @@ def rows(study: bigiron.Study, kernel: str) -> tuple[dict[str, float], float] | 
             operations = sum(record.facts["conflicts"]["operations"])
             profile = conflicts.profile(study.table(record, "conflicts"), operations)
             found: dict[str, float] = {}
-            for line in match_lines.lines_of(profile):
-                object = match_lines.kind(line.object)
+            for line in matching.lines_of(profile):
+                object = matching.kind(line.object)
                 found[object] = found.get(object, 0) + line.accesses_per_op
             recycled = profile.filter(profile["recycled"])["accesses_per_op"].sum()
             return found, recycled

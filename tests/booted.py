@@ -13,8 +13,8 @@ from bigiron.introspect.btf import Btf
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 from bigiron.probes.recording import Chains, read_allocations, read_recording
 
 KERNELS = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")

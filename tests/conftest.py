@@ -21,12 +21,12 @@ import pytest
 from hypothesis import settings
 
 from bigiron import analysis, machines
-from bigiron.cache_dir import locked
+from bigiron.util.cache_dir import locked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# Tests look into modules themselves, and not into what stands for one until it is loaded (bigiron.lazy).
+# Tests look into modules themselves, and not into what stands for one until it is loaded (bigiron.util.lazy).
 for package in (analysis, machines):
     for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         import_module(found.name)

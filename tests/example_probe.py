@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from bigiron import probes
-from bigiron.analysis.comparison import (
+from bigiron.analysis.comparison.model import (
     Cell,
     Comparison,
     Item,
@@ -22,8 +22,8 @@ from bigiron.analysis.comparison import (
     joined,
     total,
 )
-from bigiron.analysis.growth import Series
-from bigiron.analysis.profiles import Figure
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.statistics.growth import Series
 from bigiron.errors import MachineError, UserError
 from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, RawOutput, StackSource, Table
 from bigiron.probes.probe import Contexts

@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 
 from bigiron import compile
-from bigiron.matrix.calls import printed_results
+from bigiron.matrix.model.calls import printed_results
 
 
 def answered(text: str, order: str = "a-first") -> subprocess.CompletedProcess[str]:

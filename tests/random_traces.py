@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bigiron.matrix.calls import (
+from bigiron.matrix.model.calls import (
     CALLS,
     EXTENDED_CALLS,
     FIRST_FD,
@@ -16,8 +16,8 @@ from bigiron.matrix.calls import (
     Kind,
     Result,
 )
-from bigiron.matrix.extended.model import Epoll, ExtendedState, NothingExtended, Socket
-from bigiron.matrix.model import LeftOutError, Nothing, Results, State
+from bigiron.matrix.model.extended.model import Epoll, ExtendedState, NothingExtended, Socket
+from bigiron.matrix.model.model import LeftOutError, Nothing, Results, State
 
 T = TypeVar("T")
 

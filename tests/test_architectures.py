@@ -7,7 +7,7 @@ import pytest
 from bigiron import architectures
 from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.kernels import builder, debian, image, installed
-from bigiron.machines import qemu
+from bigiron.machines.vm import qemu
 
 SOURCES = Path(architectures.__file__).parents[1]
 TOLD_NONE = ("kernels", "introspect", "machines", "probes", "analysis")

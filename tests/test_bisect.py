@@ -22,18 +22,18 @@ from test_compare import count, counts, study_of
 from test_work import counts as executed
 
 from bigiron import kernels
-from bigiron.analysis import looked_at
-from bigiron.analysis.bisection import Culprit, Suspects
-from bigiron.analysis.comparison import Cell
-from bigiron.analysis.looked_at import Cells
+from bigiron.analysis.comparison.model import Cell
+from bigiron.bisect import speculative, target
+from bigiron.bisect.bisection import Culprit, Suspects
+from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.search import Bisection, CannotMeasureError, TimedBisection
+from bigiron.bisect.target import Cells
 from bigiron.errors import CannotBuildError, MachineError, UserError
-from bigiron.kernels import ahead, builder, commits
+from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
-from bigiron.study import prediction
-from bigiron.study.bisect import Bisection, CannotMeasureError, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.results import prediction
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 
@@ -54,7 +54,7 @@ BANNER = 'const char banner[] = "Linux version 6.1.0 (me@here)\\n";\n'
 MAIN = BANNER + "char room[8192] = {1};\nvoid _start(void) {}\n"
 OPEN = '#include "../include/fs.h"\nconst char cost[] = "instructions=100;";\n'
 DEARER = OPEN.replace("=100", "=200")
-BY = looked_at.parse("work:do_sys_open")
+BY = target.parse("work:do_sys_open")
 
 
 class Tree:
@@ -235,7 +235,7 @@ def test_a_build_is_stopped_where_nobody_waits_for_orphans() -> None:
         build = subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True)
         assert build.stdout
         build.stdout.readline()
-        ahead._stop(build)
+        speculative._stop(build)
         orphan, status = os.waitpid(-build.pid, os.WNOHANG)
     finally:
         become_subreaper(0)
@@ -248,14 +248,14 @@ def test_a_build_is_stopped_where_nobody_waits_for_orphans() -> None:
 )
 def test_a_build_that_does_not_end_is_killed(deaf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It, or what it has started."""
-    monkeypatch.setattr(ahead, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(speculative, "_PATIENCE_S", 0.2)
     build = subprocess.Popen(["sh", "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
     assert build.stdout
     build.stdout.readline()
-    stopping = threading.Thread(target=ahead._stop, args=(build,), daemon=True)
+    stopping = threading.Thread(target=speculative._stop, args=(build,), daemon=True)
     stopping.start()
     stopping.join(60)
-    lives = ahead._lives(build.pid)
+    lives = speculative._lives(build.pid)
     if lives:
         os.killpg(build.pid, signal.SIGKILL)
     build.stdout.close()
@@ -619,7 +619,7 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
         return {"work": [Cell(ran, {"operations": [1]})]}
 
     for option, own in ("work", 110.0), ("work:do_sys_open", 110.0), ("work:alloc_fd", 10.0):
-        by = looked_at.parse(option)
+        by = target.parse(option)
         values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
         assert values == [(own,), (own,)]
 
@@ -639,7 +639,7 @@ def test_what_differs_most_between_the_ends_is_looked_at() -> None:
 
     before = cells(6, 2, 1, 1000)
     chosen = [
-        looked_at.most_changed(before, cells(*after))
+        target.most_changed(before, cells(*after))
         for after in ((8, 9, 99, 5000), (9, 3, 1, 1000), (6, 2, 99, 5000), (6, 2, 99, 1000))
     ]
     assert [one and one.option for one in chosen] == ["conflicts:flag", "conflicts:label", "work", None]

@@ -10,18 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron.analysis import bisection
-from bigiron.analysis.bisection import (
-    Culprit,
-    Finding,
-    Gradual,
-    History,
-    Measured,
-    Returning,
-    Rule,
-    Suspects,
-)
-from bigiron.analysis.check import Tolerance
+from bigiron.bisect import bisection
+from bigiron.bisect.bisection import Culprit, Finding, Gradual, History, Measured, Returning, Rule, Suspects
+from bigiron.gate.check_lines import Tolerance
 
 RULE = Rule((Tolerance(0.5, 0.01),))
 

@@ -12,11 +12,11 @@ import pytest
 from conftest import WORKLOADS, bigiron, measured
 
 from bigiron import compile, kernels, libbpf, probes, workloads
-from bigiron.analysis import blocked
+from bigiron.analysis.probes import blocked
 from bigiron.architectures import X86_64
 from bigiron.errors import UserError
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 from bigiron.probes.blocked import SCHEMA, STATES
 
 TRACING = "/sys/kernel/tracing"

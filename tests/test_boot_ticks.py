@@ -12,11 +12,11 @@ from bigiron.architectures import PPC64LE, X86_64
 from bigiron.errors import MachineError
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import boot_ticks, vm
-from bigiron.machines.boot_ticks import BootTicks
-from bigiron.machines.guest import Wishes
-from bigiron.machines.template import Stopped
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import boot_ticks, vm
+from bigiron.machines.vm.boot_ticks import BootTicks
+from bigiron.machines.vm.guest import Wishes
+from bigiron.machines.vm.template import Stopped
+from bigiron.machines.vm.topology import Topology
 
 IMAGE = X86_64.page_tables.image
 BANNER, ONLINE, PERIOD = 0x10000, 0x20000, 0x30000

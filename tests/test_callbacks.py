@@ -8,16 +8,19 @@ import polars as pl
 import pytest
 from conftest import measured
 
-from bigiron.analysis import callbacks, counted_operation
-from bigiron.analysis.program import Event, Line, Lock, Program
-from bigiron.study import prediction, store
+from bigiron.analysis.replay import callbacks, synthetic_operation
+from bigiron.analysis.replay.program import Event, Line, Lock, Program
+from bigiron.results import prediction
+from bigiron.study import store
 
 SOFTIRQ = "asm_sysvec_apic_timer_interrupt;__do_softirq;rcu_core"
 CRED, SLAB = 64, 128
 OPERATIONS = 8  # of each of two tasks
 
 
-def counted(beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)) -> counted_operation.Counted:
+def counted(
+    beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)
+) -> synthetic_operation.Counted:
     """A callback an operation, which counts in a cred and takes a slab's lock, beside RCU's own work."""
 
     def rows(*of: tuple[str, str, dict[str, object]]) -> pl.DataFrame:
@@ -44,7 +47,7 @@ def counted(beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)) 
     )
     of = {"operations": 2 * OPERATIONS, "tasks": 2, "most_tasks": 2, "threads": False}
     tables = callbacks.of_operations(touched, rows((freed, "_raw_spin_lock", lock)), work)
-    return counted_operation.count(*tables, beside=beside, **of)
+    return synthetic_operation.count(*tables, beside=beside, **of)
 
 
 def test_one_operation_executes_what_all_have_left() -> None:
@@ -78,7 +81,7 @@ def test_a_lock_within_another_is_not_taken() -> None:
     steps = [Event("lock", 0, 0, "write"), *inner, Event("unlock", 0, 0, "write"), *inner]
     drawn = Program(both.lines, both.locks, [steps])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counted_operation.Counted, "program", lambda *_: drawn)
+        patch.setattr(synthetic_operation.Counted, "program", lambda *_: drawn)
         found = callbacks.with_callbacks(program, both, np.random.default_rng(1))
     assert len(found.locks) == 2
     kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "work"]

@@ -9,9 +9,9 @@ import pytest
 from conftest import WORKLOADS, bigiron, compared, measured, says
 
 import bigiron as library
-from bigiron.machines import cgroup
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.vm import cgroup
 
 NEW = ("--kernel", "debian/6.12", "--cpus", "2")
 SERVICE = "/system.slice/bigiron.service"

@@ -15,13 +15,14 @@ from conftest import bigiron, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron.analysis import check, check_work
-from bigiron.analysis.check import Checked, Finding, Function, Known, Point, Tolerance, Work
-from bigiron.analysis.match_lines import Line
+from bigiron.analysis.lines.matching import Line
 from bigiron.errors import UserError
-from bigiron.report import comment, gate, junit, ktap
-from bigiron.study import baseline as baselines
-from bigiron.study.baseline import WORK_TOLERANCE, Baseline
+from bigiron.gate import baseline as baselines
+from bigiron.gate import check_lines, check_work
+from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
+from bigiron.gate.check_lines import Checked, Finding, Function, Known, Point, Tolerance, Work
+from bigiron.report import gate
+from bigiron.report.formats import comment, junit, ktap
 
 OLD, NEW = "debian/6.1", "debian/6.12"
 PROBES = ("--probe", "conflicts,work")
@@ -45,7 +46,7 @@ def known(object: str, writes: float, accesses: float, **fields: Any) -> Known:
 
 
 def worse(was: Point, *repetitions: list[Line], tolerance: Tolerance = TIGHT) -> list[str]:
-    found = check.check(was, repetitions, tolerance)
+    found = check_lines.check(was, repetitions, tolerance)
     return [finding.name.partition(":")[0] for finding in found if finding.worse]
 
 
@@ -74,8 +75,10 @@ def test_more_than_the_tolerance_fails(now: Line, fails: bool) -> None:
 def by_boots(before: list[float], now: list[float], even: bool = False) -> list[Finding]:
     """What is found of a line that has these accesses in each boot, and in the baseline's."""
     columns = [[line("struct page", count, count, even=even)] for count in before]
-    was = Point(variant="v", cpus=8, tasks=8, boots=len(before), lines=check.known(columns))
-    return check.check(was, [[line("struct page", count, count, even=even)] for count in now], Tolerance())
+    was = Point(variant="v", cpus=8, tasks=8, boots=len(before), lines=check_lines.known(columns))
+    return check_lines.check(
+        was, [[line("struct page", count, count, even=even)] for count in now], Tolerance()
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,9 +107,9 @@ def test_which_of_one_kind_it_is_may_change() -> None:
 
 
 def test_a_baseline_has_what_chance_decides_boot_by_boot() -> None:
-    (uneven,) = check.known([[line("a", 1.0, 1.0, even=False)], [line("a", 1.0, 2.0, even=False)]])
+    (uneven,) = check_lines.known([[line("a", 1.0, 1.0, even=False)], [line("a", 1.0, 2.0, even=False)]])
     assert (uneven.boot_writes, uneven.boot_accesses) == ([1.0, 1.0], [1.0, 2.0])
-    (even,) = check.known([[line("a", 1.0, 1.0)], [line("a", 1.0, 1.0)]])
+    (even,) = check_lines.known([[line("a", 1.0, 1.0)], [line("a", 1.0, 1.0)]])
     assert not even.boot_writes
 
 
@@ -127,7 +130,7 @@ def test_reads_of_a_new_line_count_as_far_as_writes_can_disturb_them() -> None:
     assert not worse(
         point(), [line("psi_system.avgs_work", 0.001, 2.1)], [line("psi_system.avgs_work", 1, 3)]
     )
-    (found,) = check.check(point(), [[line("psi_system.avgs_work", 0.2, 2.1)]], TIGHT)
+    (found,) = check_lines.check(point(), [[line("psi_system.avgs_work", 0.2, 2.1)]], TIGHT)
     assert found.worse and found.after == (0.2, 1.6)
     assert found.by == "touched by f; 2.100 accesses with those that no write disturbs"
 
@@ -143,13 +146,13 @@ def test_what_allocators_keep_of_pages_is_one_line_and_may_double() -> None:
         line("struct slab.counters (filp)", 2.0, 9.0),
         line("struct page.lru (free page)", 1.0, 3.0, g=3.0),
     ]
-    (recorded,) = check.known([was])
-    assert (recorded.object, recorded.writes, recorded.accesses) == (check.ALLOCATORS, 3, 12)
+    (recorded,) = check_lines.known([was])
+    assert (recorded.object, recorded.writes, recorded.accesses) == (check_lines.ALLOCATORS, 3, 12)
     for accesses, fails in (24.0, False), (26.0, True):
         now = [line("struct kmem_cache_node.partial (filp)", 3.0, accesses)]
         assert bool(worse(point(recorded), now)) is fails
     cache = [line("struct folio._refcount (page cache)", 2.0, 2.0)]
-    assert check.known([cache])[0].object == "struct folio._refcount (page cache)"
+    assert check_lines.known([cache])[0].object == "struct folio._refcount (page cache)"
 
 
 def test_a_regression_is_in_every_repetition() -> None:
@@ -181,7 +184,7 @@ def test_the_largest_increase_comes_first() -> None:
 @given(st.lists(st.floats(0.06, 100), max_size=6), st.integers(1, 3))
 def test_what_was_recorded_passes(counts: list[float], repetitions: int) -> None:
     lines = [line(f"object {number}", count / 2, count) for number, count in enumerate(counts)]
-    recorded = check.known([lines] * repetitions)
+    recorded = check_lines.known([lines] * repetitions)
     assert len(recorded) == len(lines)
     assert not worse(point(*recorded), *[lines] * repetitions)
 
@@ -191,7 +194,7 @@ def test_what_was_recorded_passes(counts: list[float], repetitions: int) -> None
 
 def test_a_baseline_has_the_mean_and_what_is_most() -> None:
     first, second = [line("a", 1.0, 2.0), line("b", 0.0, 0.04, g=1.0)], [line("a", 3.0, 4.0)]
-    (recorded,) = check.known([first, second])
+    (recorded,) = check_lines.known([first, second])
     assert (recorded.writes, recorded.accesses) == (2, 3)
     assert (recorded.most_writes, recorded.most_accesses) == (3, 4)
 
@@ -209,8 +212,8 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
         known("new", 1.0, 1.0, functions={"new": 1.0}),
         known("hardly here", 0.06, 0.06, functions={"here": 1.0}),
     ]
-    assert check.kept(was, now, TIGHT) == [was[0], now[1], was[3], now[2]]
-    assert check.kept(was, was, TIGHT) == sorted(was, key=lambda line: line.object)
+    assert check_lines.kept(was, now, TIGHT) == [was[0], now[1], was[3], now[2]]
+    assert check_lines.kept(was, was, TIGHT) == sorted(was, key=lambda line: line.object)
 
 
 # Work
@@ -294,7 +297,7 @@ files = st.builds(
     relative_tolerance=counts,
     work_tolerance=counts,
     relative_work_tolerance=counts,
-    probes=st.lists(st.sampled_from(check.PROBES), min_size=1, max_size=2),
+    probes=st.lists(st.sampled_from(check_lines.PROBES), min_size=1, max_size=2),
     point=st.lists(points, max_size=3),
 )
 

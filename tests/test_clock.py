@@ -12,9 +12,9 @@ from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
 from bigiron.fleet import controller
 from bigiron.introspect.memory import KernelMemory
-from bigiron.machines import dilation, icount
 from bigiron.machines.engine import Job, Programs
-from bigiron.machines.vm_engine import VmEngine
+from bigiron.machines.vm import dilation, icount
+from bigiron.machines.vm.vm_engine import VmEngine
 from bigiron.study import store
 
 CPUS = 2

@@ -18,15 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron import workloads
-from bigiron.analysis import conflicts, line_verdicts, match_lines, shared_lines
-from bigiron.analysis.comparison import Comparison, Options
-from bigiron.analysis.match_lines import Line, PerBoot, Row
+from bigiron.analysis.comparison.model import Comparison, Options
+from bigiron.analysis.lines import conflicts, line_verdicts, matching, shared_lines
+from bigiron.analysis.lines.matching import Line, PerBoot, Row
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.probes.conflicts import SCHEMA
-from bigiron.report import dispatch, document, html, mail, markdown, programs, wiki
-from bigiron.report import text as as_text
-from bigiron.study import measurements, store
+from bigiron.report.compare import csv_json, dispatch
+from bigiron.report.compare import markdown as as_markdown
+from bigiron.report.compare import text as as_text
+from bigiron.report.formats import html, markdown
+from bigiron.report.study import document, mail
+from bigiron.results import measurements
+from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure, Study
 
@@ -205,7 +209,7 @@ def test_memory_that_each_cpu_s_allocator_clears_is_recycled(
     rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), *cleared)
     found = conflicts.profile(rows, operations=1)
     assert only(found.rows(named=True))["recycled"] is recycled
-    assert len(match_lines.lines_of(found)) == (0 if recycled else 1)
+    assert len(matching.lines_of(found)) == (0 if recycled else 1)
 
 
 def test_an_object_that_one_cpu_allocates_and_others_use_is_shared() -> None:
@@ -298,7 +302,7 @@ def joined(*columns: list[Line]) -> list[set[int]]:
     """In which columns each row has a line."""
     return [
         {int(variant) for variant in row.lines}
-        for row in match_lines.match({str(number): lines for number, lines in enumerate(columns)})
+        for row in matching.match({str(number): lines for number, lines in enumerate(columns)})
     ]
 
 
@@ -326,7 +330,7 @@ def test_the_same_line_is_the_same_thing_touched_by_the_same_functions(
 
 def test_the_most_alike_are_joined_first() -> None:
     alike, less = line(HEAP, f=1), line(HEAP, f=1, g=1)
-    rows = match_lines.match({"a": [alike], "b": [less, alike]})
+    rows = matching.match({"a": [alike], "b": [less, alike]})
     assert [sorted(row.lines) for row in rows] == [["a", "b"], ["b"]]
     assert rows[0].lines["b"] == alike
 
@@ -349,13 +353,13 @@ def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> 
         [line(HEAP, **{name: chance.randint(1, 9) for name in chance.sample("fghij", 3)}) for _ in range(40)]
         for _ in range(2)
     )
-    rows = match_lines.match({"a": one, "b": other})
+    rows = matching.match({"a": one, "b": other})
     of = {id(mine): row for row in rows for mine in row.lines.values()}
-    joined = {key: match_lines.overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
+    joined = {key: matching.overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
     assert joined
     for mine in one:
         for theirs in other:
-            alike = match_lines.overlap(mine, theirs)
+            alike = matching.overlap(mine, theirs)
             assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 
@@ -370,17 +374,17 @@ def test_how_many_lines_are_held_against_each_other_at_once_changes_nothing(
         ]
         for _ in range(3)
     ]
-    rows = match_lines.match({str(number): lines for number, lines in enumerate(columns)})
+    rows = matching.match({str(number): lines for number, lines in enumerate(columns)})
     assert len(rows) < 100
-    monkeypatch.setattr(match_lines, "_AT_ONCE", 150)
-    monkeypatch.setattr(match_lines, "_IN_MIND", 2)
-    assert match_lines.match({str(number): lines for number, lines in enumerate(columns)}) == rows
+    monkeypatch.setattr(matching, "_AT_ONCE", 150)
+    monkeypatch.setattr(matching, "_IN_MIND", 2)
+    assert matching.match({str(number): lines for number, lines in enumerate(columns)}) == rows
 
 
 def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:
     head, tail = line("rcu_state+0x0", f=1), line("rcu_state+0x40", g=1)
     moved = [line("rcu_state+0x80", g=1), line("rcu_state+0xc0", f=1)]
-    by_function = {row.functions[0]: row for row in match_lines.match({"a": [head, tail], "b": moved})}
+    by_function = {row.functions[0]: row for row in matching.match({"a": [head, tail], "b": moved})}
     assert by_function["f"].lines == {"a": head, "b": moved[1]}
     assert by_function["g"].lines == {"a": tail, "b": moved[0]}
 
@@ -404,20 +408,20 @@ COLUMNS = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.lists(LINES, max_
 
 @given(columns=COLUMNS)
 def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None:
-    rows = match_lines.match(columns)
+    rows = matching.match(columns)
     for variant, lines in columns.items():
         placed = [id(row.lines[variant]) for row in rows if variant in row.lines]
         assert sorted(placed) == sorted(map(id, lines))
     if len(columns) == 2:
         for row in rows:
-            named = {match_lines.kind(line.object) for line in row.lines.values()} - {HEAP}
+            named = {matching.kind(line.object) for line in row.lines.values()} - {HEAP}
             assert len(named) <= 1
 
 
 @given(lines=st.lists(LINES, max_size=6))
 def test_a_column_does_not_differ_from_itself(lines: list[Line]) -> None:
     hottest_first = sorted(lines, key=lambda line: -line.accesses_per_op)
-    assert not differs(*match_lines.match({"a": hottest_first, "b": hottest_first}))
+    assert not differs(*matching.match({"a": hottest_first, "b": hottest_first}))
 
 
 TIMES = st.integers(0, 9)
@@ -442,17 +446,17 @@ def test_where_a_line_lies_changes_nothing(rows: list[tuple[Any, ...]], places: 
 
 def test_the_mean_of_repetitions() -> None:
     repetitions = [[line(HEAP, 3.0, writes=2.0, f=3)], [line(HEAP, 1.0, writes=1.0, f=1)]]
-    (mean,) = match_lines.mean(repetitions)
+    (mean,) = matching.mean(repetitions)
     assert (mean.accesses_per_op, mean.writes_per_op, mean.weights) == (2, 1.5, {"f": 2})
 
 
 def test_a_repetition_without_the_line_counts_as_none() -> None:
-    assert match_lines.mean([[line(HEAP, 3.0)], [], []])[0].accesses_per_op == 1
+    assert matching.mean([[line(HEAP, 3.0)], [], []])[0].accesses_per_op == 1
 
 
 @given(lines=st.lists(LINES, max_size=5))
 def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
-    assert match_lines.mean([lines]) == lines
+    assert matching.mean([lines]) == lines
 
 
 # What differs
@@ -550,7 +554,7 @@ def compared(tmp_path: Path) -> Comparison:
 
 
 def rows_of(compared: Comparison) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(programs.as_json(compared))["rows"]
+    rows: list[dict[str, Any]] = json.loads(csv_json.as_json(compared))["rows"]
     return rows
 
 
@@ -573,7 +577,7 @@ def test_each_variant_has_its_figures(compared: Comparison) -> None:
 
 
 def test_totals_are_the_sums_of_the_rows(compared: Comparison) -> None:
-    (totals,) = json.loads(programs.as_json(compared))["totals"]
+    (totals,) = json.loads(csv_json.as_json(compared))["totals"]
     for variant in "old", "new":
         cells = [row["cells"][variant] for row in rows_of(compared) if variant in row["cells"]]
         for figure in "writes_per_op", "accesses_per_op":
@@ -675,7 +679,7 @@ def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_doe
         ("next_symbol", ["mark"]),
         ("struct a.rare (x)", ["rarely"]),
     ]
-    (record,) = csv.DictReader(io.StringIO(programs.as_csv(comparison)))
+    (record,) = csv.DictReader(io.StringIO(csv_json.as_csv(comparison)))
     assert record["beside"] == "struct a.flags (x), struct a.id (x), next_symbol, struct a.rare (x)"
 
 
@@ -750,7 +754,7 @@ def test_text_fits_a_mail(tmp_path: Path) -> None:
 
 
 def test_markdown(compared: Comparison) -> None:
-    table = [line for line in wiki.text(compared).splitlines() if line.startswith("|")]
+    table = [line for line in as_markdown.text(compared).splitlines() if line.startswith("|")]
     assert {line.count("|") for line in table} == {table[0].count("|")} == {7}
     assert table[0] == "|  | shared line | sharing | old | new | touched by |"
     assert table[2] == f"| \\* | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
@@ -758,7 +762,7 @@ def test_markdown(compared: Comparison) -> None:
 
 
 def test_csv_has_what_json_has(compared: Comparison) -> None:
-    lines = list(csv.DictReader(io.StringIO(programs.as_csv(compared))))
+    lines = list(csv.DictReader(io.StringIO(csv_json.as_csv(compared))))
     for number, row in enumerate(rows_of(compared)):
         cells = {line["variant"]: line for line in lines if line["row"] == str(number)}
         assert set(cells) == set(row["cells"])
@@ -781,4 +785,4 @@ def shape(value: Any, like: Any) -> Any:
 def test_json_is_as_documented(compared: Comparison) -> None:
     page = (Path(__file__).parents[1] / "docs/schema.md").read_text()
     documented = json.loads(page.split("```json\n")[1].split("```")[0])
-    assert shape(json.loads(programs.as_json(compared)), None) == shape(documented, None)
+    assert shape(json.loads(csv_json.as_json(compared)), None) == shape(documented, None)

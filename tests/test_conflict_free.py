@@ -8,8 +8,8 @@ import pytest
 from conftest import WORKLOADS, compared, measured, says
 
 import bigiron
-from bigiron.analysis import conflicts
-from bigiron.analysis.sharing import FALSE_SHARING
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.lines.sharing import FALSE_SHARING
 
 KERNELS = ("debian/6.1", "debian/6.12")
 ON_BOTH = [word for kernel in KERNELS for word in ("--kernel", kernel)]

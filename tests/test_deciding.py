@@ -16,12 +16,13 @@ import pytest
 from conftest import BIGIRON, bigiron, compared, measured, wait_until
 
 import bigiron as library
-from bigiron.analysis.comparison import Options
-from bigiron.analysis.verdict import Look, Verdict, next_look
+from bigiron.analysis.comparison.model import Options
+from bigiron.analysis.statistics.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.probes import Table
-from bigiron.report import dispatch
-from bigiron.study import plan, samples, sequential, simulated, store
+from bigiron.report.compare import dispatch
+from bigiron.results import metrics, sequential
+from bigiron.study import plan, simulated, store
 from bigiron.study import run as runner
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant
@@ -82,7 +83,7 @@ def test_repetitions_are_added_where_something_is_undecided(tmp_path: Path) -> N
     assert library.open_study(study.folder).spec == study.spec
     assert ids(study) == sorted(cell.id for cell in study.plan())
     assert heard.cells == len(study.plan())
-    found = samples.compare(study)
+    found = metrics.compare(study)
     assert {one.verdict for one in found} == {Verdict.changed}
     assert {one.judged for one in found} <= {5, 8}
 
@@ -143,7 +144,7 @@ def test_when_time_is_up_what_is_there_is_judged(tmp_path: Path) -> None:
         measure(study, cell)
     decide(study, until=0)
     assert [look.repetitions for look in study.spec.look] == [9, 11]
-    assert {one.judged for one in samples.compare(study)} <= {6, 9, 11}
+    assert {one.judged for one in metrics.compare(study)} <= {6, 9, 11}
     assert len(ids(study)) == 2 * 11 + 1
     look_at(study, [Look(9, [(2, 2)]), Look(11, [(2, 2)]), Look(next_look(11), [(2, 2)])])
     kept = study.folder / "cells" / study.plan()[22].id / "cell.json"
@@ -173,7 +174,7 @@ def test_variants_that_are_the_same_are_unchanged(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1000,1000.0", seeds=6)
     _, undecided = decide(study)
     assert undecided == 0
-    found = samples.compare(study)[0]
+    found = metrics.compare(study)[0]
     assert (found.verdict, found.ratio.value, found.p) == (Verdict.unchanged, 1.0, 1.0)
 
 

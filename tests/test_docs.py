@@ -11,11 +11,12 @@ import pytest
 from test_setup import ROOT
 
 from bigiron import probes
-from bigiron.analysis import rules, trace
-from bigiron.analysis.check import Function, Known, Point, Work
+from bigiron.analysis.lines import rules
+from bigiron.analysis.replay import trace
+from bigiron.gate import baseline as baselines
+from bigiron.gate.baseline import Baseline
+from bigiron.gate.check_lines import Function, Known, Point, Work
 from bigiron.report import gate
-from bigiron.study import baseline as baselines
-from bigiron.study.baseline import Baseline
 from bigiron.study.spec import Simulation, Spec
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import bigiron.machines.vm  # noqa: F401  # the same
+import bigiron.machines.vm.vm  # noqa: F401  # the same
 from bigiron import doctor
 from bigiron.doctor import Check, can_run
 

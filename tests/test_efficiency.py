@@ -9,10 +9,10 @@ from conftest import bigiron, compared, measured
 
 import bigiron as library
 from bigiron import compile, kernels, probes, workloads
-from bigiron.analysis import efficiency
+from bigiron.analysis.probes import efficiency
 from bigiron.architectures import X86_64
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 from bigiron.probes.efficiency import SCHEMA
 
 ROWS = pl.DataFrame(

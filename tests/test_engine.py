@@ -19,17 +19,17 @@ import polars as pl
 import pytest
 from conftest import BIGIRON, wait_until
 
-from bigiron import tool
 from bigiron.errors import MachineError, UserError
-from bigiron.machines import real
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.real import real
 from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
 from bigiron.study import engines, run, simulated, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
+from bigiron.util import subprocesses
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def test_a_compiler_that_fails_is_one_line(script: str) -> None:
         script[0] * (script[1] != "x"), ""
     )
     with pytest.raises(UserError) as failed:
-        tool.run(["sh", "-c", script], "x does not compile")
+        subprocesses.run(["sh", "-c", script], "x does not compile")
     assert str(failed.value) == f"x does not compile: {expected or 'status 3, and it said nothing'}"
 
 

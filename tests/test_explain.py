@@ -14,10 +14,11 @@ import pytest
 from conftest import WORKLOADS, bigiron, measured, says
 
 import bigiron as bigiron_api
-from bigiron.analysis import conflicts, explain, paths, rules, shared_lines
-from bigiron.analysis.comparison import Options
-from bigiron.analysis.rules import Evidence, Rule, rule
-from bigiron.study import measurements
+from bigiron.analysis.comparison import explain, paths
+from bigiron.analysis.comparison.model import Options
+from bigiron.analysis.lines import conflicts, rules, shared_lines
+from bigiron.analysis.lines.rules import Evidence, Rule, rule
+from bigiron.results import measurements
 
 
 def first_sentence(study: Path) -> str:

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import LINE, both, count, counts, study_of
 
-from bigiron.analysis import work
+from bigiron.analysis.probes import work
 from bigiron.probes.work import SCHEMA
-from bigiron.report import folded, stacks
+from bigiron.report import stacks
+from bigiron.report.formats import folded
 
 PER_OP = stacks.SCALE
 CONTEXTS = ("operation", "interrupt", "kthread")

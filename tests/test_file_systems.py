@@ -20,9 +20,9 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.kernels import modules
 from bigiron.kernels.modules import Info
-from bigiron.machines import file_system, vm
-from bigiron.machines.file_system import KINDS, FileSystem
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import file_system, vm
+from bigiron.machines.vm.file_system import KINDS, FileSystem
+from bigiron.machines.vm.topology import Topology
 
 KERNEL = "debian/6.1"
 BENCHMARK = Path(__file__).parents[1] / "benchmarks/file_systems.py"

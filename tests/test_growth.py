@@ -23,16 +23,20 @@ from hypothesis import strategies as st
 from test_compare import count, counts
 
 from bigiron import workloads
-from bigiron.analysis import counted_operation, growth, merge_lines, work
 from bigiron.analysis.carried import NOTHING, Carried
 from bigiron.analysis.carry import Counts, carry
-from bigiron.analysis.comparison import Cell
-from bigiron.analysis.growth import Law, Series, fit
-from bigiron.analysis.match_lines import Line
-from bigiron.analysis.program import Event
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import merging
+from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.probes import work
+from bigiron.analysis.replay import synthetic_operation
+from bigiron.analysis.replay.program import Event
+from bigiron.analysis.statistics import growth
+from bigiron.analysis.statistics.growth import Law, Series, fit
 from bigiron.probes import Table, conflicts
 from bigiron.report import growth as report
-from bigiron.study import measurements, prediction, store
+from bigiron.results import measurements, prediction
+from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 
 TERMS: dict[Law, Callable[[float], float]] = {
@@ -236,7 +240,7 @@ def line(object: str, accesses: float, **shares: float) -> Line:
 
 def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
     shares = [line(f"runqueues.clock of CPU {cpu}", 1.75, scan=0.9, own=0.1) for cpu in range(8)]
-    (together,) = merge_lines.added_up(shares)
+    (together,) = merging.added_up(shares)
     assert (together.object, together.accesses_per_op) == ("runqueues.clock of CPU", 14)
     assert together.weights == pytest.approx({"scan": 12.6, "own": 1.4})
 
@@ -244,13 +248,13 @@ def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
 def test_a_sum_is_no_share_of_itself() -> None:
     lines = [line("kmalloc-192+0x28 (192 bytes)", 19.0, add_up=0.9, lock=0.1)]
     lines += [line("kmalloc-64+0x0 (64 bytes)", 1.75, add_up=0.9, own=0.1) for _ in range(8)]
-    assert [found.accesses_per_op for found in merge_lines.added_up(lines)] == [19, 14]
+    assert [found.accesses_per_op for found in merging.added_up(lines)] == [19, 14]
 
 
 def test_small_lines_are_told_apart_less_finely() -> None:
     small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
     large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
-    assert (len(merge_lines.added_up(small)), len(merge_lines.added_up(large))) == (1, 2)
+    assert (len(merging.added_up(small)), len(merging.added_up(large))) == (1, 2)
 
 
 # A clock that changes on the way
@@ -400,7 +404,7 @@ def test_an_operation_is_carried_on_to_what_more_cpus_do(free_space: Path) -> No
     ((counters, factor),) = carried.visits.items()
     assert counters.endswith("used_blocks.counters of CPU")
     visits = {
-        number: counted_operation.visits_of_each_cpu(cell.table)[counters] / cell.operations
+        number: synthetic_operation.visits_of_each_cpu(cell.table)[counters] / cell.operations
         for number in (4, 8)
         for cell in cells("conflicts", number)[number]
     }

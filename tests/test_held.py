@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from bigiron.analysis import held
-from bigiron.analysis.held import Count, Known, Recording, What
+from bigiron.gate import repeatable_counts
+from bigiron.gate.repeatable_counts import Count, Known, Recording, What
 
 CPUS = 4
 CALL = "entry_SYSCALL_64;do_syscall_64"
@@ -40,12 +40,12 @@ def work(**instructions: int | Sequence[int]) -> pl.DataFrame:
 
 def counted(*tables: pl.DataFrame) -> dict[tuple[str, str], float]:
     """An operation a CPU."""
-    found = held.counts([Recording(table, None, CPUS, CPUS, CPUS) for table in tables])
+    found = repeatable_counts.counts([Recording(table, None, CPUS, CPUS, CPUS) for table in tables])
     return {(count.name, count.unit): count.mean for count in found if count.what != "waiting" or count.mean}
 
 
 def instructions(table: pl.DataFrame) -> float:
-    (all_of_it, _) = held.counts([Recording(None, table, CPUS, CPUS, CPUS)])
+    (all_of_it, _) = repeatable_counts.counts([Recording(None, table, CPUS, CPUS, CPUS)])
     return all_of_it.mean
 
 
@@ -69,14 +69,17 @@ def test_pages_are_one_object_whatever_they_are_of() -> None:
     pages = conflicts(
         (64, "struct folio.lru (anonymous page)", "f", 0, 1), (128, "struct slab.freelist (filp)", "g", 0, 1)
     )
-    assert counted(pages) == {(held.PAGES, "writes"): 2, (held.PAGES, "accesses"): 2}
+    assert counted(pages) == {
+        (repeatable_counts.PAGES, "writes"): 2,
+        (repeatable_counts.PAGES, "accesses"): 2,
+    }
 
 
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        (f"{CALL};down_write;rwsem_down_write_slowpath.isra.0", held.WAITING),
-        (f"{CALL};up_write;rwsem_wake", held.WAITING),
+        (f"{CALL};down_write;rwsem_down_write_slowpath.isra.0", repeatable_counts.WAITING),
+        (f"{CALL};up_write;rwsem_wake", repeatable_counts.WAITING),
         (f"{CALL};vfs_read;pipe_read;schedule", "struct task_struct"),
         ("entry_SYSCALL_64;do_syscall_64;syscall_exit_to_user_mode;schedule", None),  # its time is up
     ],
@@ -99,7 +102,7 @@ def count(what: What, name: str, unit: str, *repetitions: float) -> Count:
 
 
 def worse(was: Sequence[Count], now: Sequence[Count], varies: float = 0.0) -> list[str]:
-    found = held.check([Known(one, one.mean, varies) for one in was], now)
+    found = repeatable_counts.check([Known(one, one.mean, varies) for one in was], now)
     return [finding.name for finding in found if finding.worse]
 
 
@@ -110,8 +113,8 @@ def worse(was: Sequence[Count], now: Sequence[Count], varies: float = 0.0) -> li
         ("struct aa_label", (2.0,), (2.5,), False),
         ("struct aa_label", (2.0,), (6.0, 2.0), False),  # not in each repetition
         ("struct aa_label", (2.0, 6.0), (6.0,), False),
-        (held.PAGES, (2.0,), (12.0,), False),
-        (held.PAGES, (2.0,), (13.0,), True),
+        (repeatable_counts.PAGES, (2.0,), (12.0,), False),
+        (repeatable_counts.PAGES, (2.0,), (13.0,), True),
         ("in_lookup_hashtable", (0.0,), (2.5,), False),
     ],
 )
@@ -130,21 +133,25 @@ def test_a_seldom_written_object_is_held_by_its_writes_alone() -> None:
 def test_a_long_operation_may_have_more_and_one_whose_tasks_wait_too() -> None:
     was, now = count("object", "a", "writes", 5.0), count("object", "a", "writes", 6.4)
     assert worse([was], [now]) == ["a"]
-    assert not worse([was, count("work", held.WORK, "instructions", 100_000.0)], [now])
-    assert not worse([was, count("waiting", held.WAITING, "accesses", 9.0)], [now])
+    assert not worse([was, count("work", repeatable_counts.WORK, "instructions", 100_000.0)], [now])
+    assert not worse([was, count("waiting", repeatable_counts.WAITING, "accesses", 9.0)], [now])
 
 
 def test_waiting_is_told_where_none_waited() -> None:
-    now = [count("waiting", held.WAITING, "accesses", 40.0)]
-    assert worse([count("waiting", held.WAITING, "accesses", 0.1)], now) == [held.WAITING]
-    assert not worse([count("waiting", held.WAITING, "accesses", 3.0)], now)
+    now = [count("waiting", repeatable_counts.WAITING, "accesses", 40.0)]
+    assert worse([count("waiting", repeatable_counts.WAITING, "accesses", 0.1)], now) == [
+        repeatable_counts.WAITING
+    ]
+    assert not worse([count("waiting", repeatable_counts.WAITING, "accesses", 3.0)], now)
 
 
 def test_work_of_tasks_that_sleep_may_differ_by_a_tenth() -> None:
     was, now = (
-        count("work", held.WORK, "instructions", 9000.0),
-        count("work", held.WORK, "instructions", 9500.0),
+        count("work", repeatable_counts.WORK, "instructions", 9000.0),
+        count("work", repeatable_counts.WORK, "instructions", 9500.0),
     )
-    assert worse([was], [now]) == [held.WORK]
-    assert not worse([was, count("sleeping", held.WORK, "instructions", 4000.0)], [now])
-    assert not worse([was], [count("waiting", held.WAITING, "accesses", 0.0)])  # work was not recorded
+    assert worse([was], [now]) == [repeatable_counts.WORK]
+    assert not worse([was, count("sleeping", repeatable_counts.WORK, "instructions", 4000.0)], [now])
+    assert not worse(
+        [was], [count("waiting", repeatable_counts.WAITING, "accesses", 0.0)]
+    )  # work was not recorded

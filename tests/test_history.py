@@ -20,9 +20,9 @@ import pytest
 from conftest import BIGIRON, bigiron, wait_until
 from test_setup import ROOT
 
-from bigiron.counted import counted
 from bigiron.errors import UserError
-from bigiron.history import allowed, collect, counting, derive, measure, points
+from bigiron.gate import against_history
+from bigiron.history import collect, counting, derive, measure, points
 from bigiron.history.collect import PROBES, Cells
 from bigiron.history.database import FILE, VERSION, History, create, open_history
 from bigiron.history.derive import Counted
@@ -42,7 +42,8 @@ from bigiron.history.records import (
 from bigiron.report import history as history_report
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
-from bigiron.threads import StoppableThreads, StoppedError
+from bigiron.util.english import counted
+from bigiron.util.threads import StoppableThreads, StoppedError
 
 OLD, NEW = "debian/6.1", "debian/6.12"
 LABEL = "struct aa_label.count.count"
@@ -444,7 +445,7 @@ def test_what_a_history_allows() -> None:
         ([held(6.0), held(7.0), held(6.2)], 6.2, 0.8),
         ([held(6.0, spread=1.0)], 7.0, 2.0),
     ):
-        (known,) = allowed._known([[kernel] for kernel in kernels])
+        (known,) = against_history._known([[kernel] for kernel in kernels])
         assert (known.most, known.varies) == (most, varies)
 
 

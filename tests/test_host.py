@@ -10,7 +10,7 @@ from conftest import BIGIRON, bigiron, measured, wait_until
 
 import bigiron as library
 from bigiron.errors import UserError
-from bigiron.machines.real import RealEngine
+from bigiron.machines.real.real import RealEngine
 
 pytestmark = pytest.mark.usefixtures("settings_are_ours")
 SETTING = Path(

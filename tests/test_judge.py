@@ -21,21 +21,23 @@ import typer
 from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
 
-from bigiron.analysis import judgement, trace
-from bigiron.analysis.judgement import Change, Predicted
-from bigiron.analysis.prediction import Interval
+from bigiron.analysis.replay import trace
+from bigiron.analysis.replay.prediction import Interval
 from bigiron.commands import judge as judge_command
 from bigiron.errors import UserError
+from bigiron.judge import judgement, second_opinion
+from bigiron.judge.judgement import Change, Predicted
+from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import configuration
+from bigiron.kernels.image_equality import sameness
 from bigiron.kernels.kernel import Kernel
-from bigiron.kernels.sameness import sameness
-from bigiron.machines.file_system import KINDS
+from bigiron.machines.vm.file_system import KINDS
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, Machine, RobotMail
 from bigiron.report import reply
+from bigiron.results import prediction
 from bigiron.simulator import reported_machine
-from bigiron.study import judging, prediction, store
-from bigiron.study.judging import Opinion
+from bigiron.study import store
 from bigiron.workloads import of_benchmark
 from bigiron.workloads.of_benchmark import Mapped, workload_of
 
@@ -233,7 +235,7 @@ def test_a_machine_of_another_size_is_made_from_its_generation() -> None:
 
 def test_a_machine_that_no_file_can_describe_leaves_the_judgement_without_a_prediction() -> None:
     ivy = TEXT.replace("104 threads 2 sockets (Skylake)", "48 threads 2 sockets (Ivy Bridge-EP)")
-    shaped = judging.shape(read(ivy))
+    shaped = second_opinion.shape(read(ivy))
     assert shaped.like == "" and "level socket" in shaped.why_not and "/" not in shaped.why_not
 
 
@@ -300,7 +302,7 @@ def test_counts_that_were_lost_are_not_looked_at(tmp_path: Path) -> None:
     record = msgspec.structs.replace(study.records()[1], lost={"accesses, for which there was no room": 7})
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
-    told = judging.opinion(study, read(TEXT), judging.Shaped("", "", "unknown"), found)
+    told = second_opinion.opinion(study, read(TEXT), second_opinion.Shaped("", "", "unknown"), found)
     assert told.not_looked_at[1:3] == [
         "counts that were lost: b: 7 lost: accesses, for which there was no room",
         "the clock was the host's on a, 64 times slower on b: what lives on time does not compare",
@@ -442,8 +444,8 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
 def test_a_kernel_that_does_not_boot_fails_with_a_line(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(judging, "_QUIET", "rdinit=/none")  # stands for what a patch breaks
-    monkeypatch.setattr(judging, "LOOKS", (1,))
+    monkeypatch.setattr(second_opinion, "_QUIET", "rdinit=/none")  # stands for what a patch breaks
+    monkeypatch.setattr(second_opinion, "LOOKS", (1,))
     with pytest.raises(typer.Exit) as ended:
         judge_command.judge(report, kernel=["debian/6.12", "debian/6.1"], cpus="2", output=tmp_path / "s")
     assert ended.value.exit_code == 3
@@ -471,7 +473,9 @@ def test_a_line_that_is_written_more_often_is_coherence(
     whole, measured = read(TEXT), store.open_study(study)
 
     def predicted() -> Predicted:
-        told = judging.opinion(measured, whole, judging.shape(whole), judging.judged(measured, whole))
+        told = second_opinion.opinion(
+            measured, whole, second_opinion.shape(whole), second_opinion.judged(measured, whole)
+        )
         assert told.predicted, told.not_predicted
         return told.predicted
 

@@ -10,9 +10,10 @@ from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 from test_work import counts as executed
 
-from bigiron.analysis import judgement, lines_of_cpus
-from bigiron.analysis.comparison import Cell, Measurements
-from bigiron.analysis.judgement import Claim, Judgement
+from bigiron.analysis.comparison.model import Cell, Measurements
+from bigiron.analysis.lines import per_cpu
+from bigiron.judge import judgement
+from bigiron.judge.judgement import Claim, Judgement
 
 TASKS, OPERATIONS = 4, 100  # of all tasks together
 
@@ -151,7 +152,7 @@ def one_cpu_each(accesses: int, *, apart: int) -> list[dict[str, Any]]:
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(lines_of_cpus).failed == 0
+    assert doctest.testmod(per_cpu).failed == 0
 
 
 def test_what_is_a_line_on_one_kernel_and_a_pair_on_the_other_has_not_changed() -> None:

@@ -12,12 +12,12 @@ import pytest
 from conftest import Answer, bigiron, measured
 
 from bigiron import kernels
-from bigiron.cache_dir import cache_folder
 from bigiron.cases import cases
 from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.source import Source
+from bigiron.util.cache_dir import cache_folder
 
 BUILD_S = 1800  # a safety net
 CASES = Path(__file__).resolve().parent.parent / "cases"

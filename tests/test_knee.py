@@ -11,10 +11,10 @@ import pytest
 from conftest import Answer, bigiron
 
 import bigiron as library
-from bigiron.analysis import knee
-from bigiron.analysis.knee import Curve, Fit, Law, lock_bound, universal
-from bigiron.analysis.repetitions import Repetitions
-from bigiron.analysis.verdict import Look, compare
+from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.knee import Curve, Fit, Law, lock_bound, universal
+from bigiron.analysis.statistics.repetitions import Repetitions
+from bigiron.analysis.statistics.verdict import Look, compare
 from bigiron.report import knee as knee_report
 
 DOUBLES = (1, 2, 4, 8, 16, 32, 64)

@@ -8,7 +8,7 @@ import pytest
 
 from bigiron import kernels
 from bigiron.kernels import Kernel
-from bigiron.machines import kvm
+from bigiron.machines.vm import kvm
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ import pytest
 from conftest import bigiron, measured
 from playwright.sync_api import Browser, expect
 
-from bigiron.analysis import explain
-from bigiron.analysis.explain import LineFinding, Recorded
-from bigiron.analysis.line_costs import LineCosts
-from bigiron.analysis.match_lines import Line, Row
-from bigiron.analysis.prediction import Interval
-from bigiron.analysis.shared_lines import LinesAt
+from bigiron.analysis.comparison import explain
+from bigiron.analysis.comparison.explain import LineFinding, Recorded
+from bigiron.analysis.lines.line_costs import LineCosts
+from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.shared_lines import LinesAt
+from bigiron.analysis.replay.prediction import Interval
 
 HASWELL = "i7-4770"
 

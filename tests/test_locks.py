@@ -18,11 +18,11 @@ from test_study import documented
 
 import bigiron
 from bigiron import compile, kernels, workloads
-from bigiron.analysis import locks, work
+from bigiron.analysis.probes import locks, work
 from bigiron.architectures import X86_64
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 from bigiron.probes import CellRequest, RawOutput, probe
 from bigiron.probes.locks import SCHEMA
 

@@ -22,10 +22,10 @@ from conftest import (
 )
 
 import bigiron as library
-from bigiron.machines import guest, vm
-from bigiron.parent_death import dying_with
+from bigiron.machines.vm import guest, vm
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure
+from bigiron.util.parent_death import dying_with
 
 DEADLINE_S = 60  # that a machine reaches on a busy machine too, and two of them wait for here
 

@@ -9,9 +9,9 @@ from random_traces import random_trace, text_of
 
 from bigiron import compile
 from bigiron.errors import UserError
-from bigiron.matrix import model
-from bigiron.matrix.calls import Call, parsed_tests
-from bigiron.matrix.extended.model import Epoll, Socket
+from bigiron.matrix.model import model
+from bigiron.matrix.model.calls import Call, parsed_tests
+from bigiron.matrix.model.extended.model import Epoll, Socket
 
 CALLS_OF_A_TRACE = 40
 

@@ -16,16 +16,16 @@ from playwright.sync_api import Browser
 
 from bigiron import kernels
 from bigiron.errors import KernelCrashError, MachineError, UserError
-from bigiron.machines import vm
-from bigiron.machines.file_system import FileSystem
 from bigiron.machines.messages import Message
-from bigiron.matrix import calls, listing, outcomes, summary
-from bigiron.matrix.calls import Call
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.file_system import FileSystem
+from bigiron.matrix import listing, machine, outcomes, store, summary
+from bigiron.matrix import run as runner
+from bigiron.matrix.machine import GivenUpError, Place
+from bigiron.matrix.model import calls
+from bigiron.matrix.model.calls import Call
 from bigiron.matrix.outcomes import Access, Conflict, Outcome
-from bigiron.study import matrix as runner
-from bigiron.study import matrix_folder, matrix_machine
-from bigiron.study.matrix_folder import Matrix
-from bigiron.study.matrix_machine import GivenUpError, Place
+from bigiron.matrix.store import Matrix
 
 TESTS = """\
 test 1 mmap/mmap two
@@ -228,26 +228,26 @@ def test_each_run_has_its_descriptors_at_another_place() -> None:
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    matrix_folder.create(tmp_path / "m", TESTS, "recorder 1")
+    store.create(tmp_path / "m", TESTS, "recorder 1")
     for tests, recorder, why in (
         ("test", "recorder 1", "other tests"),
         (TESTS, "2", "version of the recorder"),
     ):
         with pytest.raises(UserError, match=why):
-            matrix_folder.create(tmp_path / "m", tests, recorder)
+            store.create(tmp_path / "m", tests, recorder)
     (tmp_path / "m" / "tests").write_bytes(b"\xff")
     with pytest.raises(UserError, match="tests is damaged"):
-        matrix_folder.open_matrix(tmp_path / "m").tests  # noqa: B018
+        store.open_matrix(tmp_path / "m").tests  # noqa: B018
     (tmp_path / "m" / "matrix.json").write_text('{"format": 99}')
     with pytest.raises(UserError, match="is of format 99"):
-        matrix_folder.open_matrix(tmp_path / "m")
+        store.open_matrix(tmp_path / "m")
     (tmp_path / "m" / "matrix.json").write_text("{")
     with pytest.raises(UserError, match="damaged"):
-        matrix_folder.open_matrix(tmp_path / "m")
+        store.open_matrix(tmp_path / "m")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
     with pytest.raises(UserError, match="is no matrix"):
-        matrix_folder.create(tmp_path / "other", TESTS, "")
+        store.create(tmp_path / "other", TESTS, "")
 
 
 def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,11 +262,11 @@ def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: py
         )
         assert subprocess.run([sys.executable, "-c", program]).returncode == 9
         assert folder.exists() and not (folder / "matrix.json").exists()
-        assert len(matrix_folder.create(folder, TESTS, "recorder").tests) == 6
+        assert len(store.create(folder, TESTS, "recorder").tests) == 6
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "tests").write_text("somebody's own")
     with pytest.raises(UserError, match="is no matrix"):
-        matrix_folder.create(tmp_path / "own", TESTS, "recorder")
+        store.create(tmp_path / "own", TESTS, "recorder")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -> None:
-    matrix_folder.create(tmp_path / "m", TESTS, "")
+    store.create(tmp_path / "m", TESTS, "")
     answer = bigiron("matrix", *(word.replace("FOLDER", str(tmp_path)) for word in arguments))
     assert answer.status == 2 and why in answer.complaint, answer
 
@@ -297,7 +297,7 @@ def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Path:
     """A matrix of two kernels that nobody measured."""
-    matrix = matrix_folder.create(tmp_path / "m", TESTS, "")
+    matrix = store.create(tmp_path / "m", TESTS, "")
     hostile = Outcome(
         2, 5, [Conflict("<b>struct</b>", 5, False, False, "f;g (1 reads, 2 writes)", "h (1 reads, 0 writes)")]
     )
@@ -367,11 +367,11 @@ def test_a_test_that_ends_the_machine_is_named_and_the_others_run(
             raise KernelCrashError("the kernel crashed in test 1: Oops")
         raise MachineError("the disk is full")
 
-    monkeypatch.setattr(matrix_machine.virtual, "run", crashes_at_test_4)
+    monkeypatch.setattr(machine.virtual, "run", crashes_at_test_4)
     with pytest.raises(MachineError, match="the disk is full"):  # no test had begun: none is to blame
-        matrix_machine.run(tmpfs(), listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
+        machine.run(tmpfs(), listing.read(TESTS, ""), 1, Event(), lambda _stage: None)
     # Once may be chance; the second time it is left out.
-    assert [len(order) // matrix_machine.RUNS for order in ran] == [6, 6, 5]
+    assert [len(order) // machine.RUNS for order in ran] == [6, 6, 5]
 
 
 def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,9 +386,9 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
 
     tests = listing.read(TESTS, "")
     tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
-    monkeypatch.setattr(matrix_machine.virtual, "run", too_slow)
+    monkeypatch.setattr(machine.virtual, "run", too_slow)
     with pytest.raises(GivenUpError, match="after 5 other tests the machine did not end in time"):
-        matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+        machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     assert next(ends_at) == 6
 
 
@@ -398,16 +398,16 @@ def test_five_runs_are_kept_where_more_of_them_give_up(monkeypatch: pytest.Monke
     lock = shared("struct a.lock")
 
     def run(_place: object, some: list[calls.Test], runs: int, *_rest: object) -> dict[int, object]:
-        if runs == matrix_machine.MORE_RUNS:
+        if runs == machine.MORE_RUNS:
             assert [test.number for test in some] == [1]
             raise GivenUpError("after 5 other tests it ended")
         return {
-            1: matrix_machine._Ran([lock, lock, lock, [], []]),
-            2: matrix_machine._Ran([[], [], [], [], []]),
+            1: machine._Ran([lock, lock, lock, [], []]),
+            2: machine._Ran([[], [], [], [], []]),
         }
 
-    monkeypatch.setattr(matrix_machine, "_run", run)
-    one, other = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+    monkeypatch.setattr(machine, "_run", run)
+    one, other = machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     assert (one.runs, one.is_free, other.is_free) == (5, False, True)
 
 
@@ -430,9 +430,9 @@ def test_batches_that_are_given_up_are_left_out_and_others_run(
             raise GivenUpError("after 5 other tests it ended")
         return [of(test.number) for test in tests]
 
-    monkeypatch.setattr(matrix_folder, "BATCH", 1)
-    monkeypatch.setattr(matrix_machine, "run", run)
-    matrix = matrix_folder.create(tmp_path / "m", TESTS, "")
+    monkeypatch.setattr(store, "BATCH", 1)
+    monkeypatch.setattr(machine, "run", run)
+    matrix = store.create(tmp_path / "m", TESTS, "")
     assert runner.run_missing(matrix, [tmpfs()], 1, lambda _progress: None) == left_out
     lines = [record.getMessage() for record in caplog.records]
     assert all("debian/6.12 tmpfs: left out 1 test," in line for line in lines)
@@ -462,14 +462,14 @@ def test_a_line_of_no_test_or_cpu_is_one_complaint(row: str, tmp_path: Path) -> 
     for content in ("9,1,0,ff00,ff,1,1,0,1", row):
         file.write_text(f"test,...\n{content}\n")
         if content != row:
-            (read,) = matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10, 2))
+            (read,) = machine._read(file, lambda words: machine._Row.of(words, 10, 2))
             assert (read.place, read.cpu, read.line) == (9, 1, 0xFF00)
     with pytest.raises(MachineError, match=f"test_lines.csv is damaged: line 2 is '{row}'"):
-        matrix_machine._read(file, lambda words: matrix_machine._Row.of(words, 10, 2))
+        machine._read(file, lambda words: machine._Row.of(words, 10, 2))
 
 
 def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = matrix_machine.virtual.run
+    run = machine.virtual.run
 
     def damaged(machine: vm.VirtualMachine, stop: Event, on_stage: Callable[[str], None]) -> vm.Outcome:
         assert machine.results
@@ -478,16 +478,16 @@ def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.Monk
             file.write("99,7\n")
         return outcome
 
-    monkeypatch.setattr(matrix_machine.virtual, "run", damaged)
+    monkeypatch.setattr(machine.virtual, "run", damaged)
     with pytest.raises(MachineError, match=r"tests\.csv is damaged: line 7 is '99,7'"):
-        matrix_machine.run(tmpfs(), listing.read(TESTS, "")[:1], 1, Event(), lambda _stage: None)
+        machine.run(tmpfs(), listing.read(TESTS, "")[:1], 1, Event(), lambda _stage: None)
 
 
 @pytest.mark.parametrize("test", [-1, 10])
 def test_a_failure_of_no_test_is_refused(test: int) -> None:
     said = Message("test_failed", {"test": test, "call": "", "expected": "", "result": ""})
     with pytest.raises(MachineError, match=f"says that test {test} failed, and there are 10"):
-        matrix_machine._failed([said], 10)
+        machine._failed([said], 10)
 
 
 def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
@@ -495,8 +495,8 @@ def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
     good, *_ = listing.read(TESTS, "")
     hangs = dataclasses.replace(good, number=7, same=True, set_up=((Call("receive", 0, (3, 5)), "5"),))
     tests = [*(dataclasses.replace(good, number=number) for number in (1, 2, 3)), hangs]
-    with pytest.raises(matrix_machine._CulpritError, match="return in 1 billion instructions") as culprit:
-        matrix_machine._run(tmpfs(), tests, 1, 1, Event(), lambda _stage: None, 0)
+    with pytest.raises(machine._CulpritError, match="return in 1 billion instructions") as culprit:
+        machine._run(tmpfs(), tests, 1, 1, Event(), lambda _stage: None, 0)
     assert culprit.value.test is hangs
 
 
@@ -520,7 +520,7 @@ B 0 lseek 4 1 -> 1
 def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() -> None:
     """Of two writes each writes a time of change; 3 and 4 alone lie on two lines, which others do not."""
     tests = listing.read(LATER_AND_ELSEWHERE, "")
-    found = matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
+    found = machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     writes, closes = sorted(found, key=lambda outcome: outcome.test)
     assert "noop_backing_dev_info.wb" in {one.name for one in writes.conflicts if not one.pair}
     (table,) = [one for one in closes.conflicts if one.name == "struct files_struct.fd_array"]
@@ -533,9 +533,7 @@ def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() 
 def test_calls_on_a_file_system_of_a_disk(fs: str, adds: str) -> None:
     """Of two writes to two files."""
     place = Place(kernels.find("debian/6.12"), FileSystem(fs))
-    (found,) = matrix_machine.run(
-        place, listing.read(LATER_AND_ELSEWHERE, "")[:1], 1, Event(), lambda _stage: None
-    )
+    (found,) = machine.run(place, listing.read(LATER_AND_ELSEWHERE, "")[:1], 1, Event(), lambda _stage: None)
     assert not found.wrong and f"struct {adds}" in {one.name for one in found.conflicts}
 
 
@@ -656,7 +654,7 @@ B 1 futex_wait 2 1 -> -EAGAIN
 def test_extended_calls_in_a_real_kernel() -> None:
     """Moved descriptors too. What is known of 6.12: a socket is counted, and a fork is tasklist_lock's."""
     tests = listing.read(EXTENDED_TESTS, "")
-    found = {one.test: one for one in matrix_machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)}
+    found = {one.test: one for one in machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)}
     assert [one.wrong for one in found.values()] == [""] * 6
     assert {number for number, one in found.items() if one.is_free} == {1, 4, 5, 6}
     names = {number: {each.name for each in one.conflicts} for number, one in found.items()}
@@ -664,7 +662,7 @@ def test_extended_calls_in_a_real_kernel() -> None:
 
 
 def test_no_published_figure_stands_beside_other_calls(tmp_path: Path) -> None:
-    matrix = matrix_folder.create(tmp_path / "m", EXTENDED_TESTS, "")
+    matrix = store.create(tmp_path / "m", EXTENDED_TESTS, "")
     matrix.column(kernels.find("debian/6.12"), "tmpfs").keep(0, [of(1)])
     shown = bigiron("matrix", "show", matrix.folder)
     assert shown.status == 0 and "SOSP" not in shown.out and "Linux, 2013" not in shown.out

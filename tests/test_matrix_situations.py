@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from kernel_calls import made
 
-from bigiron.matrix import calls
-from bigiron.matrix import situations as enumeration
-from bigiron.matrix.calls import CALLS, Call
-from bigiron.matrix.set_up import test_of as made_into_test
-from bigiron.matrix.situations import COMMUTER, EXTENDED, Family, pairs, situations
-from bigiron.matrix.situations import tests as all_tests
+from bigiron.matrix.model import calls
+from bigiron.matrix.model import situations as enumeration
+from bigiron.matrix.model.calls import CALLS, Call
+from bigiron.matrix.model.set_up import test_of as made_into_test
+from bigiron.matrix.model.situations import COMMUTER, EXTENDED, Family, pairs, situations
+from bigiron.matrix.model.situations import tests as all_tests
 
 SOME_PAIRS = pairs()[::10]
 SOME_EXTENDED_PAIRS = pairs(EXTENDED)[::6]

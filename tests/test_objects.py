@@ -15,7 +15,7 @@ from conftest import bigiron, compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bigiron.analysis.match_lines import Line, kind, match
+from bigiron.analysis.lines.matching import Line, kind, match
 from bigiron.architectures import X86_64
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory

@@ -9,7 +9,7 @@ from bigiron.introspect.btf import Btf
 from bigiron.introspect.mm.pages import Pages, Use
 from bigiron.introspect.mm.structs import Structs
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import dilation
+from bigiron.machines.vm import dilation
 
 ARRAY, MEMORY, PAGE = 0xFFFFEA0000000000, 0xFFFF880000000000, 4096
 ENUM = 6

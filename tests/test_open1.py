@@ -8,7 +8,7 @@ import pytest
 from conftest import compared
 
 import bigiron
-from bigiron.analysis import conflicts, match_lines
+from bigiron.analysis.lines import conflicts, matching
 
 OLD, NEW = "debian/6.1", "debian/6.12"
 
@@ -50,14 +50,14 @@ def test_a_repetition_finds_the_same(open1: Path) -> None:
     study = bigiron.open_study(open1)
     for variant in OLD, NEW:
         repetitions = {
-            str(record.repetition): match_lines.lines_of(
+            str(record.repetition): matching.lines_of(
                 conflicts.profile(study.table(record, "conflicts"), operations=8 * 500)
             )
             for record in study.records()
             if record.variant == variant
         }
         assert list(repetitions) == ["1", "2"]
-        heavy = [row for row in match_lines.match(repetitions) if max(map(row.accesses, repetitions)) > 0.5]
+        heavy = [row for row in matching.match(repetitions) if max(map(row.accesses, repetitions)) > 0.5]
         assert heavy, "the label at least"
         for row in heavy:
             assert row.accesses("1") == pytest.approx(row.accesses("2"), rel=0.01), row

@@ -8,7 +8,7 @@ import pytest
 from conftest import WORKLOADS, compared, measured, says
 
 import bigiron
-from bigiron.analysis import work
+from bigiron.analysis.probes import work
 
 POWER = ("--arch", "ppc64le", "--kernel")
 

@@ -15,15 +15,16 @@ import pytest
 from conftest import bigiron, measured
 
 from bigiron import _sim
-from bigiron.analysis import counted_operation, knee, prediction, trace
 from bigiron.analysis.carried import Carried
-from bigiron.analysis.prediction import Interval
-from bigiron.analysis.program import Event, Line, Lock, Program
+from bigiron.analysis.replay import prediction, synthetic_operation, trace
+from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.replay.program import Event, Line, Lock, Program
+from bigiron.analysis.statistics import knee
 from bigiron.probes import Table, conflicts, locks
+from bigiron.results import prediction as study_prediction
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constant
 from bigiron.simulator.replay import SPEED, Asked, Draws, KnownRate, replay
-from bigiron.study import prediction as study_prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
@@ -345,7 +346,7 @@ def test_page_faults_are_laid_out_one_by_one() -> None:
     touched = [{**counts(fault, "_raw_spin_lock", **of), "cpu": cpu} for cpu in (0, 1)]
     locks = [{**taken, "cpu": cpu} for cpu in (0, 1)]
     tables = [pl.DataFrame(rows) for rows in (touched, locks, work)]
-    counted = counted_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
+    counted = synthetic_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
     assert counted.faults == pytest.approx(8.5, abs=0.1)
     kinds = [event.kind for event in counted.program(np.random.default_rng(1)).operations[0]]
     assert kinds.count("fill") in range(6, 11) and kinds.count("lock") in range(6, 11)
@@ -359,7 +360,7 @@ def test_calls_are_in_the_order_of_their_names_as_draws_go_by_it() -> None:
     nothing_touched, nothing_taken = (pl.DataFrame(schema=dict(of.SCHEMA)) for of in (conflicts, locks))
     work = pl.DataFrame([counts("", name, instructions=800) for name in names])
     tables = (nothing_touched, nothing_taken, work)
-    counted = counted_operation.count(*tables, operations=8, tasks=2, most_tasks=64, threads=False)
+    counted = synthetic_operation.count(*tables, operations=8, tasks=2, most_tasks=64, threads=False)
     assert list(counted.root.calls) == names
 
 
@@ -375,7 +376,7 @@ def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None
     work = [counts("", fault, instructions=8 * 9), counts(fault, "handle_mm_fault", instructions=72_000)]
     both = [[{**row, "cpu": cpu} for row in table for cpu in (0, 1)] for table in (rows, [taken], work)]
     tables = [pl.DataFrame(table) for table in both]
-    counted = counted_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
+    counted = synthetic_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
     operations = counted.program(np.random.default_rng(1)).operations
     reads = [sum(event[0::3] == ("access", "read") for event in operation) for operation in operations]
     assert np.mean(reads) == pytest.approx(10, abs=1)  # and not the 4 that a line has which nobody writes
@@ -387,8 +388,8 @@ def test_a_lock_of_user_space_is_refused() -> None:
         for cpu in (0, 1)
         for function in ("user:___pthread_mutex_lock", "main")
     ]
-    assert counted_operation.lock_of_user_space(pl.DataFrame(rows)) == "user:___pthread_mutex_lock"
-    assert not counted_operation.lock_of_user_space(pl.DataFrame(rows).filter(pl.col("cpu") == 0))
+    assert synthetic_operation.lock_of_user_space(pl.DataFrame(rows)) == "user:___pthread_mutex_lock"
+    assert not synthetic_operation.lock_of_user_space(pl.DataFrame(rows).filter(pl.col("cpu") == 0))
 
 
 def test_a_numa_aware_lock_is_better_across_sockets() -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from bigiron import compile, workloads
 from bigiron.errors import MachineError
-from bigiron.machines.initramfs import Entry, archive, initramfs
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.vm.initramfs import Entry, archive, initramfs
 
 
 def frame(type: str, content: object) -> bytes:

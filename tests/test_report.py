@@ -18,14 +18,15 @@ from playwright.sync_api import Browser, Page, expect
 from test_compare import LINE, both, counts, study_of
 
 from bigiron import workloads
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.probes import Table, throughput
-from bigiron.report import chart, document, html, mail, markdown
+from bigiron.report.formats import chart, html, markdown
+from bigiron.report.study import document, mail
 from bigiron.study import spec as study_spec
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.cache_dir import cache_folder
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m`|*_<img src=x onerror=alert(2)>\u202e"
 SHOWN = "</script><script>alert(1)</script>\\x1b[31m`|*_<img src=x onerror=alert(2)>\\u202e"

@@ -8,16 +8,17 @@ import pytest
 from conftest import WORKLOADS, bigiron, compared, measured
 
 import bigiron as library
-from bigiron.analysis import explain, shape
-from bigiron.analysis.explain import LineFinding, Recorded
-from bigiron.analysis.match_lines import Line, Row
-from bigiron.analysis.shared_lines import LinesAt
+from bigiron.analysis.comparison import explain
+from bigiron.analysis.comparison.explain import LineFinding, Recorded
+from bigiron.analysis.lines import shape
+from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.errors import UserError
-from bigiron.machines import server as servers
-from bigiron.machines import topology as topologies
-from bigiron.machines.server import Server, server
-from bigiron.machines.shape_change import CHANGES
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import server as servers
+from bigiron.machines.vm import topology as topologies
+from bigiron.machines.vm.server import Server, server
+from bigiron.machines.vm.shape_change import CHANGES
+from bigiron.machines.vm.topology import Topology
 from bigiron.simulator import machine_files
 from bigiron.study import plan
 from bigiron.study.spec import Spec, Variant

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from test_compare import count, only, profile
 
-from bigiron.analysis import sharing
-from bigiron.analysis.match_lines import plain
-from bigiron.analysis.sharing import (
+from bigiron.analysis.lines import sharing
+from bigiron.analysis.lines.matching import plain
+from bigiron.analysis.lines.sharing import (
     COUNTER,
     FALSE_SHARING,
     FLAG,

@@ -14,7 +14,7 @@ import pytest
 from conftest import BIGIRON, bigiron
 from msgspec.structs import replace
 
-from bigiron.analysis.seed_range import DrawnRange, SeedRange, seed_range
+from bigiron.analysis.statistics.seed_range import DrawnRange, SeedRange, seed_range
 from bigiron.cases import find, rcu_512
 from bigiron.cases.case import Case, Published
 from bigiron.cases.hotplug_totals import total

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bigiron.analysis import cost, line_verdicts, match_lines, spread, student, work
-from bigiron.analysis.match_lines import Line, PerBoot, Row
-from bigiron.analysis.spread import Boots, compare
-from bigiron.analysis.verdict import Verdict
-from bigiron.lazy import polars as pl
+from bigiron.analysis.comparison import cost
+from bigiron.analysis.lines import line_verdicts, matching
+from bigiron.analysis.lines.matching import Line, PerBoot, Row
+from bigiron.analysis.probes import work
+from bigiron.analysis.statistics import spread, student
+from bigiron.analysis.statistics.spread import Boots, compare
+from bigiron.analysis.statistics.verdict import Verdict
+from bigiron.util.lazy import polars as pl
 
 
 @pytest.mark.parametrize("module", [cost, spread, student, work, line_verdicts])
@@ -80,7 +83,7 @@ def line(
 
 
 def judged(base: Sequence[Line], new: Sequence[Line]) -> list[Row]:
-    rows = match_lines.match({"base": list(base), "new": list(new)})
+    rows = matching.match({"base": list(base), "new": list(new)})
     boots = {name: len(lines[0].repetitions) for name, lines in (("base", base), ("new", new))}
     line_verdicts.judge(rows, "base", ["new"], boots)
     return rows

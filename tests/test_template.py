@@ -19,15 +19,15 @@ from conftest import BIGIRON, SAFETY_NET_S, bigiron, compared, machines_of, meas
 
 from bigiron import _sim, compile, kernels, workloads
 from bigiron.architectures import X86_64
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines import template, vm
-from bigiron.machines.initramfs import Entry, archive, handover
-from bigiron.machines.template import DamagedError, Emulator, Machine, Record, Stopped
-from bigiron.machines.topology import Topology
-from bigiron.threads import StoppedError
+from bigiron.machines.vm import template, vm
+from bigiron.machines.vm.initramfs import Entry, archive, handover
+from bigiron.machines.vm.template import DamagedError, Emulator, Machine, Record, Stopped
+from bigiron.machines.vm.topology import Topology
+from bigiron.util.cache_dir import cache_folder
+from bigiron.util.threads import StoppedError
 
 KERNEL = "debian/6.1"
 OPEN1 = (

@@ -12,13 +12,13 @@ from threading import Event
 import pytest
 from conftest import BIGIRON, wait_until
 
-from bigiron import tool
-from bigiron.analysis.program import Event as Step
-from bigiron.analysis.program import Line, Program
-from bigiron.cache_dir import cache_folder
+from bigiron.analysis.replay.program import Event as Step
+from bigiron.analysis.replay.program import Line, Program
 from bigiron.simulator import machine_files
 from bigiron.simulator.replay import Asked, replay
-from bigiron.threads import StoppableThreads, StoppedError, is_stopped, result
+from bigiron.util import subprocesses
+from bigiron.util.cache_dir import cache_folder
+from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped, result
 
 HANGS_S = 300
 """For what ends at once, or not within a quarter of an hour."""
@@ -112,7 +112,7 @@ def test_ctrl_c_ends_machines(command: tuple[str, ...], tmp_path: Path) -> None:
 
 def interrupted(script: str) -> subprocess.CompletedProcess[str]:
     """What becomes of a program that gets a Ctrl-C where it calls `interrupt`."""
-    begins = "import os, signal, threading, time\nfrom bigiron.threads import *\n"
+    begins = "import os, signal, threading, time\nfrom bigiron.util.threads import *\n"
     begins += "interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
     return subprocess.run(
         [sys.executable, "-c", begins + script],
@@ -196,7 +196,7 @@ def test_tasks_are_made_when_there_is_room() -> None:
 
 def test_a_tool_has_its_time() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        tool.completed(["sleep", "1000000"], timeout_s=0.1)
+        subprocesses.completed(["sleep", "1000000"], timeout_s=0.1)
 
 
 def test_a_replay_on_a_thread_is_stopped() -> None:

@@ -10,8 +10,8 @@ from conftest import measured
 from test_study import documented
 
 import bigiron
-from bigiron.analysis import trace
-from bigiron.analysis.locks import taken_by, waiting
+from bigiron.analysis.probes.locks import taken_by, waiting
+from bigiron.analysis.replay import trace
 from bigiron.study.store import Study
 
 PROBES = "conflicts,locks,work,trace"

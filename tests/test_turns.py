@@ -10,7 +10,7 @@ import pytest
 from conftest import WORKLOADS, bigiron, compared, measured
 
 from bigiron import open_study, workloads
-from bigiron.machines import vm
+from bigiron.machines.vm import vm
 from bigiron.study import run, spec
 
 QUESTION = """

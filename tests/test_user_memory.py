@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_compare import LINE, count, profile
 
 from bigiron import compile, workloads
-from bigiron.analysis.conflicts import ranges
+from bigiron.analysis.lines.conflicts import ranges
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes import CellRequest

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 
-from bigiron.analysis import ratio
-from bigiron.analysis.repetitions import Repetitions
-from bigiron.analysis.verdict import Judgement, Look, Verdict, compare, next_look, outliers
+from bigiron.analysis.statistics import ratio
+from bigiron.analysis.statistics.repetitions import Repetitions
+from bigiron.analysis.statistics.verdict import Judgement, Look, Verdict, compare, next_look, outliers
 
 RECORDED = Path(__file__).with_name("recorded_throughput.csv")
 NOISE = 0.02

@@ -10,10 +10,11 @@ from conftest import bigiron as command
 
 import bigiron
 from bigiron import compile, kernels, probes, workloads
-from bigiron.analysis import paths, work
+from bigiron.analysis.comparison import paths
+from bigiron.analysis.probes import work
 from bigiron.architectures import architecture
-from bigiron.machines import vm
-from bigiron.machines.topology import Topology
+from bigiron.machines.vm import vm
+from bigiron.machines.vm.topology import Topology
 from bigiron.probes.work import SCHEMA
 
 TRACING = "/sys/kernel/tracing"

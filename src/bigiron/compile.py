@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from bigiron import tool
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
+from bigiron.util import subprocesses
+from bigiron.util.cache_dir import cache_folder
 from bigiron.workloads import Workload
 
 _HERE = Path(__file__).parent
@@ -96,7 +96,9 @@ def symbols(program: Path, compiler: str) -> str:
     nm = shutil.which(re.sub("gcc$", "nm", compiler))
     if nm is None:
         raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
-    return tool.run([nm, "--defined-only", program], f"the symbols of {program} cannot be read").stdout
+    return subprocesses.run(
+        [nm, "--defined-only", program], f"the symbols of {program} cannot be read"
+    ).stdout
 
 
 def _source_folder(name: str) -> Path:
@@ -146,11 +148,11 @@ def _compile(
 
 def _run(command: Sequence[str], what: str) -> str:
     """What the compiler prints; UserError if it fails."""
-    return tool.run(command, f"{what} does not compile").stdout
+    return subprocesses.run(command, f"{what} does not compile").stdout
 
 
 def _version(compiler: str) -> str:
-    return tool.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
+    return subprocesses.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
 
 
 def _dependencies(rules: str) -> list[str]:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bigiron import compile, libbpf, tool
+from bigiron import compile, libbpf
 from bigiron.architectures import PPC64LE, X86_64, Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
-from bigiron.machines.qemu import find_qemu, how_to_get
+from bigiron.machines.vm.qemu import find_qemu, how_to_get
+from bigiron.util import subprocesses
 
 State = Literal["ok", "missing", "limited"]
 
@@ -138,7 +139,7 @@ def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) ->
 
 
 def _memory() -> Check:
-    from bigiron.machines.vm import host_mib, memory_mib, touched_mib
+    from bigiron.machines.vm.vm import host_mib, memory_mib, touched_mib
 
     here = host_mib()
     cpus = max((n for n in range(1, 8193) if touched_mib(memory_mib(n), n) <= here), default=0)
@@ -169,7 +170,7 @@ def _keyring() -> Check:
 
 
 def _kvm() -> Check:
-    from bigiron.machines import kvm
+    from bigiron.machines.vm import kvm
 
     trial = kvm.try_again()
     if trial.works:
@@ -257,7 +258,7 @@ def _install(packages: str, words: str) -> str:
 def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a tool; one that cannot be run, or does not end, has failed."""
     try:
-        return tool.completed(command, timeout_s=60)
+        return subprocesses.completed(command, timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 

@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bigiron import tool
 from bigiron.architectures import Architecture
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import debian
+from bigiron.util import subprocesses
+from bigiron.util.cache_dir import cache_folder
 
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
 _LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")
@@ -67,7 +67,7 @@ def _fetched(target: Architecture) -> Path:
                 file = _downloaded(apt, package, _and_older(release), folder / package)
             except UserError as error:
                 raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
-            tool.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
+            subprocesses.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
         if not final.is_dir():
             unpacked.rename(final)
     return final

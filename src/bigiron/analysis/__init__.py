@@ -5,7 +5,7 @@ To measure takes none of it: `from bigiron.analysis import NAME` loads it where 
 
 from typing import TYPE_CHECKING
 
-from bigiron import lazy
+from bigiron.util import lazy
 
 if not TYPE_CHECKING:
     __getattr__ = lazy.submodules(__name__)

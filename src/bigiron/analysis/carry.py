@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis import counted_operation, growth, work
 from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.comparison import Cell
-from bigiron.analysis.growth import Law, Series
-from bigiron.lazy import polars as pl
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.probes import work
+from bigiron.analysis.replay import synthetic_operation
+from bigiron.analysis.statistics import growth
+from bigiron.analysis.statistics.growth import Law, Series
+from bigiron.util.lazy import polars as pl
 
 _SURE = 0.95  # of a law's weight: what follows none so surely stays as it was recorded
 _LEAST = 1e-3  # of an operation's instructions: a function with less, where there is most of it, stays so
@@ -72,8 +74,8 @@ def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
 
 def _of_operations(cell: Cell) -> Cell:
     """Without waiting for locks and for answers to interrupts: a replay executes both."""
-    table = counted_operation.without_waiting(cell.table.filter(context="operation"))
-    interrupts = pl.col("whole").str.contains(counted_operation.INTERRUPTS_IN_PATH)
+    table = synthetic_operation.without_waiting(cell.table.filter(context="operation"))
+    interrupts = pl.col("whole").str.contains(synthetic_operation.INTERRUPTS_IN_PATH)
     return Cell(table.filter(~interrupts).drop("whole"), cell.facts)
 
 
@@ -92,7 +94,7 @@ def _visits(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
     per_op: dict[str, dict[int, float]] = {}
     for cpus, here in cells.items():
         for cell in here:
-            for name, times in counted_operation.visits_of_each_cpu(cell.table).items():
+            for name, times in synthetic_operation.visits_of_each_cpu(cell.table).items():
                 points = per_op.setdefault(name, dict.fromkeys(sorted(cells), 0.0))
                 points[cpus] += times / cell.operations / len(here)
     return [

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from math import gcd
 
-from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.lazy import polars as pl
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bigiron.analysis.carried import Carried
-from bigiron.analysis.seed_range import SeedRange, seed_range
+from bigiron.analysis.statistics.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
 from bigiron.cases.replayed import Replayed, not_replayed, percent
 from bigiron.errors import UserError
-from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.lazy import polars as pl
 
 _AT = 63  # tasks of the published headline
 _BESIDE = 65

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.growth import Growth, fit
+from bigiron.analysis.statistics.growth import Growth, fit
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
-from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
+from bigiron.util.lazy import polars as pl
 
 # Kernel functions.
 REBUILD = "partition_sched_domains_locked"

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from bigiron.analysis.ratio import Estimate, ratio_of_means
+from bigiron.analysis.statistics.ratio import Estimate, ratio_of_means
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
-from bigiron.lazy import polars as pl
 from bigiron.study.store import Study
+from bigiron.util.lazy import polars as pl
 
 _STATES = ("offline", "online")
 _PUBLISHED_ROWS = {

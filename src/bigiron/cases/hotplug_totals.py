@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from bigiron import _sim
-from bigiron.analysis.seed_range import SeedRange
+from bigiron.analysis.statistics.seed_range import SeedRange
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
 

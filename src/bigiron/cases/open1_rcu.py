@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from math import isnan
 from statistics import fmean
 
-from bigiron.analysis.seed_range import SeedRange, seed_range
+from bigiron.analysis.statistics.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted
 from bigiron.cases.replayed import Replayed, not_replayed, percent
 from bigiron.errors import UserError
-from bigiron.lazy import polars as pl
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.lazy import polars as pl
 
 _OF_3_16 = "counts-3.16"
 _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"

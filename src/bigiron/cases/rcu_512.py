@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.seed_range import DrawnRange, SeedRange, drawn_range, number, seed_range
+from bigiron.analysis.statistics.seed_range import DrawnRange, SeedRange, drawn_range, number, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
-from bigiron.lazy import polars as pl
 from bigiron.simulator import machine_files
 from bigiron.study.store import Study
+from bigiron.util.lazy import polars as pl
 
 MASKS = (0, 1, 3, 7, 15, 31, 63, 127, 511)
 _TABLE = "mask_sweep_512_cpus"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.carried import Carried
-from bigiron.analysis.prediction import Interval, Limit, limit_name
+from bigiron.analysis.replay.prediction import Interval, Limit, limit_name
 from bigiron.errors import UserError
-from bigiron.study import prediction
+from bigiron.results import prediction
 from bigiron.study.store import Study
 
 

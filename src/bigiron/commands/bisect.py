@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
-from bigiron.analysis import looked_at
-from bigiron.analysis.looked_at import LookedAt
-from bigiron.analysis.verdict import TOLERANCE
+from bigiron.analysis.statistics.verdict import TOLERANCE
+from bigiron.bisect import target
+from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.search import Bisection, TimedBisection
+from bigiron.bisect.target import LookedAt
 from bigiron.commands.complaints import complain
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Fragments, Jobs, grouped, numbers
@@ -20,12 +22,10 @@ from bigiron.kernels import commits
 from bigiron.probes import Options, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
-from bigiron.sanitize import sanitize
 from bigiron.simulator import machine_files
 from bigiron.study import spec as specs
-from bigiron.study.bisect import Bisection, TimedBisection
-from bigiron.study.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.study.spec import Spec, Variant
+from bigiron.util.sanitize import sanitize
 
 
 class BisectFormat(StrEnum):
@@ -111,7 +111,7 @@ def bisect(
     if doing.output is None:
         raise UserError("no folder for what is found: give -o FOLDER")
     timed = asked.by == throughput.PROBE.name
-    by = looked_at.parse(asked.by) if asked.by and not timed else None
+    by = target.parse(asked.by) if asked.by and not timed else None
     spec = _spec(asked, where, file_systems, by)
     candidates = _candidates(tree, variants, where)
     predicted = _prediction(asked, by)
@@ -194,7 +194,7 @@ def _prediction(asked: Asked, by: LookedAt | None) -> tuple[str, int]:
 def _probes(given: str | None, by: LookedAt | None) -> tuple[str, ...]:
     if by:
         return by.probes
-    return (throughput.PROBE.name,) if given else looked_at.PROBES
+    return (throughput.PROBE.name,) if given else target.PROBES
 
 
 def _candidates(

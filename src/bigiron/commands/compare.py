@@ -11,8 +11,9 @@ from bigiron import probes
 from bigiron.commands.options import Context, ForMachine, Format, choice, contexts
 from bigiron.errors import UserError
 from bigiron.probes import conflicts
-from bigiron.report import dispatch
-from bigiron.study import prediction, store
+from bigiron.report.compare import dispatch
+from bigiron.results import prediction
+from bigiron.study import store
 from bigiron.study.spec import Spec
 
 

@@ -7,7 +7,7 @@ import typer
 from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
 from bigiron.errors import UserError
-from bigiron.report.listing import Listing
+from bigiron.report.formats.listing import Listing
 
 
 def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from bigiron.analysis.comparison import Options
+from bigiron.analysis.comparison.model import Options
 from bigiron.commands.options import Context, ForMachine, ListFormat, contexts
 from bigiron.report import explain as explanation
-from bigiron.study import prediction, store
+from bigiron.results import prediction
+from bigiron.study import store
 
 
 def explain(

@@ -8,7 +8,7 @@ from typer.main import get_current_context  # type: ignore[attr-defined]
 
 from bigiron.commands.options import numbers, probe_names
 from bigiron.errors import UserError
-from bigiron.machines import cgroup, topology
+from bigiron.machines.vm import cgroup, topology
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
 

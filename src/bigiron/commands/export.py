@@ -10,7 +10,8 @@ import typer
 from bigiron import probes
 from bigiron.commands.options import Context, choice, contexts
 from bigiron.errors import UserError
-from bigiron.report import folded, pprof, stacks
+from bigiron.report import stacks
+from bigiron.report.formats import folded, pprof
 from bigiron.study import store
 
 

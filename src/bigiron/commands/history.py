@@ -8,11 +8,11 @@ import typer
 from bigiron.commands.complaints import complain
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Format, Jobs, numbers
-from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.history.database import open_history
 from bigiron.report import history as history_report
 from bigiron.report.progress import ProgressBar
+from bigiron.util.english import counted
 
 app = typer.Typer(no_args_is_help=True, help="Every workload on every kernel: measured once, and kept.")
 

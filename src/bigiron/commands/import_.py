@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from bigiron import readers
-from bigiron.counted import counted
 from bigiron.study import imported
+from bigiron.util.english import counted
 
 
 def import_(

@@ -8,20 +8,21 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
-from bigiron.analysis.judgement import Judgement
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import Fragments, Jobs, choice, numbers
 from bigiron.commands.output import say
 from bigiron.errors import UserError
+from bigiron.judge import second_opinion
+from bigiron.judge.judgement import Judgement
+from bigiron.judge.second_opinion import Opinion, What
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
 from bigiron.kernels.configuration import is_whole, of_file_system
-from bigiron.kernels.sameness import sameness
+from bigiron.kernels.image_equality import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
-from bigiron.study import judging, store
-from bigiron.study.judging import Opinion, What
+from bigiron.study import store
 from bigiron.study.store import Study
 from bigiron.workloads.of_benchmark import fs_of, mode_of, workload_of
 
@@ -45,7 +46,7 @@ def judge(
         Path | None, typer.Option(help="instead of it a C file with will-it-scale's testcase()")
     ] = None,
     cpus: Annotated[str, typer.Option(help="numbers of CPUs to measure with; the largest is judged")] = str(
-        judging.CPUS
+        second_opinion.CPUS
     ),
     jobs: Jobs = 0,
     output: Annotated[
@@ -63,30 +64,30 @@ def judge(
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: one CPU shares nothing with another: give 2 or more")
-    shaped = judging.shape(mail)
+    shaped = second_opinion.shape(mail)
     both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
         called = what.workload or what.workload_file
-        opinion = Opinion(mail, names, called, what.mode, None, same, not_looked_at=[judging.MODULES])
+        opinion = Opinion(mail, names, called, what.mode, None, same, not_looked_at=[second_opinion.MODULES])
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
 
         def measured(cpus: list[int], boots: int) -> tuple[Study, Judgement]:
-            asked = judging.spec(mail, names, what, cpus, both[0].arch, shaped, boots)
+            asked = second_opinion.spec(mail, names, what, cpus, both[0].arch, shaped, boots)
             with contextlib.redirect_stdout(sys.stderr):
                 measure_study(asked, folder, jobs, fresh_boot=True)
             study = store.open_study(folder)
-            return study, judging.judged(study, mail)
+            return study, second_opinion.judged(study, mail)
 
-        of_cpus = judging.with_fewer(folder, of_cpus)
-        for boots in judging.looks(folder):
+        of_cpus = second_opinion.with_fewer(folder, of_cpus)
+        for boots in second_opinion.looks(folder):
             study, judged = measured(of_cpus, boots)
             if not (judged.changes or judged.may_grow):
                 break
-        if (with_half := judging.with_fewer(folder, of_cpus, judged)) != of_cpus:
+        if (with_half := second_opinion.with_fewer(folder, of_cpus, judged)) != of_cpus:
             study, judged = measured(with_half, boots)
-        opinion = judging.opinion(study, mail, shaped, judged, any(map(is_whole, config or [])))
+        opinion = second_opinion.opinion(study, mail, shaped, judged, any(map(is_whole, config or [])))
     print(reply.FORMATS[format](opinion), end="")
 
 

@@ -9,7 +9,7 @@ from bigiron import kernels
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import Fragments, ListFormat
 from bigiron.commands.output import print_list, say
-from bigiron.report.listing import Listing
+from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="Kernels to boot: fetch, build, add, list.", no_args_is_help=True)
 

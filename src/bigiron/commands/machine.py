@@ -9,7 +9,7 @@ import typer
 
 from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
-from bigiron.report.listing import Listing
+from bigiron.report.formats.listing import Listing
 from bigiron.simulator import machine_files, machine_measure
 
 app = typer.Typer(help="Machines to simulate: list, show, measure.", no_args_is_help=True)

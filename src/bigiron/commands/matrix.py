@@ -12,14 +12,14 @@ from typer.core import TyperGroup
 from bigiron.commands.complaints import complain
 from bigiron.commands.options import Jobs, choice
 from bigiron.commands.output import say
-from bigiron.counted import counted
 from bigiron.errors import MachineError, UserError
-from bigiron.matrix import listing, situations
-from bigiron.matrix.calls import CALLS
+from bigiron.matrix import listing, machine, store
+from bigiron.matrix import run as runner
+from bigiron.matrix.model import situations
+from bigiron.matrix.model.calls import CALLS
+from bigiron.matrix.run import Progress
 from bigiron.report import matrix as report
-from bigiron.study import matrix as runner
-from bigiron.study import matrix_folder, matrix_machine
-from bigiron.study.matrix import Progress
+from bigiron.util.english import counted
 
 _MOST_BYTES = 64 << 20
 
@@ -61,7 +61,7 @@ def run(
         typer.Option(
             help="more than 2: so many make calls at once, in the tests that are conflict-free with 2"
         ),
-    ] = matrix_folder.PAIR,
+    ] = store.PAIR,
     jobs: Jobs = 0,
 ) -> None:
     """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
@@ -73,12 +73,12 @@ def run(
     family = situations.EXTENDED if extended else situations.COMMUTER
     places = runner.places(kernel, fs, say("kernel"), cpus)
     try:
-        matrix = matrix_folder.create(output, _tests(tests, output, family), runner.identity())
+        matrix = store.create(output, _tests(tests, output, family), runner.identity())
         with matrix.writing():
-            pairs = [dataclasses.replace(place, cpus=matrix_folder.PAIR) for place in places]
+            pairs = [dataclasses.replace(place, cpus=store.PAIR) for place in places]
             left_out = 0
             for wanted in dict.fromkeys((tuple(pairs), tuple(places))):
-                at_once = jobs or matrix_machine.side_by_side(wanted[0].cpus)
+                at_once = jobs or machine.side_by_side(wanted[0].cpus)
                 left_out = left_out or runner.run_missing(matrix, wanted, at_once, _show)
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
@@ -97,7 +97,7 @@ def show(
 
     Example: `bigiron matrix show m --pair open/unlink`
     """
-    matrix = matrix_folder.open_matrix(folder)
+    matrix = store.open_matrix(folder)
     if not pair:
         print(report.FORMATS[format](report.document(matrix)), end="")
         return
@@ -121,24 +121,24 @@ def test(
         str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
     ] = "",
     fs: Annotated[str, typer.Option(help="with --kernel: what files lie on; tmpfs unless given")] = "",
-    cpus: Annotated[int, typer.Option(help="with --kernel: so many make calls at once")] = matrix_folder.PAIR,
+    cpus: Annotated[int, typer.Option(help="with --kernel: so many make calls at once")] = store.PAIR,
 ) -> None:
     """Show one test, its calls and the lines that they share; or run it alone.
 
     Example: `bigiron matrix test m 17 --kernel debian/6.12`
     """
-    matrix = matrix_folder.open_matrix(folder)
+    matrix = store.open_matrix(folder)
     found = next((one for one in matrix.tests if one.number == number), None)
     if not found:
         raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
     if fs and not kernel:
         raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
-    if cpus != matrix_folder.PAIR and not kernel:
+    if cpus != store.PAIR and not kernel:
         raise UserError(f"--cpus {cpus}: goes with --kernel, which runs the test again")
     if kernel:
         (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
-        (outcome,) = matrix_machine.run(place, [found], 0, Event(), lambda _stage: None)
-        name = matrix_folder.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
+        (outcome,) = machine.run(place, [found], 0, Event(), lambda _stage: None)
+        name = store.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
         print(report.of_test(found, {name: outcome}), end="")
         return
     outcomes = {
@@ -158,7 +158,7 @@ def page(
     """
     from bigiron.report import matrix_page  # here, as no other command should wait for its templates
 
-    matrix = matrix_folder.open_matrix(folder)
+    matrix = store.open_matrix(folder)
     output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
 
 
@@ -175,7 +175,7 @@ def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
         listing.read(text, str(file))
         return text
     if (output / "matrix.json").exists():
-        matrix = matrix_folder.open_matrix(output)
+        matrix = store.open_matrix(output)
         if family is situations.EXTENDED and {test.a[0].name for test in matrix.tests} <= CALLS.keys():
             raise UserError(f"--extended: {output} was made with other tests: use another folder")
         return matrix.text

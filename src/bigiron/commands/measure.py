@@ -9,12 +9,13 @@ from time import monotonic
 import typer
 
 from bigiron.commands.complaints import complain
-from bigiron.counted import counted
 from bigiron.report.progress import ProgressBar
-from bigiron.study import boots, sequential, store
+from bigiron.results import boots, sequential
 from bigiron.study import run as runner
+from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
+from bigiron.util.english import counted
 
 
 def measure_study(

@@ -11,7 +11,7 @@ import typer
 from typer.models import ParameterInfo
 
 from bigiron import probes
-from bigiron.analysis import conflicts
+from bigiron.analysis.lines import conflicts
 from bigiron.errors import UserError
 from bigiron.probes.options import words
 

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 
 from bigiron.commands.options import ListFormat
-from bigiron.report import listing
-from bigiron.report.listing import Listing
+from bigiron.report.formats import listing
+from bigiron.report.formats.listing import Listing
 
 
 def say(name: str) -> Callable[[str], None]:

@@ -8,7 +8,8 @@ import typer
 from bigiron.commands.options import Format, MeasuredThere, OneTask, choice, doublings, refuse_rate
 from bigiron.readers import measured_points
 from bigiron.report import predict as prediction_report
-from bigiron.study import prediction, store
+from bigiron.results import prediction
+from bigiron.study import store
 
 
 def predict(

@@ -10,9 +10,11 @@ import typer
 from bigiron.commands.options import Context, MeasuredThere, OneTask, contexts, refuse_rate
 from bigiron.errors import UserError
 from bigiron.readers import measured_points
-from bigiron.report import document as documents
-from bigiron.report import mail, markdown
-from bigiron.study import prediction, store
+from bigiron.report.formats import markdown
+from bigiron.report.study import document as documents
+from bigiron.report.study import mail
+from bigiron.results import prediction
+from bigiron.study import store
 
 
 class ReportFormat(StrEnum):
@@ -46,7 +48,7 @@ def report(
 
     Example: `bigiron report s -o report.html`
     """
-    from bigiron.report import html  # here, as no other command should wait for its templates
+    from bigiron.report.formats import html  # here, as no other command should wait for its templates
 
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
         raise UserError("a page is no text to read here: give a file with -o report.html")

@@ -8,16 +8,16 @@ from typing import Annotated, Literal
 import typer
 
 from bigiron import probes, workloads
-from bigiron.analysis.spread import MOST_BOOTS
-from bigiron.analysis.verdict import FIRST_LOOK, TOLERANCE
+from bigiron.analysis.statistics.spread import MOST_BOOTS
+from bigiron.analysis.statistics.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
 from bigiron.commands.options import Jobs, grouped, numbers, probe_names
 from bigiron.errors import UserError
-from bigiron.machines import cgroup
-from bigiron.machines import topology as topologies
-from bigiron.machines.file_system import KINDS
+from bigiron.machines.vm import cgroup
+from bigiron.machines.vm import topology as topologies
+from bigiron.machines.vm.file_system import KINDS
 from bigiron.probes import Options, ProbeOptions
 from bigiron.study import extend
 from bigiron.study import spec as specs

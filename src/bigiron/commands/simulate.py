@@ -10,7 +10,7 @@ from bigiron.commands.measure import measure_study
 from bigiron.commands.options import ListFormat, doublings, numbers
 from bigiron.commands.output import print_list
 from bigiron.errors import UserError
-from bigiron.report.listing import Listing
+from bigiron.report.formats.listing import Listing
 from bigiron.study import simulated
 
 

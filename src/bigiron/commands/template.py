@@ -8,8 +8,8 @@ import typer
 from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
 from bigiron.errors import UserError
-from bigiron.machines import template
-from bigiron.report.listing import Listing
+from bigiron.machines.vm import template
+from bigiron.report.formats.listing import Listing
 
 _COLUMNS = ("template", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
 

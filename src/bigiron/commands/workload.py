@@ -7,7 +7,7 @@ import typer
 from bigiron import workloads
 from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
-from bigiron.report.listing import Listing
+from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="Workloads to run: list, show.", no_args_is_help=True)
 

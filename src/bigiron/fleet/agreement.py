@@ -7,10 +7,12 @@ each shared line, and all work, of an operation. Other probes' counts have no su
 
 from collections.abc import Iterator
 
-from bigiron.analysis import check, check_work, conflicts, match_lines, work
-from bigiron.analysis.check import Finding, Point, Tolerance
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.probes import work
+from bigiron.gate import check_lines, check_work
+from bigiron.gate.baseline import WORK_TOLERANCE
+from bigiron.gate.check_lines import Finding, Point, Tolerance
 from bigiron.probes import Table
-from bigiron.study.baseline import WORK_TOLERANCE
 from bigiron.study.spec import Spec
 from bigiron.study.store import Collected
 
@@ -41,9 +43,9 @@ def _identical(one: Table, other: Table | None) -> bool:
 
 
 def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
-    lines = [match_lines.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
-    baseline = Point(variant="", cpus=1, tasks=1, lines=check.known(lines[:1]))
-    yield from check.check(baseline, lines[1:], Tolerance())
+    lines = [matching.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
+    baseline = Point(variant="", cpus=1, tasks=1, lines=check_lines.known(lines[:1]))
+    yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 
 def _in_work(was: Table, now: Table) -> Iterator[Finding]:

@@ -23,7 +23,6 @@ from distributed import Future as Task
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
-from bigiron import typed
 from bigiron.errors import MachineError, UserError
 from bigiron.fleet import address as addresses
 from bigiron.fleet import agreement, authority, messages, serve, worker
@@ -31,12 +30,13 @@ from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, host_name, identity
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
-from bigiron.machines.shape_change import change
-from bigiron.sanitize import sanitize
+from bigiron.machines.vm.shape_change import change
 from bigiron.study import run, store
 from bigiron.study.plan import Cell
 from bigiron.study.run import Progress
 from bigiron.study.store import CellRecord, Collected, Failure, Study
+from bigiron.util import decode
+from bigiron.util.sanitize import sanitize
 
 TRIES = 3
 """How often a cell may lose its worker before it is taken for the cause."""
@@ -327,7 +327,7 @@ class StudyPool:
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
         """A worker that says what it is, and is one of ours; for others a line says why not."""
         try:
-            known = typed.from_msgpack(answer, Identity)  # type: ignore[arg-type]
+            known = decode.from_msgpack(answer, Identity)  # type: ignore[arg-type]
         except (msgspec.DecodeError, TypeError):
             self._refuse(address, f"worker {address} has no bigiron of this version: it is not used")
             return None

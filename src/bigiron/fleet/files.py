@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
+from bigiron.util.cache_dir import cache_folder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -12,7 +12,7 @@ import msgspec
 
 import bigiron
 from bigiron.architectures import architectures
-from bigiron.machines.qemu import find_qemu
+from bigiron.machines.vm.qemu import find_qemu
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

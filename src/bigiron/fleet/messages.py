@@ -14,20 +14,21 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from bigiron import kernels, probes, typed
+from bigiron import kernels, probes
 from bigiron.errors import UserError
 from bigiron.fleet import files
 from bigiron.fleet.files import File
 from bigiron.kernels import Kernel
-from bigiron.lazy import polars as pl
 from bigiron.machines.engine import Programs
-from bigiron.machines.shape_change import CHANGES
+from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.probes import Table
 from bigiron.study import simulated
 from bigiron.study import spec as specs
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Collected, Study
+from bigiron.util import decode
+from bigiron.util.lazy import polars as pl
 
 _TABLE = re.compile(r"[a-z_]{1,60}")
 _FILE = re.compile(r"[a-z_]{1,60}\.json")
@@ -164,7 +165,7 @@ def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], 
 def read_request(content: bytes) -> Request:
     """A controller's request; UserError for what is none."""
     try:
-        return typed.from_msgpack(content, Request)
+        return decode.from_msgpack(content, Request)
     except msgspec.DecodeError as error:
         raise UserError(f"what the controller asks is no request: {error}") from None
 
@@ -243,7 +244,7 @@ def answer(record: CellRecord, collected: Collected, seconds: float) -> bytes:
 def read_reply(content: bytes, cell: Cell) -> tuple[CellRecord, Collected, float]:
     """What a worker measured; UserError for what is no answer, or another cell's."""
     try:
-        reply = typed.from_msgpack(content, Reply)
+        reply = decode.from_msgpack(content, Reply)
         if reply.record.id != cell.id:
             raise UserError(f"it is of cell {reply.record.id}")
         if not all(map(_TABLE.fullmatch, reply.tables)) or not all(map(_FILE.fullmatch, reply.files)):

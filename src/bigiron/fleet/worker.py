@@ -12,15 +12,15 @@ import msgspec
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.fleet import files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, capacity, host_name, identity
-from bigiron.machines.vm import host_mib
+from bigiron.machines.vm.vm import host_mib
 from bigiron.study import run, store
 from bigiron.study.store import Collected, Failure
-from bigiron.threads import StoppedError
+from bigiron.util import decode
+from bigiron.util.threads import StoppedError
 
 HOST = "BIGIRON_FLEET_HOST"
 """The variable that names this host otherwise than itself does."""
@@ -82,13 +82,13 @@ def _identity() -> Identity:
 
 def lacks(described: bytes) -> list[str]:
     """The digests of those files that this host does not have."""
-    return [file.sha256 for file in typed.from_msgpack(described, list[File]) if not files.is_here(file)]
+    return [file.sha256 for file in decode.from_msgpack(described, list[File]) if not files.is_here(file)]
 
 
 def keep(described: bytes, content: bytes) -> str:
     """Keep a file; why that cannot be, or nothing."""
     try:
-        files.keep(typed.from_msgpack(described, File), content)
+        files.keep(decode.from_msgpack(described, File), content)
     except (UserError, OSError) as error:
         return str(error)
     return ""

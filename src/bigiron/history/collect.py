@@ -10,14 +10,16 @@ from typing import Any
 
 import msgspec
 
-from bigiron import typed
-from bigiron.analysis import conflicts, held, locks, match_lines, merge_lines, work
-from bigiron.analysis.match_lines import Line
+from bigiron.analysis.lines import conflicts, matching, merging
+from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.probes import locks, work
 from bigiron.errors import UserError
+from bigiron.gate import repeatable_counts
 from bigiron.history import records
 from bigiron.history.database import History
 from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
 from bigiron.study.store import CellRecord, Study
+from bigiron.util import decode
 
 PROBES = ("conflicts", "locks", "work", "trace")
 LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
@@ -65,7 +67,7 @@ class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
 def made_by(study: Study, record: CellRecord) -> MadeBy:
     """UserError where a cell does not say it, as one of a real machine."""
     try:
-        return typed.convert(record.environment, MadeBy)
+        return decode.convert(record.environment, MadeBy)
     except msgspec.ValidationError as error:
         raise UserError(
             f"{study.folder} is no study of a history ({record.id}: {error}): take another study, or move "
@@ -113,7 +115,7 @@ class Counted:
     lines: Sequence[tuple[tuple[list[Line], list[Line]], _Sums]]  # of each repetition
     instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
     locks: Sequence[Lock]  # of point 0, as it has no number yet
-    held: Sequence[held.Count]
+    held: Sequence[repeatable_counts.Count]
 
 
 def count(cells: Cells) -> Counted:
@@ -122,7 +124,7 @@ def count(cells: Cells) -> Counted:
         _lines(cells),
         [dict(_functions(cells.study, record)) for record in cells.records],
         _locks(cells),
-        held.counts([recording(cells.study, record) for record in cells.records]),
+        repeatable_counts.counts([recording(cells.study, record) for record in cells.records]),
     )
 
 
@@ -155,7 +157,7 @@ def add_point(
         )
     )
     for pair in False, True:
-        for line in match_lines.mean([lines[pair] for lines, _ in counted.lines]):
+        for line in matching.mean([lines[pair] for lines, _ in counted.lines]):
             _add_line(history, point, line, pair)
     for name, (own, inclusive) in _mean(counted.instructions).items():
         if own >= _LEAST_WORK:
@@ -169,7 +171,7 @@ def add_point(
     add_held(history, counted.held, point)
 
 
-def add_held(history: History, counts: Sequence[held.Count], point: int) -> None:
+def add_held(history: History, counts: Sequence[repeatable_counts.Count], point: int) -> None:
     """Write what a newer kernel is held against, which a database of version 1 has not."""
     for count in counts:
         history.add(
@@ -186,10 +188,10 @@ def add_held(history: History, counts: Sequence[held.Count], point: int) -> None
         )
 
 
-def recording(study: Study, record: CellRecord) -> held.Recording:
+def recording(study: Study, record: CellRecord) -> repeatable_counts.Recording:
     """What of a cell is held against a history, of the probes that it has."""
     probes = [probe for probe in ("conflicts", "work") if probe in record.tables]
-    return held.Recording(
+    return repeatable_counts.Recording(
         **{probe: study.table(record, probe) if probe in probes else None for probe in ("conflicts", "work")},
         operations=_operations(record, probes[0]),
         cpus=record.cpus,
@@ -203,14 +205,14 @@ def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
     for record in cells.records:
         table = cells.study.table(record, "conflicts")
         operations = _operations(record, "conflicts")
-        lines = match_lines.lines_of(conflicts.profile(table, operations))
-        pairs = match_lines.lines_of(conflicts.pairs(table, operations))
+        lines = matching.lines_of(conflicts.profile(table, operations))
+        pairs = matching.lines_of(conflicts.pairs(table, operations))
         sums = (
             sum(line.accesses_per_op for line in lines),
             sum(line.writes_per_op for line in lines),
             len(lines),
         )
-        found.append(((merge_lines.added_up(lines), merge_lines.added_up(pairs)), sums))
+        found.append(((merging.added_up(lines), merging.added_up(pairs)), sums))
     return found
 
 
@@ -225,7 +227,7 @@ def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
             point=point,
             row=0,
             object=line.object,
-            kind=match_lines.kind(line.object),
+            kind=matching.kind(line.object),
             pair=pair,
             accesses_per_op=round(line.accesses_per_op, 6),
             writes_per_op=round(line.writes_per_op, 6),

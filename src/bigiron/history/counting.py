@@ -12,10 +12,10 @@ from pathlib import Path
 from bigiron.errors import UserError
 from bigiron.history import collect
 from bigiron.history.collect import Cells, Counted
-from bigiron.parent_death import bigiron_itself
-from bigiron.sanitize import sanitize
 from bigiron.study import store
-from bigiron.threads import LOOK_S, StoppedError, is_stopped
+from bigiron.util.parent_death import bigiron_itself
+from bigiron.util.sanitize import sanitize
+from bigiron.util.threads import LOOK_S, StoppedError, is_stopped
 
 _SMALL = 256 << 10
 """Bytes of tables: fewer are counted before a process would have begun."""

@@ -12,9 +12,9 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 import msgspec
 
 import bigiron
-from bigiron import sanitize, typed
 from bigiron.errors import UserError
 from bigiron.history.records import RECORDS, Held, Record
+from bigiron.util import decode, sanitize
 
 VERSION = 3
 FILE = "history.sqlite"
@@ -62,7 +62,7 @@ class History:
                 values_of = {
                     name: _decoded(kinds[name], value) for name, value in zip(columns, row, strict=True)
                 }
-                record = typed.convert(sanitize.everywhere(values_of), kind)
+                record = decode.convert(sanitize.everywhere(values_of), kind)
             except msgspec.MsgspecError as error:
                 raise _unusable(self.path, error) from None
             yield record

@@ -7,16 +7,17 @@ from typing import Any
 
 import msgspec
 
-from bigiron.analysis import growth, line_growth, match_lines
-from bigiron.analysis.check import BY_CHANCE, Tolerance, is_of_allocators
-from bigiron.analysis.growth import Series
+from bigiron.analysis.lines import line_growth, matching
+from bigiron.analysis.statistics import growth
+from bigiron.analysis.statistics.growth import Series
+from bigiron.gate.baseline import WORK_TOLERANCE
+from bigiron.gate.check_lines import BY_CHANCE, Tolerance, is_of_allocators
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
-from bigiron.machines.dilation import SLOWED_FROM
-from bigiron.study.baseline import WORK_TOLERANCE
+from bigiron.machines.vm.dilation import SLOWED_FROM
 from bigiron.study.store import clock_step_of
 
-ACCESSES = Tolerance(match_lines.TOLERANCE, match_lines.RELATIVE_TOLERANCE)
+ACCESSES = Tolerance(matching.TOLERANCE, matching.RELATIVE_TOLERANCE)
 """As in `compare`: what differs by no more is no change, of acquisitions either."""
 PREDICTED_AT = (64, 256)
 _MOST_FUNCTIONS = 8
@@ -70,9 +71,9 @@ def _marked(history: History, workload: int) -> list[Point]:
     return history.select(Point, workload=workload)
 
 
-def as_line(line: Line) -> match_lines.Line:
+def as_line(line: Line) -> matching.Line:
     """A line as `compare` matches it."""
-    return match_lines.Line(
+    return matching.Line(
         line.object,
         line.functions,
         line.writes_per_op,
@@ -88,14 +89,14 @@ def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
     """The lines of several points that are the same line, by the points' numbers in the sequence."""
     for pair in False, True:
         known: dict[int, Line] = {}
-        columns: dict[str, list[match_lines.Line]] = {}
+        columns: dict[str, list[matching.Line]] = {}
         for number, lines in enumerate(points):
             here = [(as_line(line), line) for line in lines if line.pair is pair]
             columns[str(number)] = [value for value, _ in here]
             known |= {id(value): line for value, line in here}
         rows = [
             {int(column): known[id(value)] for column, value in row.lines.items()}
-            for row in match_lines.match(columns)
+            for row in matching.match(columns)
         ]
         yield from _joined(rows)
 
@@ -212,7 +213,7 @@ def _change(
 ) -> Change:
     was, now = counts
     how: How = "more" if now > was else "less"
-    if what in ("line", "pair", "lock") and min(counts) <= match_lines.TOLERANCE:
+    if what in ("line", "pair", "lock") and min(counts) <= matching.TOLERANCE:
         how = "new" if now > was else "gone"
     return Change(
         id=0,
@@ -247,7 +248,7 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
     lines = {one.point.cpus: [as_line(line) for line in one.lines if not line.pair] for one in points}
     each = [("line", series) for series in line_growth.series_of(lines)]
     for what, series in [*totals.items(), *each]:
-        if max(series.points.values()) > match_lines.TOLERANCE:
+        if max(series.points.values()) > matching.TOLERANCE:
             yield _growth(points[0].point, what, series)
 
 

@@ -16,24 +16,24 @@ import msgspec
 
 from bigiron import compile, kernels, workloads
 from bigiron.architectures import architecture
-from bigiron.counted import counted
 from bigiron.errors import UserError
 from bigiron.history import points, predict
 from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
-from bigiron.machines.dilation import SLOWED_FROM, factor
 from bigiron.machines.engine import Programs
-from bigiron.machines.qemu import require_qemu
-from bigiron.machines.vm import memory_mib
+from bigiron.machines.vm.dilation import SLOWED_FROM, factor
+from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
 from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.run import Pool, Pools, Progress
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
-from bigiron.threads import StoppableThreads, StoppedError, is_stopped
+from bigiron.util.english import counted
+from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
 _SUITES = ("fxmark/",)

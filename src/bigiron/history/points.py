@@ -29,7 +29,7 @@ from bigiron.kernels import release_order
 from bigiron.study import store
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
-from bigiron.threads import StoppedError, is_stopped
+from bigiron.util.threads import StoppedError, is_stopped
 
 STUDIES = "studies"
 _OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Held, Prediction)

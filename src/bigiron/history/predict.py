@@ -5,13 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.history import records
 from bigiron.history.database import History
 from bigiron.history.records import Limit, Point
-from bigiron.study import prediction, store
+from bigiron.results import prediction
+from bigiron.study import store
 from bigiron.study.store import Study
+from bigiron.util import decode
 
 MACHINES = ("epyc-9654-x2", "x86-8s")
 """Two sockets of AMD's, and eight of Intel's."""
@@ -65,7 +66,7 @@ def _on(study: Study, point: Point, machine: str) -> list[records.Prediction]:
 def _row(point: Point, machine: str, **known: object) -> records.Prediction:
     nothing = {"tasks": 0, "relative": 0.0, "low": 0.0, "high": 0.0, "limits": [], "knee": 0, "refused": ""}
     row = {"workload": point.workload, "kernel": point.kernel, "point": point.id, "machine": machine}
-    return typed.convert({**row, **nothing, **known}, records.Prediction)
+    return decode.convert({**row, **nothing, **known}, records.Prediction)
 
 
 def write(history: History, point: Point, predicted: Sequence[records.Prediction]) -> None:

@@ -24,7 +24,7 @@ from bigiron.introspect.mm.structs import PAGE, WORD, Memory, Structs, Unreadabl
 from bigiron.introspect.mm.vmalloc import Areas
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.lazy import numpy as np
+from bigiron.util.lazy import numpy as np
 
 CACHED = "page cache+{} ({})"
 """What lies in the page cache: where in its page, in hexadecimal, and in which file's."""

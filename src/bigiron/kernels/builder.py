@@ -12,15 +12,15 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bigiron import tool
 from bigiron.architectures import Architecture, architecture, known_arch
-from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
 from bigiron.kernels import configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
-from bigiron.parent_death import run_with_all_it_starts
+from bigiron.util import subprocesses
+from bigiron.util.cache_dir import cache_folder, locked
+from bigiron.util.parent_death import run_with_all_it_starts
 
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
@@ -88,7 +88,7 @@ def build(
             kept = staging / "image"
             if built.name == "vmlinux":
                 strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", built, kept]
-                tool.run(strip, f"{built} cannot be stripped of what is for debuggers")
+                subprocesses.run(strip, f"{built} cannot be stripped of what is for debuggers")
             else:
                 shutil.copyfile(built, kept)
             facts = image.read(kept, str(built))

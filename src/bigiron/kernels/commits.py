@@ -15,7 +15,7 @@ from bigiron.errors import UserError
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import bytes_of_tree, commit_id, of_tree
-from bigiron.sanitize import sanitize
+from bigiron.util.sanitize import sanitize
 
 _NEVER_BUILT = ("Documentation/", "LICENSES/", "samples/", "tools/testing/", "tools/perf/")
 _NO_CODE = ("MAINTAINERS", "CREDITS", "COPYING", "README", ".mailmap", ".gitignore", ".clang-format")

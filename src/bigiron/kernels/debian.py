@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bigiron.architectures import architecture
-from bigiron.cache_dir import cache_folder, locked
-from bigiron.counted import counted, some
 from bigiron.errors import UserError
+from bigiron.util.cache_dir import cache_folder, locked
+from bigiron.util.english import counted, some
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
 SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")

@@ -18,11 +18,11 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from bigiron import typed
-from bigiron.cache_dir import cache_folder
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian
 from bigiron.kernels.kernel import Kernel
+from bigiron.util import decode
+from bigiron.util.cache_dir import cache_folder
 
 ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs")
 """What is wanted of a package, with all that it needs."""
@@ -80,7 +80,7 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
     if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
         return None
     try:
-        record = typed.from_json((folder / "modules.json").read_bytes(), _Record)
+        record = decode.from_json((folder / "modules.json").read_bytes(), _Record)
     except msgspec.DecodeError as error:
         raise UserError(f"{folder} is damaged ({error}): delete that folder") from None
     if root in record.built_in:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from bigiron.cache_dir import cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, store
+from bigiron.util.cache_dir import cache_folder, locked
 
 _DEBIAN = "debian/"
 _ACCEPTED = "give a kernel source tree, TREE@REF for a git ref in it, or debian/6.1"

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron import typed
-from bigiron.cache_dir import OTHER_PLACE, cache_folder, locked
 from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel
+from bigiron.util import decode
+from bigiron.util.cache_dir import OTHER_PLACE, cache_folder, locked
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
 _STAGING = ".new-"
@@ -144,7 +144,7 @@ def _folder(name: str, arch: str) -> Path:
 
 def _read(folder: Path) -> Kernel:
     try:
-        record = typed.from_json((folder / "kernel.json").read_bytes(), _Record)
+        record = decode.from_json((folder / "kernel.json").read_bytes(), _Record)
     except (OSError, msgspec.DecodeError) as error:
         raise _damaged(folder, f"kernel.json: {error}") from None
     image = folder / record.image

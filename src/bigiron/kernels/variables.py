@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 
-from bigiron.cache_dir import cache_folder, keep_whole
 from bigiron.kernels import dwarf
+from bigiron.util.cache_dir import cache_folder, keep_whole
 
 _INSTALLED = ("/usr/lib/debug/boot/vmlinux-{}", "/usr/lib/debug/lib/modules/{}/vmlinux")
 _NOTE = Struct("<III")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bigiron import lazy
+from bigiron.util import lazy
 
 if not TYPE_CHECKING:
     __getattr__ = lazy.submodules(__name__)

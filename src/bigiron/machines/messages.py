@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import MachineError
+from bigiron.util import decode
 
 PROTOCOL = 1
 _START = b"@bigiron "
@@ -226,7 +226,7 @@ def check(message: Message) -> None:
     if payload is None:
         return  # of a probe that came later, and checks it itself
     try:
-        typed.convert(message.content, payload)
+        decode.convert(message.content, payload)
     except msgspec.ValidationError as error:
         why, _, place = str(error).partition(" - at ")
         place = place.strip("`").removeprefix("$.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.messages import PROTOCOL, Message, check
-from bigiron.sanitize import sanitize
+from bigiron.util.sanitize import sanitize
 
 _SECURITY = ("security_modules", "security_label")
 

@@ -13,7 +13,7 @@ from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.simulator import machine_files
-from bigiron.threads import StoppedError
+from bigiron.util.threads import StoppedError
 
 REPORT = "simulation"
 """The type of the one message that a simulation leaves: what the simulator reports."""

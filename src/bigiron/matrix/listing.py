@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bigiron.errors import UserError
-from bigiron.matrix.calls import Test, parsed_tests
+from bigiron.matrix.model.calls import Test, parsed_tests
 
 Pair = tuple[str, str]  # of calls, in alphabetical order
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.matrix.calls import CALLS, EXTENDED_CALLS, Test
 from bigiron.matrix.listing import Pair, pair_of
+from bigiron.matrix.model.calls import CALLS, EXTENDED_CALLS, Test
 from bigiron.matrix.outcomes import Outcome
 
 PUBLISHED = {"Linux, 2013": (9389, 13664), "sv6, 2013": (13528, 13664)}

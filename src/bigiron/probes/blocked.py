@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from bigiron.analysis import blocked
+from bigiron.analysis.probes import blocked
 from bigiron.errors import MachineError, UserError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions, whole_number
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 SCHEMA = Schema(
     lambda: {

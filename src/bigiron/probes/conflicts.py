@@ -12,14 +12,11 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from bigiron import compile
-from bigiron.analysis import conflicts, line_growth, match_lines, shared_lines
+from bigiron.analysis.lines import conflicts, line_growth, matching, shared_lines
 from bigiron.errors import MachineError
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import CACHED, Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.lazy import Schema
-from bigiron.lazy import numpy as np
-from bigiron.lazy import polars as pl
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
@@ -28,6 +25,9 @@ from bigiron.probes.recording import (
     recorded,
     touched_bytes,
 )
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -219,7 +219,7 @@ PROBE = Probe(
         what="accesses per operation to shared cache lines",
         unit="accesses per operation",
         total="all shared lines",
-        shown=match_lines.TOLERANCE,
+        shown=matching.TOLERANCE,
         heavy=0.5,
         lost="lost_accesses",
     ),

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from bigiron.analysis import efficiency
+from bigiron.analysis.probes import efficiency
 from bigiron.errors import MachineError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 _WINDOW_MS = 2000
 _SLOW_WINDOW_MS = 100  # by a clock that follows instructions: 200 million of each CPU

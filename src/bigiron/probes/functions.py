@@ -14,14 +14,14 @@ from typing import Annotated, ClassVar
 import msgspec
 import typer
 
-from bigiron.analysis import functions
+from bigiron.analysis.probes import functions
 from bigiron.errors import MachineError, UserError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.machines import limits
 from bigiron.probes.graph import calls
 from bigiron.probes.options import ProbeOptions, in_words, whole_number
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 AUTO = "auto"
 """Instead of names: the functions that account for most of the operations' time."""

@@ -6,11 +6,11 @@ of the kernel's lock functions, and held is from its return to the call that rel
 
 from __future__ import annotations
 
-from bigiron.analysis import locks
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
+from bigiron.analysis.probes import locks
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import recorded
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 SCHEMA = Schema(
     lambda: {

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from bigiron import lazy
-from bigiron.analysis import throughput
+from bigiron.analysis.probes import throughput
 from bigiron.errors import MachineError, UserError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
-from bigiron.sanitize import sanitize
+from bigiron.util import lazy
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
+from bigiron.util.sanitize import sanitize
 
 if TYPE_CHECKING:
     from bigiron import readers

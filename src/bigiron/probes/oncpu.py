@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from bigiron.analysis import oncpu
+from bigiron.analysis.probes import oncpu
 from bigiron.errors import MachineError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
 

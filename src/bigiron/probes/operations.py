@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bigiron.analysis import operations
+from bigiron.analysis.probes import operations
 from bigiron.errors import MachineError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 SCHEMA = Schema(
     lambda: {

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import UserError
+from bigiron.util import decode
 
 
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ def read_options(
     rest, given = dict(document), []
     for kind in kinds:
         there = {name: rest.pop(name) for name in kind.__struct_fields__ if name in rest}
-        given.append(typed.convert(there, kind))
+        given.append(decode.convert(there, kind))
     return Options(*given), rest
 
 

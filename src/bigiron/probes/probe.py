@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.lazy import DType
-from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.options import Options, ProbeOptions
+from bigiron.util.lazy import DType
+from bigiron.util.lazy import polars as pl
 
 if TYPE_CHECKING:
-    from bigiron.analysis import comparison
-    from bigiron.analysis.comparison import Cell, Measurements
-    from bigiron.analysis.growth import Series
-    from bigiron.analysis.repetitions import Better
+    from bigiron.analysis.comparison import model
+    from bigiron.analysis.comparison.model import Cell, Measurements
+    from bigiron.analysis.statistics.growth import Series
+    from bigiron.analysis.statistics.repetitions import Better
 
 Contexts: TypeAlias = tuple[str, ...]
 
@@ -135,7 +135,7 @@ class Probe:
     """The architectures that it knows; all unless given."""
     by_default: Literal["vm", "real", ""] = ""
     """Where it is recorded unless somebody says what is: in virtual machines, on real ones, nowhere."""
-    compare: Callable[[Measurements, comparison.Options], comparison.Comparison] | None = None
+    compare: Callable[[Measurements, model.Options], model.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks."""
     has_verdicts: bool = False
     """Whether its comparison says which counts differ by more than boots of one kernel do."""

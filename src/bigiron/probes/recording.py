@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from bigiron import typed
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
@@ -18,10 +17,11 @@ from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.structs import WORD
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.lazy import DType
-from bigiron.lazy import polars as pl
 from bigiron.machines.messages import Message
 from bigiron.probes.probe import RawOutput
+from bigiron.util import decode
+from bigiron.util.lazy import DType
+from bigiron.util.lazy import polars as pl
 
 
 class TracedTask(msgspec.Struct):
@@ -77,7 +77,7 @@ _LOSSES = {
 def read_recording(results: Path) -> Recording:
     """The recorder's summary; MachineError if it left none, or could not tell contexts apart."""
     try:
-        recording = typed.from_json((results / "recording.json").read_bytes(), Recording)
+        recording = decode.from_json((results / "recording.json").read_bytes(), Recording)
     except (OSError, msgspec.DecodeError) as error:
         raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
     if not recording.entries:

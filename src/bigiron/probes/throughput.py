@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from bigiron.analysis import throughput
+from bigiron.analysis.probes import throughput
 from bigiron.errors import MachineError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 _SAMPLES = 5
 SCHEMA = Schema(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bigiron.analysis import locks, trace
+from bigiron.analysis.probes import locks
+from bigiron.analysis.replay import trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.probes.locks import lock_type
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Recording, hexadecimal, looked_up, recorded
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 _ACCESSES = ("read", "write", "atomic")
 _LOCKS = ("lock", "unlock", "downgrade")

@@ -5,11 +5,11 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 
 from __future__ import annotations
 
-from bigiron.analysis import work
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
+from bigiron.analysis.probes import work
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import hexadecimal, looked_up, recorded
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 SCHEMA = Schema(
     lambda: {

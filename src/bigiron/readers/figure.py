@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from bigiron.errors import UserError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.readers.folder import Folder
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 Better = Literal["more", "less"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.util import decode
 
 _DIRECTIONS = ("read", "write", "trim")
 
@@ -43,7 +43,7 @@ def _read(text: str) -> Reading:
     Of processes that fio does not report as a group, operations and bandwidth add up.
     """
     try:
-        output = typed.convert(document(text), _Output)
+        output = decode.convert(document(text), _Output)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not fio's JSON (--output-format=json): {error}") from None
     figures = []

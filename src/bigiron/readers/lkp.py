@@ -4,10 +4,10 @@ import re
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.readers.figure import Better, Figure, Format, Reading, count, label, number
 from bigiron.readers.folder import Folder
+from bigiron.util import decode
 
 _SETTING = re.compile(r"^\s*(\w+): *(\S.*?) *$", re.MULTILINE)
 _TASKS = ("nr_task", "nr_threads")
@@ -37,7 +37,7 @@ def _read(folder: Folder) -> Reading:
 
 def _of_run(text: str, file: str, settings: dict[str, str], run: int) -> list[Figure]:
     try:
-        stats = typed.from_json(text, dict[str, float | int | str])
+        stats = decode.from_json(text, dict[str, float | int | str])
     except msgspec.DecodeError as error:
         raise UserError(f"{file}: {error}") from None
     testcase, tasks = settings.get("testcase", ""), _tasks(settings)

@@ -4,9 +4,9 @@ import re
 
 import msgspec
 
-from bigiron import typed
 from bigiron.errors import UserError
 from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.util import decode
 
 _TASKS = re.compile(r"(.+)-(\d+)")
 _MODULE = re.compile(r"Extract(?:Shellpack)?(.*)")
@@ -30,7 +30,7 @@ def _read(text: str) -> Reading:
     [Figure(metric='time', unit='', better='less', value=0.2, tasks=4, run=1)]
     """
     try:
-        extract = typed.convert(document(text), _Extract)
+        extract = decode.convert(document(text), _Extract)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not the JSON of extract-mmtests.pl --print-json: {error}") from None
     better: Better = "more" if extract.preferred == "Higher" else "less"

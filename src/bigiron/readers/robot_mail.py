@@ -13,7 +13,7 @@ from email.message import EmailMessage
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count, label, lines, number
-from bigiron.sanitize import sanitize
+from bigiron.util.sanitize import sanitize
 
 MOST_BYTES = 16 << 20  # of a mail or mbox
 _MOST_FIGURES = 20_000

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from bigiron import sanitize
-from bigiron.analysis.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
-from bigiron.counted import counted, some
-from bigiron.report import listing
-from bigiron.study.bisect import Bisection, Result, TimedBisection, TimedResult
+from bigiron.bisect.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
+from bigiron.bisect.search import Bisection, Result, TimedBisection, TimedResult
+from bigiron.report.formats import listing
+from bigiron.util import sanitize
+from bigiron.util.english import counted, some
 
 
 def as_text(of: Bisection, found: Result) -> str:

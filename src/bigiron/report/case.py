@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bigiron.cases import Case, Report
 from bigiron.cases.case import Claim, Figure
-from bigiron.report import listing
-from bigiron.report.listing import plain
+from bigiron.report.formats import listing
+from bigiron.report.formats.listing import plain
 from bigiron.study.store import Study
 
 _WIDTH = 100

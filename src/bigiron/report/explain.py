@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from bigiron.analysis import comparison, conflicts, explain, line_verdicts, locks, shared_lines, work
-from bigiron.analysis.comparison import Measurements, Options, Point
-from bigiron.analysis.comparison import Row as Counted
-from bigiron.analysis.explain import (
+from bigiron.analysis.comparison import explain, model
+from bigiron.analysis.comparison.explain import (
     LEAST,
     Explained,
     Finding,
@@ -17,13 +15,17 @@ from bigiron.analysis.explain import (
     Recorded,
     WorkFinding,
 )
-from bigiron.analysis.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
-from bigiron.analysis.spread import MOST_BOOTS
-from bigiron.counted import counted, listed, some
+from bigiron.analysis.comparison.model import Measurements, Options, Point
+from bigiron.analysis.comparison.model import Row as Counted
+from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
+from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
+from bigiron.analysis.probes import locks, work
+from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
-from bigiron.report.listing import Listing, as_json
-from bigiron.study import measurements
+from bigiron.report.formats.listing import Listing, as_json
+from bigiron.results import measurements
 from bigiron.study.store import Study
+from bigiron.util.english import counted, listed, some
 
 PROBES = ("conflicts", "locks", "work")
 """What is explained, as far as it was recorded."""
@@ -113,7 +115,7 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
     if absent and len(any_probe.points[point]) == 1:
         yield f"not recorded: {listed(absent)}"
     if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
-        yield comparison.not_compared(list(lacking.values()))
+        yield model.not_compared(list(lacking.values()))
     if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
         cpus = listed([str(number) for number in sorted(others)])
         yield f"explained is what {point[0]} CPUs have; bigiron compare has {cpus} CPUs, too"

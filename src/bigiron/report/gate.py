@@ -7,19 +7,21 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron.analysis import check, check_work, conflicts, held, match_lines, work
-from bigiron.analysis.check import Checked, Finding, Point
-from bigiron.analysis.match_lines import Line
-from bigiron.counted import counted, some
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.probes import work
 from bigiron.errors import UserError
-from bigiron.history import allowed, collect
+from bigiron.gate import against_history, check_lines, check_work, repeatable_counts
+from bigiron.gate import baseline as baselines
+from bigiron.gate.baseline import Baseline
+from bigiron.gate.check_lines import Checked, Finding, Point
+from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.report import comment, junit, ktap
-from bigiron.report.listing import Listing, as_json
-from bigiron.study import baseline as baselines
-from bigiron.study.baseline import Baseline
+from bigiron.report.formats import comment, junit, ktap
+from bigiron.report.formats.listing import Listing, as_json
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.english import counted, some
 
 _WIDTH = 100
 _MOST_NAMES = 8
@@ -50,7 +52,7 @@ def check_study(study: Study, path: Path) -> list[Checked]:
         used.add(point.place)
         findings = _findings(study, records, point, baseline)
         place = msgspec.structs.replace(point, variant=variant).place
-        left_out = {probe: _NO_COUNTS for probe in check.PROBES if not _is_in(probe, point, baseline)}
+        left_out = {probe: _NO_COUNTS for probe in check_lines.PROBES if not _is_in(probe, point, baseline)}
         checked.append(Checked(place, point.place, findings, left_out=left_out))
     skipped = [point.place for point in baseline.point if point.place not in used]
     return checked + [Checked(place, place, [], "not in the study") for place in skipped]
@@ -63,7 +65,7 @@ def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
 def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
     found = []
     if "conflicts" in baseline.probes:
-        found += check.check(point, _lines(study, records), baseline.tolerances)
+        found += check_lines.check(point, _lines(study, records), baseline.tolerances)
     if point.work and _is_in("work", point, baseline):
         now = _functions(study, records)
         found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
@@ -73,20 +75,22 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
 def check_against_history(study: Study, path: Path) -> list[Checked]:
     """Hold each point of a study against what a history has of the kernel before its own."""
     history = open_history(path)
-    probes = [probe for probe in check.PROBES if probe in study.spec.probes]
-    left_out = {probe: "the study did not record it" for probe in check.PROBES if probe not in probes}
+    probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
+    left_out = {probe: "the study did not record it" for probe in check_lines.PROBES if probe not in probes}
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
         place = Point(variant=variant, cpus=cpus, tasks=tasks).place
-        before = allowed.before(history, study, records[0])
+        before = against_history.before(history, study, records[0])
         if not before:
             checked.append(Checked(place, "", [], "the history has newer kernels alone"))
             continue
-        counts = held.counts([collect.recording(study, record) for record in records])
-        findings = held.check(before.counts, counts)
+        counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
+        findings = repeatable_counts.check(before.counts, counts)
         if "work" in probes:
             grown = check_work.grown(before.functions, check_work.functions(_functions(study, records)))
-            findings = [replace(one, by=grown) if one.name == held.WORK else one for one in findings]
+            findings = [
+                replace(one, by=grown) if one.name == repeatable_counts.WORK else one for one in findings
+            ]
         checked.append(Checked(place, before.place, findings, left_out=left_out))
     if all(one.skipped for one in checked):
         raise UserError(
@@ -108,7 +112,7 @@ def record(study: Study, path: Path) -> str:
         arch=study.spec.arch,
         clock=study.spec.clock,
         fs=str(study.spec.file_system or ""),
-        probes=[probe for probe in check.PROBES if probe in study.spec.probes],
+        probes=[probe for probe in check_lines.PROBES if probe in study.spec.probes],
     )
     measured = _measured(study, new.probes)
     first = next(iter(measured.values()))
@@ -151,8 +155,8 @@ def _point(
         clock_slower=records[0].clock_slower,
     )
     if "conflicts" in baseline.probes:
-        lines = check.known(_lines(study, records))
-        lines = check.kept(was.lines, lines, baseline.tolerances) if was else lines
+        lines = check_lines.known(_lines(study, records))
+        lines = check_lines.kept(was.lines, lines, baseline.tolerances) if was else lines
         point = msgspec.structs.replace(point, lines=lines)
     if "work" in baseline.probes:
         now = _functions(study, records)
@@ -169,7 +173,7 @@ def _by_place(baseline: Baseline) -> dict[_Place, Point]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
-def _measured(study: Study, probes: Sequence[check.Probe]) -> dict[_Place, list[CellRecord]]:
+def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place, list[CellRecord]]:
     """The records of each point's repetitions; UserError unless all are there and whole."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():
@@ -179,7 +183,7 @@ def _measured(study: Study, probes: Sequence[check.Probe]) -> dict[_Place, list[
         if not record or record.failure:
             state = "failed" if record else "is not measured yet"
             raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
-        for probe in probes or check.PROBES[:1]:
+        for probe in probes or check_lines.PROBES[:1]:
             if probe not in record.tables:
                 raise UserError(
                     f"{cell} was measured without the probe {probe}, which is what is checked: "
@@ -225,7 +229,7 @@ def _memory_mib(records: list[CellRecord]) -> int:
 def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
     """The shared lines of each repetition."""
     return [
-        match_lines.lines_of(
+        matching.lines_of(
             conflicts.profile(study.table(record, "conflicts"), _operations(record, "conflicts"))
         )
         for record in records

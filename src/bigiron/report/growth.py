@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis import conflicts, growth, simulation
-from bigiron.analysis.comparison import Cell
-from bigiron.analysis.growth import Growth, Prediction, Series, number
-from bigiron.counted import counted, some
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.probes import simulation
+from bigiron.analysis.statistics import growth
+from bigiron.analysis.statistics.growth import Growth, Prediction, Series, number
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
-from bigiron.report import listing
-from bigiron.report.listing import code, plain
-from bigiron.study import measurements
+from bigiron.report.formats import listing
+from bigiron.report.formats.listing import code, plain
+from bigiron.results import measurements
 from bigiron.study.store import CellRecord, Study, clock_step
+from bigiron.util.english import counted, some
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.match_lines import TOLERANCE
-from bigiron.analysis.prediction import limit_name
-from bigiron.counted import counted, some
+from bigiron.analysis.lines.matching import TOLERANCE
+from bigiron.analysis.replay.prediction import limit_name
 from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.derive import clock_steps
@@ -21,7 +20,8 @@ from bigiron.history.records import (
     Workload,
 )
 from bigiron.report import history_changes
-from bigiron.report.listing import Listing, as_json, markdown, plain
+from bigiron.report.formats.listing import Listing, as_json, markdown, plain
+from bigiron.util.english import counted, some
 
 _MOST_CHANGES = 20  # in the overview, for people
 _MOST_FUNCTIONS = 3

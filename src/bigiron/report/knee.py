@@ -5,18 +5,18 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bigiron.analysis import knee
-from bigiron.analysis.knee import Curve, Fit, Parting
-from bigiron.analysis.ratio import Estimate
-from bigiron.analysis.repetitions import Repetitions
-from bigiron.analysis.seed_range import number
-from bigiron.analysis.verdict import Judgement, Verdict
-from bigiron.counted import counted
+from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.knee import Curve, Fit, Parting
+from bigiron.analysis.statistics.ratio import Estimate
+from bigiron.analysis.statistics.repetitions import Repetitions
+from bigiron.analysis.statistics.seed_range import number
+from bigiron.analysis.statistics.verdict import Judgement, Verdict
 from bigiron.errors import UserError
-from bigiron.report import listing
-from bigiron.report.listing import Listing, plain
-from bigiron.study import samples
+from bigiron.report.formats import listing
+from bigiron.report.formats.listing import Listing, plain
+from bigiron.results import metrics
 from bigiron.study.store import Study
+from bigiron.util.english import counted
 
 _WIDTH = 100
 _FURTHER = 2  # times the most tasks measured: what is predicted for unless asked otherwise
@@ -39,7 +39,7 @@ def knee_study(
     study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
 ) -> Scaling:
     """Every variant's curve. UserError where no number of tasks has another to stand beside."""
-    rates = [one for one in samples.metrics(study) if one.better == "more" and metric in (None, one.metric)]
+    rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
     one_a_cpu = all(one.cpus == one.tasks for one in rates)
     groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
     for one in rates:
@@ -51,7 +51,7 @@ def knee_study(
             "with several numbers of tasks (--tasks 1,2,4,8)"
         )
     to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
-    compared = samples.compare(study, base, metric=metric)
+    compared = metrics.compare(study, base, metric=metric)
     return Scaling(
         study.name,
         study.spec.workload,

@@ -21,7 +21,8 @@ from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 from bigiron.errors import UserError
-from bigiron.report import document, html
+from bigiron.report.formats import html
+from bigiron.report.study import document
 from bigiron.study import store
 from bigiron.study.plan import Cell
 from bigiron.study.run import Progress

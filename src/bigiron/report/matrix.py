@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bigiron.matrix import summary as summaries
-from bigiron.matrix.calls import Test
 from bigiron.matrix.listing import Pair, pair_of
+from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Conflict, Outcome
+from bigiron.matrix.store import Matrix
 from bigiron.matrix.summary import Change, Count, Summary, published
-from bigiron.report.listing import Listing, as_json, code, markdown, plain
-from bigiron.study.matrix_folder import Matrix
+from bigiron.report.formats.listing import Listing, as_json, code, markdown, plain
 
 _MOST_CHANGES = 12
 _MOST_WRONG = 5

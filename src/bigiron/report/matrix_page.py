@@ -12,7 +12,7 @@ from markupsafe import Markup
 import bigiron
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.summary import published
-from bigiron.report.html import ENVIRONMENT, embedded_json, policy, source, style_of
+from bigiron.report.formats.html import ENVIRONMENT, embedded_json, policy, source, style_of
 from bigiron.report.matrix import Document, innermost
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from bigiron import probes
 from bigiron.probes.metrics import MetricsOptions
-from bigiron.report.listing import Listing, as_json
-from bigiron.sanitize import sanitize
+from bigiron.report.formats.listing import Listing, as_json
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study, losses
+from bigiron.util.sanitize import sanitize
 
 _COLUMNS = {
     "cell": "cell",

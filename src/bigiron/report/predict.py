@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Callable, Iterable
 
-from bigiron.analysis.prediction import (
+from bigiron.analysis.replay.prediction import (
     Interval,
     Limit,
     PredictedCurve,
@@ -11,13 +11,13 @@ from bigiron.analysis.prediction import (
     PredictedRatio,
     limit_name,
 )
-from bigiron.analysis.seed_range import number
-from bigiron.counted import counted
+from bigiron.analysis.statistics.seed_range import number
 from bigiron.readers.measured_points import Measured
-from bigiron.report import listing
-from bigiron.report.chart import Chart, DataPoint, Line
-from bigiron.report.listing import Listing, plain
-from bigiron.study.prediction import Prediction
+from bigiron.report.formats import listing
+from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.listing import Listing, plain
+from bigiron.results.prediction import Prediction
+from bigiron.util.english import counted
 
 _WIDTH = 100
 _NAME = 46  # characters of an object's name

@@ -9,7 +9,7 @@ from bigiron.study.plan import Cell
 from bigiron.study.store import CellRecord
 
 if TYPE_CHECKING:
-    from bigiron.report.bar import Bar
+    from bigiron.report.formats.bar import Bar
 
 
 class _Lines:
@@ -28,7 +28,7 @@ class _Lines:
 def _shown(cells: int) -> "Bar | _Lines":
     if not sys.stderr.isatty():
         return _Lines()
-    from bigiron.report.bar import Bar  # here, as it takes long to load
+    from bigiron.report.formats.bar import Bar  # here, as it takes long to load
 
     return Bar(cells)
 

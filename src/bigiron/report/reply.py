@@ -6,12 +6,12 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bigiron.analysis.judgement import Change, Judgement, Predicted
-from bigiron.analysis.profiles import number
-from bigiron.counted import some
+from bigiron.analysis.comparison.profiles import number
+from bigiron.judge.judgement import Change, Judgement, Predicted
+from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
-from bigiron.report.listing import as_json
-from bigiron.study.judging import Opinion
+from bigiron.report.formats.listing import as_json
+from bigiron.util.english import some
 
 _WIDTH = 72
 _LINES = 60

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron import probes
-from bigiron.analysis.profiles import Weights
-from bigiron.counted import counted
+from bigiron.analysis.comparison.profiles import Weights
 from bigiron.errors import UserError
-from bigiron.lazy import polars as pl
 from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.english import counted
+from bigiron.util.lazy import polars as pl
 
 SCALE = 1_000_000
 """Other tools count in whole numbers: a stack's weight is per so many operations."""

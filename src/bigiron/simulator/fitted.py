@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bigiron.lazy import Floats
-from bigiron.lazy import numpy as np
+from bigiron.util.lazy import Floats
+from bigiron.util.lazy import numpy as np
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bigiron import _sim
 from bigiron.errors import UserError
-from bigiron.lazy import Floats
-from bigiron.lazy import numpy as np
+from bigiron.util.lazy import Floats
+from bigiron.util.lazy import numpy as np
 
 
 def builtin() -> list[_sim.Machine]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from bigiron import _sim
-from bigiron.analysis.line_costs import line_costs
-from bigiron.analysis.program import Program
+from bigiron.analysis.lines.line_costs import line_costs
+from bigiron.analysis.replay.program import Program
 from bigiron.errors import UserError
-from bigiron.lazy import Floats
-from bigiron.lazy import numpy as np
 from bigiron.simulator import fitted, machine_files
-from bigiron.threads import StoppedError, is_stopped
+from bigiron.util.lazy import Floats
+from bigiron.util.lazy import numpy as np
+from bigiron.util.threads import StoppedError, is_stopped
 
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
 """The unknowns of processors in general, in the order of `fitted.Constants`."""

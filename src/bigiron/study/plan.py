@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bigiron.counted import counted
-from bigiron.machines.shape_change import CHANGES
+from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
+from bigiron.util.english import counted
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,17 @@ from typing import Protocol
 from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
-from bigiron.machines import cgroup
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome
-from bigiron.machines.shape_change import change
-from bigiron.sanitize import sanitize
+from bigiron.machines.vm import cgroup
+from bigiron.machines.vm.shape_change import change
 from bigiron.study import simulated, store
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, command_words
 from bigiron.study.store import CellRecord, Collected, Failure, Study
-from bigiron.threads import LOOK_S, StoppableThreads, StoppedError, ended, result
+from bigiron.util.sanitize import sanitize
+from bigiron.util.threads import LOOK_S, StoppableThreads, StoppedError, ended, result
 from bigiron.workloads import Workload
 
 _WARM_UP = 100  # operations of each task before anything is measured

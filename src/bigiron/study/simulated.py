@@ -10,8 +10,6 @@ import msgspec
 
 from bigiron import _sim
 from bigiron.errors import UserError
-from bigiron.lazy import Schema
-from bigiron.lazy import polars as pl
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.simulated import parameters
 from bigiron.probes import Table
@@ -19,6 +17,8 @@ from bigiron.simulator import machine_files
 from bigiron.study.engines import SIMULATED
 from bigiron.study.spec import Simulation, Spec, Variant, slug
 from bigiron.study.store import Collected
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
 
 LINES = Schema(
     lambda: {

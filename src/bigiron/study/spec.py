@@ -8,18 +8,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from bigiron import probes, sanitize, typed, workloads
-from bigiron.analysis import spread, verdict
-from bigiron.analysis.verdict import Look
+from bigiron import probes, workloads
+from bigiron.analysis.statistics import spread, verdict
+from bigiron.analysis.statistics.verdict import Look
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.machines import cgroup, limits, real, ssh
+from bigiron.machines import limits
 from bigiron.machines.engine import Engine
-from bigiron.machines.file_system import MOST_DISK_MIB, FileSystem
+from bigiron.machines.real import real, ssh
+from bigiron.machines.vm import cgroup
+from bigiron.machines.vm.file_system import MOST_DISK_MIB, FileSystem
 from bigiron.probes import Options, Probe, WorkloadKind
 from bigiron.probes.options import read_options, whole_number
 from bigiron.simulator import machine_files
 from bigiron.study import engines
+from bigiron.util import decode, sanitize
 from bigiron.workloads import Workload
 
 FORMAT = 1
@@ -190,7 +193,7 @@ def from_toml(content: bytes, name: str) -> Spec:
     try:
         document = msgspec.toml.decode(content)
         options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
-        spec = msgspec.structs.replace(typed.convert(rest, Spec), options=options)
+        spec = msgspec.structs.replace(decode.convert(rest, Spec), options=options)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {_in_words(str(error))}") from None
     if spec.format != FORMAT:

@@ -26,17 +26,18 @@ from typing import Any, Literal
 import msgspec
 
 import bigiron
-from bigiron import probes, sanitize, typed
-from bigiron.counted import some
+from bigiron import probes
 from bigiron.errors import UserError
-from bigiron.lazy import polars as pl
-from bigiron.machines import cgroup
+from bigiron.machines.vm import cgroup
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
 from bigiron.study.spec import FORMAT, Spec
+from bigiron.util import decode, sanitize
+from bigiron.util.english import some
+from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
 _STAGING = ".new-"
@@ -261,7 +262,7 @@ class Study:
             return None
         try:
             document = msgspec.json.decode((folder / "cell.json").read_bytes())
-            record = typed.convert(sanitize.everywhere(document), CellRecord)
+            record = decode.convert(sanitize.everywhere(document), CellRecord)
         except (OSError, msgspec.DecodeError) as error:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:

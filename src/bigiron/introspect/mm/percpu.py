@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
-from bigiron.lazy import numpy as np
+from bigiron.util.lazy import numpy as np
 
 _MOST_LISTS = 256
 _GRAIN = 4  # bytes for each bit of a chunk's maps: PCPU_MIN_ALLOC_SIZE

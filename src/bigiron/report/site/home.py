@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bigiron.analysis.match_lines import plain
-from bigiron.counted import counted, some
+from bigiron.analysis.lines.matching import plain
 from bigiron.history.derive import ACCESSES
 from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
 from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading
+from bigiron.util.english import counted, some
 
 _MOST = 6  # of a list
 _MOST_OBJECTS = 20

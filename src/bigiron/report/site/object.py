@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.match_lines import plain
-from bigiron.counted import counted, some
+from bigiron.analysis.lines.matching import plain
 from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
+from bigiron.util.english import counted, some
 
 _MOST_CHAINS = 5
 _MOST_FUNCTIONS = 16

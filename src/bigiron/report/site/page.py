@@ -10,10 +10,10 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 import bigiron
-from bigiron.analysis import paths
-from bigiron.counted import counted
-from bigiron.report.html import embedded_json
+from bigiron.analysis.comparison import paths
+from bigiron.report.formats.html import embedded_json
 from bigiron.report.site import address, words
+from bigiron.util.english import counted
 
 # Scripts and styles lie beside the pages: written into each of a thousand they would be most of the site.
 _POLICY = (

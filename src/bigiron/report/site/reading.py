@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar
 
-from bigiron.analysis.match_lines import plain
+from bigiron.analysis.lines.matching import plain
 from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.derive import ACCESSES

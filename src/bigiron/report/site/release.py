@@ -1,12 +1,12 @@
 """A kernel's page: what it changed, for worse and for better."""
 
-from bigiron.counted import counted
 from bigiron.history.records import Change, Kernel, Prediction
 from bigiron.report import history_changes
 from bigiron.report.site import address, home, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
 from bigiron.report.site.workload import said
+from bigiron.util.english import counted
 
 _MOST_ROWS = 100  # of a table: the data beside the page has all
 

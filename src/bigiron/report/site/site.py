@@ -5,7 +5,7 @@ from pathlib import Path
 
 import bigiron
 from bigiron.history.database import History
-from bigiron.report.html import source, style_of
+from bigiron.report.formats.html import source, style_of
 from bigiron.report.site import feed, folder, home, objects, release, workload
 from bigiron.report.site import object as objects_page
 from bigiron.report.site.page import Page, files

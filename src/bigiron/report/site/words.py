@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bigiron.counted import listed, some
 from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
+from bigiron.util.english import listed, some
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3

@@ -5,15 +5,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bigiron.counted import counted, some
 from bigiron.history.derive import by_maker, clock_steps
 from bigiron.history.records import Kernel, Line, Point, Workload
-from bigiron.report import flame
-from bigiron.report.chart import Chart, DataPoint
-from bigiron.report.chart import Line as Curve
+from bigiron.report.formats import flame
+from bigiron.report.formats.chart import Chart, DataPoint
+from bigiron.report.formats.chart import Line as Curve
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, least
+from bigiron.util.english import counted, some
 
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_TOLD = 3  # objects, as a reason of a change

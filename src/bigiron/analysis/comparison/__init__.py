@@ -1,0 +1,8 @@
+"""The comparison that every probe fills in and every format shows."""
+
+from typing import TYPE_CHECKING
+
+from bigiron.util import lazy
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy.submodules(__name__)

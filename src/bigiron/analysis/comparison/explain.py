@@ -1,0 +1,396 @@
+"""From counts to findings: one list of all probes' changes, the most expensive first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from bigiron.analysis.comparison import cost, paths
+from bigiron.analysis.comparison.model import Point
+from bigiron.analysis.comparison.model import Row as Counted
+from bigiron.analysis.lines import rules
+from bigiron.analysis.lines.matching import ANYTHING, Row, is_part, kind, plain
+from bigiron.analysis.lines.rules import Evidence, Rule
+from bigiron.analysis.lines.shared_lines import LinesAt
+from bigiron.analysis.replay.program import READERS
+
+LEAST = 0.5
+"""Accesses per operation from which a line is worth a sentence where there is nothing to compare."""
+
+LEAST_CHANGE = 0.1
+"""Change of them from which it is worth one where there is."""
+
+LEAST_COST = 0.1
+"""Predicted share of the tasks' time, or change of it, from which it is worth one whatever its accesses."""
+
+Direction: TypeAlias = Literal["better", "worse", "neither"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What became of something on a variant, against the base: counts per operation, and what that costs."""
+
+    before: float
+    after: float
+    cost: float  # how many instructions longer an operation takes, by `analysis.cost`
+
+    @property
+    def direction(self) -> Direction:
+        """Whether operations take longer for it."""
+        if abs(self.cost) < 1.0:
+            return "neither"
+        return "worse" if self.cost > 0 else "better"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One object, or all instructions: how its counts changed, or that it will limit the workload."""
+
+    effects: dict[str, Effect]  # of each other variant; with one variant its own, against nothing
+    unit: str  # of an effect's counts: "accesses", "instructions under it", "instructions"
+
+    @property
+    def effect(self) -> tuple[str, Effect]:
+        """The variant whose effect costs or saves most, and its effect."""
+        return max(self.effects.items(), key=lambda item: abs(item[1].cost))
+
+    @property
+    def cost(self) -> float:
+        """By which findings are ranked, in instructions per operation."""
+        return abs(self.effect[1].cost)
+
+    @property
+    def rule(self) -> Rule | None:
+        """The known cause, if it is one."""
+        return None
+
+    @property
+    def depends(self) -> tuple[str, ...]:
+        """On what of the machine's shape it depends."""
+        return ()
+
+    @property
+    def is_of_chance(self) -> bool:
+        """Whether another shape or boot of the machine may not have it: such findings never lead."""
+        return bool(self.depends)
+
+
+@dataclass(frozen=True)
+class LineFinding(Finding):
+    """Shared lines of one object, what is known of them, and by which ways an operation comes to them."""
+
+    rows: list[Row]
+    known: Rule | None
+    ways: dict[str, dict[str, float]]  # way (openat, close, ...) -> variant -> accesses per operation
+    lock: Counted | None = None  # that lies in them, if it is taken otherwise
+
+    @property
+    def rule(self) -> Rule | None:
+        """The known cause, if it is one."""
+        return self.known
+
+    @property
+    def depends(self) -> tuple[str, ...]:
+        """On what of the machine's shape the heaviest of them depends."""
+        return self.rows[0].depends
+
+    @property
+    def is_of_chance(self) -> bool:
+        """Whether another shape or boot of the machine may not have it: such findings never lead."""
+        return bool(self.depends) or self.rows[0].is_layout
+
+    @property
+    def what(self) -> str:
+        """What the lines are, as a noun phrase."""
+        if self.known:
+            return self.known.what
+        return f"{self.rows[0].object} (used by {', '.join(self.functions[:3])})"
+
+    @property
+    def functions(self) -> list[str]:
+        """Who touches them, those of the heaviest line first."""
+        return list(dict.fromkeys(function for row in self.rows for function in row.functions))
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether they are shared by processors alone that fetch two lines at once."""
+        return bool(self.rows[0].halves)
+
+    def writes(self, variant: str) -> float:
+        """Writes per operation in a variant, to all of them."""
+        return sum(row.writes(variant) for row in self.rows)
+
+    def accesses(self, variant: str) -> float:
+        """Accesses per operation in a variant, to all of them."""
+        return sum(row.accesses(variant) for row in self.rows)
+
+
+@dataclass(frozen=True)
+class LockFinding(Finding):
+    """A lock that several CPUs take, and that is taken or held otherwise."""
+
+    lock: Counted
+
+
+@dataclass(frozen=True)
+class WorkFinding(Finding):
+    """The instructions of an operation, and the functions that execute more or fewer."""
+
+    total: Counted
+    functions: list[Counted]  # that changed, the largest change first
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the probes counted at one number of CPUs and tasks; None of a probe that was not recorded."""
+
+    lines: LinesAt | None
+    locks: Point | None
+    work: Point | None
+
+    @property
+    def _any(self) -> LinesAt | Point:
+        found = self.lines or self.locks or self.work
+        assert found
+        return found
+
+    @property
+    def base(self) -> str:
+        """What the others are compared with."""
+        return self._any.base
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._any.variants)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Those that are compared with the base."""
+        return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def cpus(self) -> int:
+        """How many the machine has."""
+        return self._any.cpus
+
+    @property
+    def tasks(self) -> int:
+        """How many run."""
+        return self._any.tasks
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is worth saying, and what was left out of it."""
+
+    recorded: Recorded
+    findings: list[Finding]  # the most expensive first
+    layout: list[Row] = field(default_factory=list)  # that seem to differ, by where objects lie in their slab
+    undecided: int = 0  # counts that may differ: boots of one kernel do as much
+
+
+def explain(recorded: Recorded) -> Explained:
+    """The findings, most expensive first.
+
+    With several variants they are what differs. With one they are the lines that are touched most. If a
+    machine is given, the order is the predicted share of the tasks' time, and a line that takes a tenth is a
+    finding however seldom it is touched. What depends on the machine's shape, and layout, come last.
+    """
+    found: list[Finding] = [*_lines(recorded), *_work(recorded)]
+    found = _with_locks(found, recorded)
+    ranked = sorted(found, key=lambda one: (one.is_of_chance, -_predicted(one, recorded), -one.cost))
+    points = [point for point in (recorded.locks, recorded.work) if point]
+    rows = [*recorded.lines.rows, *recorded.lines.pairs] if recorded.lines else []
+    undecided = sum(row.is_undecided for row in rows)
+    undecided += sum(row.is_undecided for point in points for row in point.rows)
+    return Explained(recorded, ranked, [row for row in rows if row.differs_by_layout], undecided)
+
+
+def _predicted(finding: Finding, recorded: Recorded) -> float:
+    """The share of the tasks' time that it is predicted to take, or by how much that changes."""
+    if not (recorded.lines and recorded.lines.costs):
+        return 0.0
+    if isinstance(finding, LineFinding):
+        return recorded.lines.cost(finding.rows)
+    _, effect = finding.effect
+    return abs(effect.cost) / _alone(recorded, recorded.base)
+
+
+# Lines
+
+
+def _lines(recorded: Recorded) -> list[Finding]:
+    if not recorded.lines:
+        return []
+    point, base, others = recorded.lines, recorded.base, recorded.others
+    rows = [row for row in (*point.rows, *point.pairs) if not others or row.differs]
+    objects: dict[tuple[object, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: -max(map(row.accesses, recorded.variants))):
+        objects.setdefault(_object(row), []).append(row)
+    found: list[Finding] = []
+    for alike in objects.values():
+        finding = _line_finding(alike, recorded)
+        counts = [finding.accesses(variant) for variant in recorded.variants]
+        worth = max(counts) - min(counts) >= LEAST_CHANGE if others else finding.accesses(base) >= LEAST
+        if worth or point.cost(alike) >= LEAST_COST:
+            found.append(finding)
+    return found
+
+
+def _object(row: Row) -> tuple[object, ...]:
+    """What lines of one finding have in common."""
+    rule = rules.first_match(evidence_of(row))
+    of = kind(row.object)
+    which = row.object + row.functions[0] if of in ANYTHING else of
+    return bool(row.halves), row.is_layout, which, rule.name if rule else ""
+
+
+def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
+    ways: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for variant, line in row.lines.items():
+            for path, weight in line.paths.items():
+                of_way = ways.setdefault(way(paths.short(path)), {})
+                of_way[variant] = of_way.get(variant, 0.0) + weight
+    heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
+    rule = rules.first_match(evidence_of(rows[0]))
+    return LineFinding(_line_effects(rows, recorded), "accesses", rows, rule, heaviest_first)
+
+
+def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None) -> dict[str, Effect]:
+    customers = round(max(row.cpus for row in rows) * recorded.tasks / recorded.cpus) or 1
+    places = float(len(rows)) if kind(rows[0].object).endswith(" of CPU") else 1.0
+
+    transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
+
+    def effect(before: str, after: str) -> Effect:
+        was, now = (_firm(rows, one) if one else 0.0 for one in (before, after))
+        held_before, held_after = (_held(lock, one) if one else 0.0 for one in (before, after))
+        longer, _ = cost.longer(
+            _alone(recorded, before or after),
+            was * transfer + held_before,
+            now * transfer + held_after,
+            customers,
+            places,
+        )
+        return Effect(was, now, longer)
+
+    return _effects(recorded, effect)
+
+
+def _effects(recorded: Recorded, effect: Callable[[str, str], Effect]) -> dict[str, Effect]:
+    """Of each other variant against the base; of the only one against nothing."""
+    if not recorded.others:
+        return {recorded.base: effect("", recorded.base)}
+    return {variant: effect(recorded.base, variant) for variant in recorded.others}
+
+
+def _alone(recorded: Recorded, variant: str) -> float:
+    """Instructions of an operation without queueing; cache-line transfers count as `cost.TRANSFER` each."""
+    work = recorded.work.total.main.mean(variant) if recorded.work and recorded.work.total else 0.0
+    lines = _firm(recorded.lines.rows, variant) if recorded.lines else 0.0
+    return work + lines * cost.TRANSFER
+
+
+def _firm(rows: Sequence[Row], variant: str) -> float:
+    """Accesses per operation that do not depend on layout."""
+    return sum(row.accesses(variant) - row.layout(variant) for row in rows)
+
+
+def evidence_of(row: Row) -> Evidence:
+    """What rules are asked about a line."""
+    known: dict[str, float] = {}
+    for line in row.lines.values():
+        for path, weight in line.paths.items():
+            short = paths.short(path)
+            known[short] = known.get(short, 0.0) + weight
+    return Evidence(row.object, known, row.sharing)
+
+
+def way(short_path: str) -> str:
+    """How an operation came there: the system call, whatever the kernel's version does later.
+
+    >>> way("openat;do_sys_openat2;path_openat")
+    'openat'
+    >>> way("syscall_exit_to_user_mode;exit_to_user_mode_prepare;task_work_run;__fput;security_file_free")
+    'close'
+    """
+    functions = short_path.split(";")
+    if "__fput" in functions:
+        return "close"  # put off until the way back to user mode, before 6.5
+    if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode"):
+        return "return to user mode"
+    if functions[0].startswith("user:"):
+        return "user code"
+    return "page fault" if functions[0].endswith("exc_page_fault") else functions[0]
+
+
+# Locks and instructions
+
+
+def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
+    """The findings with the locks that changed: with its line's where that is one, else alone."""
+    if not (recorded.locks and recorded.others):
+        return found
+    for lock in recorded.locks.rows:
+        if not lock.differs or lock.figures[_CPUS].most <= 1:
+            continue
+        number = next((n for n, one in enumerate(found) if _lies_in(lock, one)), None)
+        if number is None:
+            found.append(LockFinding(_lock_effects(lock, recorded), "instructions under it", lock))
+        else:
+            line = found[number]
+            assert isinstance(line, LineFinding)
+            found[number] = replace(line, lock=lock, effects=_line_effects(line.rows, recorded, lock))
+    return found
+
+
+_TAKEN, _HELD, _CPUS = 0, 1, 3
+"""Which of a lock's figures."""
+
+
+def _lies_in(lock: Counted, finding: Finding) -> bool:
+    """Whether it is a lock of the lines."""
+    if not isinstance(finding, LineFinding) or finding.lock or finding.is_pair:
+        return False
+    called = plain(lock.name)
+    names = [plain(row.object) for row in finding.rows]
+    return any(is_part(name, called) or is_part(called, name) for name in names)
+
+
+def _held(lock: Counted | None, variant: str) -> float:
+    """Instructions per operation while it is held; none by readers, who do not exclude each other."""
+    if lock is None or lock.labels[0][0] in READERS:
+        return 0.0
+    return lock.figures[_HELD].mean(variant)
+
+
+def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
+    customers = round(lock.figures[_CPUS].most * recorded.tasks / recorded.cpus) or 1
+
+    def demand(variant: str) -> float:
+        return lock.figures[_TAKEN].mean(variant) * cost.TRANSFER + _held(lock, variant)
+
+    def effect(before: str, after: str) -> Effect:
+        longer, _ = cost.longer(_alone(recorded, before), demand(before), demand(after), customers)
+        return Effect(lock.figures[_HELD].mean(before), lock.figures[_HELD].mean(after), longer)
+
+    return _effects(recorded, effect)
+
+
+def _work(recorded: Recorded) -> list[Finding]:
+    """All instructions, if they or those of a function differ."""
+    if not (recorded.work and recorded.work.total and recorded.others):
+        return []
+    total = recorded.work.total
+    changed = [row for row in recorded.work.rows if row.differs]
+    if not (total.differs or changed):
+        return []
+
+    def effect(before: str, after: str) -> Effect:
+        counts = total.main.mean(before), total.main.mean(after)
+        return Effect(*counts, counts[1] - counts[0])
+
+    return [WorkFinding(_effects(recorded, effect), "instructions", total, changed)]

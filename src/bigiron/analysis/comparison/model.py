@@ -1,0 +1,487 @@
+"""A comparison: what a probe measured, variant beside variant.
+
+One model, made by the probe's own module: what is compared is decided here and there, once. Text, Markdown,
+CSV, JSON and the report's page (`bigiron.report`) only lay it out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.lines.line_costs import LineCosts
+from bigiron.analysis.statistics import spread
+from bigiron.analysis.statistics.spread import Boots
+from bigiron.analysis.statistics.verdict import Judgement, Repeated, Verdict
+from bigiron.util.english import counted
+from bigiron.util.lazy import polars as pl
+
+Details: TypeAlias = tuple[tuple[str, str], ...]
+
+_MOST_MISSING = 4  # cells that are named
+
+# What is compared
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a probe left of one repetition."""
+
+    table: pl.DataFrame
+    facts: Mapping[str, Any]
+    more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """The probe's other tables, where it has several: without its name in front."""
+
+    @property
+    def operations(self) -> int:
+        """Of all tasks together."""
+        return max(1, int(sum(self.facts["operations"])))
+
+
+Cells: TypeAlias = Mapping[str, Sequence[Cell]]
+"""By variant, one of each repetition."""
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """All that one probe has measured in a study."""
+
+    study: str
+    workload: str
+    probe: str
+    time: str  # VM time, real time or simulated time
+    operations: int  # of a task; where cells differ, the most
+    scope: str
+    machine: str  # that was simulated; else ""
+    points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
+    lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    """What was lost on the way at each of them, whatever the probe, in sentences."""
+    unlike: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    """How the machines of the variants differ there, where they do, in a sentence."""
+    repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
+    changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a comparison of it says of itself."""
+        return {"study": self.study, "workload": self.workload}
+
+    def about_counts(self, options: Options) -> dict[str, Any]:
+        """The same of counts per operation."""
+        return {**self.about, "operations": self.operations, "contexts": options.contexts}
+
+    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
+        """What is compared at each number of CPUs and tasks."""
+        return tuple(
+            compare_at(cells, cpus, tasks, self, options) for (cpus, tasks), cells in self.points.items()
+        )
+
+    @property
+    def time_notes(self) -> tuple[str, ...]:
+        """What must be known of its times."""
+        return time_notes(self.time)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A cell that a study asks for and that has nothing to compare."""
+
+    id: str
+    cell: str  # in words: debian/6.1, 8 CPUs
+    why: str
+
+
+@dataclass(frozen=True)
+class ChangedShape:
+    """What was measured on machines with one thing of their shape changed."""
+
+    of: str  # memory, nodes, turns or the boot
+    to: Mapping[tuple[int, int], str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
+    points: Mapping[tuple[int, int], Cells]
+    boots: bool  # those machines have boots of their own
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compare with what."""
+
+    base: str | None = None  # the variant to compare with; the first unless given, or where it is missing
+    contexts: tuple[str, ...] = ("operation",)  # on whose behalf the kernel ran
+    paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
+    tolerance: float | None = None  # of what has noise; the study's unless given
+    metric: str | None = None  # of what has noise; all unless given
+    pairs: bool = False  # of conflicts: lines that are shared only as a pair, instead of those that are alone
+    costs: LineCosts | None = None  # of conflicts: what lines are predicted to cost, by which they are ranked
+
+    def base_of(self, variants: Iterable[str]) -> str:
+        """The variant that those of one point are compared with."""
+        there = list(variants)
+        return self.base if self.base in there else there[0]
+
+
+def time_notes(time: str) -> tuple[str, ...]:
+    """What must be known of times that are no real machine's."""
+    if time == "VM time":
+        return ("Times are VM times: how they compare means more than what they are.",)
+    return ()
+
+
+# What comes of it
+
+
+def decimal(value: float) -> str:
+    """How a count is written unless its measure says otherwise."""
+    return f"{value:.3f}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A kind of figure: a column under each variant."""
+
+    name: str
+    form: Callable[[float], str] = decimal
+    joined: bool = False  # in one column with the measure before it: `8/8`
+    beside: Literal["nothing", "deviation", "range", "change"] = "nothing"  # what text shows with the mean
+    of_repetitions: Literal["mean", "most", "least"] = "mean"
+    adds_up: bool = False  # whether the sum of all rows means something
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that was measured, as people read it."""
+
+    name: str
+    figures: tuple[Figure, ...]
+    """One for each of the first measures. A variant that has none of it has no values."""
+    verdict: Verdict | None = None
+    """Whether counts differ by more than boots of one kernel do; None where that is not asked."""
+    is_layout: bool = False
+    """Whether it is shared only by where objects lie in their slab, which is another place in each boot."""
+    labels: tuple[tuple[str, ...], ...] = ()
+    """What else is known of it, one for each of the point's labels; several names are symbols."""
+    caption: tuple[str, ...] = ()
+    """What of it must be read with the figures."""
+    depends: tuple[str, ...] = ()
+    """On what of the machine's shape it depends, where that was tried."""
+    details: Details = ()
+    """Label and text of what can be looked up."""
+    ways: tuple[Figure, ...] = ()
+    """By which call paths an operation comes there, most first."""
+    section: str = ""
+    """What it is listed under, where the rows are of several kinds."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What is to be said of a variant that has none of it, where that is more than `-`."""
+    form: Callable[[float], str] | None = None
+    """How its figures are written, where that differs from row to row."""
+    rank: int = 0
+    """Which of the figures is the one by which rows are ranked."""
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    """Of what has noise: whether a variant differs from the base."""
+
+    @property
+    def main(self) -> Figure:
+        """The figure by which rows are ranked; its name is what the row is called where it stands alone."""
+        return self.figures[self.rank]
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known to differ."""
+        return self.verdict is Verdict.changed
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it may differ: boots of one kernel differ as much, or there is only one."""
+        return self.verdict is Verdict.undecided
+
+    @property
+    def mark(self) -> str:
+        """In front of its name: `*` differs, `~` layout, `?` undecided."""
+        if self.verdict is Verdict.changed:
+            return "*"
+        if self.is_layout:
+            return "~"
+        return "?" if self.is_undecided else ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that was measured, as programs read it (docs/schema.md)."""
+
+    fields: Mapping[str, Any]
+    cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By variant; none where it is one variant's alone, and its fields have all, the place too."""
+
+
+@dataclass(frozen=True)
+class Appendix:
+    """Lines that belong to one variant: stacks, a call tree."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """The comparison at one number of CPUs and tasks."""
+
+    probe: str
+    cpus: int
+    tasks: int
+    variants: tuple[str, ...]
+    base: str
+    heading: str  # what is counted, of what, and how
+    title: str  # of the page
+    thing: str  # what a row is
+    measures: tuple[Measure, ...]
+    rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
+    hidden: int = 0  # how many more there are
+    more: str = ""  # what those are
+    kind: str = ""  # what tells points with the same CPUs and tasks apart
+    most: int | None = None  # rows for people who have no page to scroll
+    total: Row | None = None
+    labels: tuple[str, ...] = ()  # of Row.labels
+    by_symbol: bool = False  # whether the rows' names are symbols
+    keeps_order: bool = False  # whether the rows' own order says more than how much each changed
+    shows_change: bool = False  # of the main measure, in text
+    legend: str = ""  # what a mark and a dash mean
+    notes: tuple[str, ...] = ()  # what the figures do not say
+    lost: tuple[str, ...] = ()  # what is missing in the figures
+    unlike: str = ""  # how the machines of the variants differ
+    missing: str = ""  # which cells the whole comparison lacks: told once, at its last point
+    appendices: tuple[Appendix, ...] = ()
+    place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
+    items: tuple[Item, ...] = ()
+    known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
+    records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether some of what it shows may differ, or their sum may."""
+        rows = (*self.rows, self.total) if self.total else self.rows
+        return any(row.is_undecided for row in rows)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be known of the figures whatever the probe."""
+        return tuple(filter(None, (self.unlike, *self.lost, self.missing)))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The variants that are compared with the base."""
+        return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def by_change(self) -> tuple[Row, ...]:
+        """The rows, the largest change first unless they have an order of their own."""
+        if self.keeps_order or not self.others:
+            return self.rows
+        return tuple(
+            sorted(
+                self.rows,
+                key=lambda row: (-round(row.main.largest_change(self.base, self.others), 6), -row.main.most),
+            )
+        )
+
+    @property
+    def ranked_by(self) -> str:
+        """The measure by which rows are ranked."""
+        return self.measures[self.rows[0].rank if self.rows else 0].name
+
+    @property
+    def repeated(self) -> bool:
+        """Whether any cell was measured more than once."""
+        return any(len(values) > 1 for row in self.rows for values in row.main.values.values())
+
+    @property
+    def columns(self) -> list[list[int]]:
+        """The numbers of the measures that share a column."""
+        columns: list[list[int]] = []
+        for number, measure in enumerate(self.measures):
+            if measure.joined:
+                columns[-1].append(number)
+            else:
+                columns.append([number])
+        return columns
+
+    @property
+    def where(self) -> str:
+        """CPUs, tasks where there is not one a CPU, and the kind."""
+        tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
+        kind = f", {self.kind}" if self.kind else ""
+        return (
+            f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
+            + ("" if self.tasks == self.cpus else tasks)
+            + kind
+        )
+
+
+CompareAt: TypeAlias = Callable[[Cells, int, int, Measurements, Options], Point]
+"""Compares what was measured with so many CPUs and tasks."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A study's comparison in what one probe measured."""
+
+    about: Mapping[str, Any]  # for programs: the study, the workload and what was compared
+    points: tuple[Point, ...]
+    columns: tuple[str, ...]  # of CSV: the place, the items' fields, `variant`
+    cell_columns: Mapping[str, str] = field(default_factory=dict)  # then these, by the items' names for them
+    by_item: bool = True  # whether JSON has all items in one list; else what is known of each point
+    paths: int = 0  # call paths to show in text
+    pairwise: bool = False  # whether text has a table for each variant against the base
+    judged: bool = False  # whether it has noise: verdicts, all points of one heading in one table
+    missing: tuple[Missing, ...] = ()  # cells that the study asks for, and that are not compared
+
+
+def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
+    """The same, each point with what its cells lost on the way and how they differ, whatever the probe.
+
+    What was lost has what the probe itself tells of its figures; cells of an older bigiron keep nothing but
+    that.
+    """
+    points = (
+        replace(
+            point,
+            lost=measured.lost.get((point.cpus, point.tasks)) or point.lost,
+            unlike=measured.unlike.get((point.cpus, point.tasks), ""),
+        )
+        for point in found.points
+    )
+    return replace(found, points=tuple(points))
+
+
+def with_missing(found: Comparison, missing: tuple[Missing, ...]) -> Comparison:
+    """The same, with the cells that it lacks: of them it cannot be said that nothing changed."""
+    if not missing:
+        return found
+    *points, last = found.points
+    return replace(found, points=(*points, replace(last, missing=not_compared(missing))), missing=missing)
+
+
+def not_compared(missing: Sequence[Missing]) -> str:
+    """Cells that are missing, in a sentence."""
+    named = [f"{one.cell} ({one.why})" for one in missing[:_MOST_MISSING]]
+    more = len(missing) - len(named)
+    return f"not compared: {'; '.join(named)}" + (f"; and {more} more (bigiron show has all)" if more else "")
+
+
+# How a probe's module makes one
+
+
+def joined(
+    cells: Mapping[str, Sequence[Iterable[tuple[Any, Sequence[float]]]]],
+    measures: Sequence[Measure],
+    called: Callable[[Any], str] = str,
+) -> dict[Any, tuple[Figure, ...]]:
+    """The figures of all variants and repetitions by the keys of their rows.
+
+    >>> joined({"old": [[("f", (6.0,))], [("f", (4.0,))]]}, [Measure("own")])["f"][0].mean("old")
+    5.0
+    """
+    found: dict[Any, list[dict[str, list[float]]]] = defaultdict(lambda: [{} for _ in measures])
+    for variant, repetitions in cells.items():
+        for number, rows in enumerate(repetitions):
+            for key, values in rows:
+                for by_variant, value in zip(found[key], values, strict=True):
+                    by_variant.setdefault(variant, [0.0] * len(repetitions))[number] += value
+    return {
+        key: tuple(
+            Figure(called(key), {variant: _over(measure, values) for variant, values in by_variant.items()})
+            for measure, by_variant in zip(measures, figures, strict=True)
+        )
+        for key, figures in found.items()
+    }
+
+
+def _over(measure: Measure, values: Sequence[float]) -> tuple[float, ...]:
+    match measure.of_repetitions:
+        case "most":
+            return (max(values),)
+        case "least":
+            return (min(values),)
+    return tuple(values)
+
+
+def total(
+    name: str,
+    rows: Iterable[Sequence[Figure]],
+    measures: Sequence[Measure],
+    cells: Mapping[str, Sequence[object]],
+    rank: int = 0,
+) -> Row:
+    """The sum of all rows, in the first measures as far as sums of them mean something."""
+    all_rows = list(rows)
+    adding = [number for number, measure in enumerate(measures) if measure.adds_up]
+    figures = tuple(_sum(name, [row[number] for row in all_rows], cells) for number in adding)
+    return Row(name, figures, rank=rank)
+
+
+def _sum(name: str, figures: Sequence[Figure], cells: Mapping[str, Sequence[object]]) -> Figure:
+    return Figure(
+        name,
+        {
+            variant: tuple(
+                sum(one.values[variant][number] for one in figures if variant in one.values)
+                for number in range(len(repetitions))
+            )
+            for variant, repetitions in cells.items()
+        },
+    )
+
+
+def largest_change(figure: Figure, base: str, others: Sequence[str]) -> float:
+    """The largest change from the base, signed."""
+    return max((figure.change(base, variant) for variant in others), key=abs, default=0.0)
+
+
+def verdict(
+    counts: Iterable[tuple[Figure, float]],
+    base: str,
+    uneven: Mapping[str, float],
+    boots: Mapping[str, int],
+    relative: float = 0.01,
+) -> Verdict | None:
+    """Whether any of a row's counts changed in some variant; each count with what of it does not matter.
+
+    `boots`: of all variants, how many there are; `uneven`: of variants, how much of a count per operation
+    CPUs do not have the same share of, at most; all of it unless given. None where there is nothing to
+    compare.
+    """
+
+    def of(figure: Figure, variant: str) -> Boots:
+        values = figure.values.get(variant)
+        if not values:
+            return spread.none(boots[variant])
+        return Boots(values, uneven=uneven.get(variant, math.inf))
+
+    found = [
+        spread.compare(of(figure, base), of(figure, variant), tolerance, relative)
+        for figure, tolerance in counts
+        for variant in boots
+        if variant != base
+    ]
+    return spread.strongest(found) if found else None
+
+
+BEYOND_BOOTS = ", and by more than boots of one kernel do"
+"""What else a mark means, after what it does not mark."""
+
+
+def on_marks(rows: Iterable[Row], boots: int, apart: int = 0) -> Iterator[str]:
+    """What the marks but `*` mean, where there are any; `apart`: undecided rows that are not shown."""
+    marks = {row.mark for row in rows}
+    if "?" in marks or apart:
+        why = (
+            f"in {boots} boots of each kernel it varies as much"
+            if boots > 1
+            else f"one boot does not tell (--reps {spread.MOST_BOOTS}: a boot each)"
+        )
+        more = f"; {counted(apart, 'more row')} below 0.5 per operation" if apart else ""
+        yield f"? may differ: {why}{more}"
+    if "~" in marks:
+        yield "~ layout: shared by where objects lie in their slab, which differs from boot to boot"

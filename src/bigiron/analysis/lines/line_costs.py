@@ -1,0 +1,75 @@
+"""What shared lines are predicted to cost on a machine: an order that counts alone do not give."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.lines.matching import Row, member
+from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.replay.program import Program
+from bigiron.util.english import counted
+
+WORTH_SAYING = 0.01
+"""Share of the tasks' time from which a line's cost is told."""
+
+
+@dataclass(frozen=True)
+class LineCosts:
+    """What share of the tasks' time lines take, with the locks on them, by variant and `member`."""
+
+    machine: str
+    tasks: int
+    by_variant: Mapping[str, Mapping[str, Interval]]
+    refused: Mapping[str, str]  # why nothing is predicted of the other variants
+
+    def of(self, row: Row) -> dict[str, Interval]:
+        """A line's cost in each variant where it is worth saying."""
+        name = member(row.object)
+        costs = {variant: costs[name] for variant, costs in self.by_variant.items() if name in costs}
+        return {variant: cost for variant, cost in costs.items() if cost.value >= WORTH_SAYING}
+
+    @property
+    def notes(self) -> list[str]:
+        """What the order is, and of what it knows nothing, in sentences."""
+        ranked = f"Ranked by what lines are predicted to take of the time of {counted(self.tasks, 'task')}"
+        return [
+            f"{ranked} on {self.machine}, with the locks on them; in parentheses 90 % of the draws.",
+            *(f"Nothing is predicted of {variant}: {why}." for variant, why in self.refused.items()),
+        ]
+
+    def weight(self, rows: Iterable[Row], base: str, others: Sequence[str]) -> float:
+        """By which lines of one cause are ranked: the most that they cost, or the largest change of that."""
+        by_name = {member(row.object): self.of(row) for row in rows}
+        total = {
+            variant: sum(costs[variant].value for costs in by_name.values() if variant in costs)
+            for variant in (base, *others)
+        }
+        if not others:
+            return total[base]
+        return max(abs(total[variant] - total[base]) for variant in others)
+
+
+def line_costs(program: Program, shares: Sequence[float]) -> dict[str, float]:
+    """The share that each line takes of the tasks' time, with that of the locks on it, by its members' names.
+
+    `shares` are the replay's, in the order of `program.objects`. Lines of one name are added up.
+
+    >>> from bigiron.analysis.program import Lock, Line
+    >>> lines = [Line("struct mm_struct.pgd", "shared")]
+    >>> program = Program(lines, [Lock("struct mm_struct.mmap_lock", "rwsem", 0)], [])
+    >>> line_costs(program, [0.5, 0.0, 0.0, 0.25, 0.25])
+    {'struct mm_struct.mmap_lock': 0.5, 'struct mm_struct.pgd': 0.5}
+    """
+    of_lines = shares[len(program.objects) - len(program.lines) - len(program.locks) :]
+    costs = list(of_lines[: len(program.lines)])
+    names = [{line.name, *program.names.get(number, ())} for number, line in enumerate(program.lines)]
+    for lock, share in zip(program.locks, of_lines[len(program.lines) :], strict=True):
+        costs[lock.line] += share
+        names[lock.line].add(lock.name)
+    found: defaultdict[str, float] = defaultdict(float)
+    for cost, objects in zip(costs, names, strict=True):
+        for name in sorted(set(map(member, objects))):
+            found[name] += cost
+    return dict(found)

@@ -1,0 +1,43 @@
+"""The shared lines of several numbers of CPUs as series: each line found again at every number."""
+
+from collections.abc import Mapping, Sequence
+
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import conflicts, matching, merging
+from bigiron.analysis.statistics.growth import Series
+
+
+def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+    """A series for each line, and one for all of them; alike lines are added up.
+
+    `cells` has the repetitions of the probe conflicts at each number of CPUs.
+    """
+    lines = {cpus: _mean(repetitions, contexts) for cpus, repetitions in cells.items()}
+    return series_of(lines), _series("", "", lines)
+
+
+def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
+    """A series for each line, by number of CPUs."""
+    rows = matching.match({str(cpus): merging.added_up(here) for cpus, here in lines.items()})
+    return [
+        _series(
+            row.object,
+            ", ".join(row.functions),
+            {cpus: [row.lines[str(cpus)]] if str(cpus) in row.lines else [] for cpus in lines},
+        )
+        for row in rows
+    ]
+
+
+def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[matching.Line]:
+    profiles = [conflicts.profile(cell.table, cell.operations, contexts) for cell in repetitions]
+    return matching.mean([matching.lines_of(profile) for profile in profiles])
+
+
+def _series(name: str, what: str, lines: Mapping[int, Sequence[matching.Line]]) -> Series:
+    return Series(
+        name,
+        what,
+        {cpus: round(sum(line.accesses_per_op for line in here), 6) for cpus, here in lines.items()},
+        {cpus: round(sum(line.all_per_op for line in here), 6) for cpus, here in lines.items()},
+    )

@@ -1,0 +1,91 @@
+"""Which shared lines differ between kernels by more than between boots of one of them.
+
+What depends on where an object lies in its slab is layout. It differs from boot to boot, and is compared with
+nothing. Lines of one kind are judged by their sum first: if that is the same, which of many pages or objects
+are accessed is chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from bigiron.analysis.lines.matching import ANYTHING, RELATIVE_TOLERANCE, TOLERANCE, Line, Row, kind
+from bigiron.analysis.statistics import spread
+from bigiron.analysis.statistics.spread import Boots
+from bigiron.analysis.statistics.verdict import Verdict
+
+FINENESS = f"{TOLERANCE} accesses per operation and {RELATIVE_TOLERANCE:.0%}"
+"""Up to what no difference is looked for, in words."""
+
+
+def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[str, int]) -> None:
+    """Give each row its verdicts; `boots`: how many each variant has."""
+    sums = {variant: _sums(rows, variant, boots[variant]) for variant in (base, *others)}
+    named = {
+        variant: Counter(row.lines[variant].object for row in rows if variant in row.lines)
+        for variant in (base, *others)
+    }
+    for row in rows:
+        for variant in others:
+            pair = (base, variant)
+            found = _compare(*(_counts(row.lines.get(one), boots[one]) for one in pair))
+            if found is not Verdict.unchanged and not _is_one(row, pair, named):
+                of_kind = _compare(*(sums[one][_of(row)] for one in pair))
+                if of_kind is not Verdict.changed:
+                    found = of_kind
+            row.verdicts[variant] = found
+            row.differs_by_layout |= found is Verdict.unchanged and _differs(row, *pair)
+
+
+_Counts = tuple[Boots, Boots]
+"""Writes and accesses, without what is layout."""
+
+
+def _of(row: Row) -> tuple[str, str]:
+    """What it is one of: its kind, and of memory that may be anything the function that touches it most."""
+    of = kind(row.object)
+    return of, row.functions[0] if of in ANYTHING and row.functions else ""
+
+
+def _is_one(row: Row, pair: tuple[str, str], named: Mapping[str, Counter[str]]) -> bool:
+    """Whether the name alone tells that both variants' lines are the same, at the same place of it."""
+    if " of CPU " in row.object or any(line.movable for line in row.lines.values()):
+        return False
+    objects = {line.object for line in row.lines.values()}
+    return len(objects) == 1 and all(named[one][row.object] <= 1 for one in pair)
+
+
+def _differs(row: Row, base: str, variant: str) -> bool:
+    """Whether all accesses together do, those that are layout too."""
+    before, after = row.accesses(base), row.accesses(variant)
+    return max(row.layout(base), row.layout(variant)) > 0 and abs(after - before) > (
+        TOLERANCE + RELATIVE_TOLERANCE * max(before, after)
+    )
+
+
+def _counts(line: Line | None, boots: int) -> _Counts:
+    if line is None:
+        return spread.none(boots), spread.none(boots)
+    each, uneven = line.repetitions, 0.0 if line.even else math.inf
+    return (
+        Boots(tuple(one.writes - one.layout_writes for one in each), uneven),
+        Boots(tuple(one.accesses - one.layout_accesses for one in each), uneven),
+    )
+
+
+def _sums(rows: Sequence[Row], variant: str, boots: int) -> Mapping[tuple[str, str], _Counts]:
+    """Of each kind of line, all of it."""
+    nothing = _counts(None, boots)
+    found: defaultdict[tuple[str, str], _Counts] = defaultdict(lambda: nothing)
+    for row in rows:
+        if variant in row.lines:
+            (writes, accesses), (w, a) = found[_of(row)], _counts(row.lines[variant], boots)
+            found[_of(row)] = writes + w, accesses + a
+    return found
+
+
+def _compare(base: _Counts, ours: _Counts) -> Verdict:
+    pairs = zip(base, ours, strict=True)
+    return spread.strongest([spread.compare(was, now, TOLERANCE, RELATIVE_TOLERANCE) for was, now in pairs])

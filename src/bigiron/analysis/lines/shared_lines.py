@@ -1,0 +1,534 @@
+"""The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bigiron.analysis.comparison import model, paths
+from bigiron.analysis.comparison.model import (
+    Cell,
+    Cells,
+    Comparison,
+    Details,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+    total,
+)
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape
+from bigiron.analysis.lines.line_costs import LineCosts
+from bigiron.analysis.lines.matching import Field, Half, Line
+from bigiron.analysis.lines.matching import Row as Lines
+from bigiron.errors import UserError
+from bigiron.util.english import counted, some
+from bigiron.util.lazy import polars as pl
+
+SPREAD = 0.01
+"""By which share of it a count differs between boots of one kernel where that is worth saying."""
+
+_SMALL = 0.5  # accesses per operation below which rows are alike if their hottest function is the same
+_MOST_FUNCTIONS = 8
+_MOST_CPUS = 8
+_MOST_FIELDS = 3  # beside the one that a line is called after
+_MOST_TOUCHING = 2  # functions of each of these
+_AS_A_PAIR = {False: "", True: " only where those beside each other count as one of 128 bytes"}
+_OF = {"kernel": "", "user": "of the kernel and of user memory "}
+_ACCESSES = 1  # the measure by which rows are ranked
+_MEASURES = (
+    Measure("writes", adds_up=True),
+    Measure("accesses", adds_up=True),
+    Measure("W", "{:.0f}".format),
+    Measure("R", "{:.0f}".format, joined=True),
+)
+
+
+@dataclass(frozen=True)
+class LinesAt:
+    """The shared lines at one number of CPUs and tasks."""
+
+    cpus: int
+    tasks: int
+    variants: list[str]
+    base: str
+    rows: list[Lines]  # largest predicted cost, or change of it, first; then largest change, then heaviest
+    lost: dict[str, int]  # accesses that no table had room for, by variant
+    recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
+    pairs: tuple[Lines, ...] = ()  # that are shared only as such, where they were looked for
+    more: tuple[str, ...] = ()  # what only machines of another shape have, in sentences
+    costs: LineCosts | None = None  # what they are predicted to cost on another machine
+
+    def cost(self, rows: Sequence[Lines]) -> float:
+        """By which lines are ranked before all else: what they are predicted to cost, or how that changes."""
+        return self.costs.weight(rows, self.base, self.others) if self.costs else 0.0
+
+    @property
+    def others(self) -> list[str]:
+        """The variants that are compared with the base."""
+        return [variant for variant in self.variants if variant != self.base]
+
+
+@dataclass(frozen=True)
+class SharedLines:
+    """A study's shared lines, at each point that it measured."""
+
+    study: str
+    workload: str
+    contexts: tuple[str, ...]
+    points: list[LinesAt]
+
+
+def line_up(measured: Measurements, options: Options) -> SharedLines:
+    """The lines of each number of CPUs and tasks, each line, or pair of lines, in one row."""
+    points = [_point(measured, point, options) for point in measured.points]
+    return SharedLines(measured.study, measured.workload, options.contexts, points)
+
+
+def line_up_all(measured: Measurements, options: Options) -> SharedLines:
+    """The same with the pairs beside the lines, where the recording tells of any."""
+    found = line_up(measured, options)
+    if not has_pairs(measured):
+        return found
+    pairs = line_up(measured, replace(options, pairs=True))
+    points = [
+        replace(point, pairs=tuple(of.rows)) for point, of in zip(found.points, pairs.points, strict=True)
+    ]
+    return replace(found, points=points)
+
+
+def has_pairs(measured: Measurements) -> bool:
+    """Whether what was recorded tells of pairs of lines: on POWER a line is as long as one."""
+    return all(_has_pairs(cell) for cells in measured.points.values() for cell in _all(cells))
+
+
+def _all(cells: Cells) -> list[Cell]:
+    return [cell for repetitions in cells.values() for cell in repetitions]
+
+
+def _has_pairs(cell: Cell) -> bool:
+    return bool(cell.facts.get("pair_bytes", 0) > cell.facts.get("line_bytes", 0))
+
+
+def _check_pairs(measured: Measurements) -> None:
+    """UserError if what was recorded does not tell of pairs."""
+    if not has_pairs(measured):
+        cells = [cell for cells in measured.points.values() for cell in _all(cells)]
+        if any("pair_bytes" not in cell.facts for cell in cells):
+            why = "an older bigiron recorded it, without the lines beside a shared one: run it anew"
+        else:
+            why = f"its lines have {conflicts.PAIR_BYTES} bytes already: leave out --line"
+        raise UserError(f"{measured.study} has no pairs of lines: {why}")
+
+
+def _point(measured: Measurements, point: tuple[int, int], options: Options) -> LinesAt:
+    cells = measured.points[point]
+    columns: dict[str, list[Line]] = {}
+    recycled: dict[str, tuple[float, float]] = {}
+    for variant, repetitions in cells.items():
+        profiles = _profiles(repetitions, options)
+        columns[variant] = matching.mean([_lines_of(profile) for profile in profiles])
+        again = pl.concat(profiles).filter("recycled")
+        accesses = float(again["accesses_per_op"].sum())
+        recycled[variant] = (again.height / len(repetitions), accesses / len(repetitions))
+    dependence = shape.depends(columns, _changes(measured, point, options))
+    rows = matching.match(columns)
+    base = options.base_of(columns)
+    others = [variant for variant in columns if variant != base]
+    line_verdicts.judge(rows, base, others, {variant: len(each) for variant, each in cells.items()})
+    for row in rows:
+        row.depends = dependence.of(row.lines.values())
+    lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}
+    found = LinesAt(
+        *point,
+        list(columns),
+        base,
+        rows,
+        lost,
+        recycled,
+        more=tuple(dependence.more),
+        costs=options.costs,
+    )
+    rows.sort(
+        key=lambda row: (
+            -found.cost([row]),
+            -abs(row.change(base, others)) if row.differs else 0.0,
+            row.is_layout,
+            -max(row.accesses(variant) for variant in columns),
+            row.object,
+            row.functions,
+        ),
+    )
+    return found
+
+
+def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFrame]:
+    profile = conflicts.pairs if options.pairs else conflicts.profile
+    return [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+
+
+def _lines_of(profile: pl.DataFrame) -> list[Line]:
+    return merging.with_faint_merged(matching.lines_of(profile))
+
+
+def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
+    """The same lines on machines of other shapes."""
+    return [
+        shape.Change(
+            changed.of,
+            changed.to[point],
+            {
+                variant: matching.mean(list(map(_lines_of, _profiles(repetitions, options))))
+                for variant, repetitions in changed.points[point].items()
+            },
+            changed.boots,
+        )
+        for changed in measured.changed
+        if point in changed.points
+    ]
+
+
+def _lost(cell: Cell) -> int:
+    return int(cell.facts["lost_accesses"])
+
+
+def compare(measured: Measurements, options: Options, lines: SharedLines | None = None) -> Comparison:
+    """Compare the variants of a study in the cache lines that their CPUs share, lined up already or not."""
+    if options.pairs:
+        _check_pairs(measured)
+    lines = lines or line_up(measured, options)
+    return Comparison(
+        about={
+            **measured.about_counts(options),
+            "scope": measured.scope,
+            **({"line_bytes": conflicts.PAIR_BYTES} if options.pairs else {}),
+        },
+        points=tuple(
+            _compared(found, measured, options, measured.points[found.cpus, found.tasks])
+            for found in lines.points
+        ),
+        columns=(
+            *("cpus", "tasks", "row", "object", "functions", "sharing", "false_sharing", "differs"),
+            *("verdict", "beside", "variant"),
+        ),
+        cell_columns={
+            name: name
+            for name in (
+                *("writes_per_op", "accesses_per_op", "layout_per_op", "least_per_op", "most_per_op"),
+                *("writers", "readers"),
+            )
+        },
+        paths=options.paths,
+    )  # fmt: skip
+
+
+def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
+    every = [(_row(group, found), group.number) for group in _groups(found)]
+    large = [(row, lines) for row, lines in every if row.main.most >= matching.TOLERANCE]
+    shown = [(row, lines) for row, lines in large if not (row.is_undecided and row.main.most < _SMALL)]
+    apart = sum(lines for row, lines in large) - sum(lines for _, lines in shown)
+    boots = min(map(len, cells.values()))
+    all_of_them = "all pairs of lines" if options.pairs else "all shared lines"
+    totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
+    return Point(
+        probe="conflicts",
+        cpus=found.cpus,
+        tasks=found.tasks,
+        variants=tuple(found.variants),
+        base=found.base,
+        heading=(
+            f"{measured.workload}, {counted(found.cpus, 'CPU')}, {counted(found.tasks, 'task')}: "
+            "writes and accesses per operation "
+            f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
+            f"in {' and '.join(options.contexts)} context "
+            f"({measured.operations} operations a task; counts, not times; W/R: CPUs that write and read)"
+        ),
+        title="Conflicts: accesses per operation to cache lines that CPUs share",
+        thing="pair of lines" if options.pairs else "shared line",
+        keeps_order=True,
+        measures=_MEASURES,
+        rows=tuple(row for row, _ in shown),
+        hidden=sum(row.number for row in found.rows) - sum(lines for _, lines in large),
+        more=f"lines below {matching.TOLERANCE} accesses per operation",
+        total=totals,
+        labels=("sharing", "touched by"),
+        legend=(
+            f"differs from {found.base} by more than {matching.TOLERANCE} per operation and 1 %"
+            f"{model.BEYOND_BOOTS}; -: not shared there"
+        ),
+        notes=(
+            *model.on_marks((row for row, _ in shown), boots, apart),
+            *_recycled(found),
+            *found.more,
+            *(found.costs.notes if found.costs else ()),
+        ),
+        lost=tuple(_lost_accesses(found)),
+        place={"cpus": found.cpus, "tasks": found.tasks},
+        items=tuple(_item(row, found) for row in found.rows),
+        known={
+            "lost_accesses": found.lost,
+            "recycled": {
+                variant: {"lines": lines, "accesses_per_op": round(accesses, 6)}
+                for variant, (lines, accesses) in found.recycled.items()
+            },
+            "cells": {
+                variant: {
+                    "writes_per_op": sum(row.writes(variant) for row in found.rows),
+                    "accesses_per_op": sum(row.accesses(variant) for row in found.rows),
+                }
+                for variant in found.variants
+            },
+        },
+    )
+
+
+def _recycled(found: LinesAt) -> list[str]:
+    return [
+        f"{variant}: not counted above: {lines:.0f} lines of memory that one CPU freed and another "
+        f"allocated again ({accesses:.3f} accesses per operation)"
+        for variant, (lines, accesses) in found.recycled.items()
+        if accesses >= matching.TOLERANCE
+    ]
+
+
+def _lost_accesses(found: LinesAt) -> list[str]:
+    return [
+        f"{variant}: the recorder had no room for {lost} accesses: its figures are too low"
+        for variant, lost in found.lost.items()
+        if lost
+    ]
+
+
+# Lines that are alike
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Lines of one kind that the same functions touch, shown as one; the figures are their sums."""
+
+    rows: list[Lines]
+
+    @property
+    def name(self) -> str:
+        """What the lines are, and how many."""
+        first = self.rows[0].object
+        if self.number == 1:
+            return first
+        return f"{self.number} x {matching.common([row.object for row in self.rows])}"
+
+    @property
+    def number(self) -> int:
+        """How many lines they are."""
+        return sum(row.number for row in self.rows)
+
+    def lines(self, variant: str) -> list[Line]:
+        """Those that a variant has."""
+        return [row.lines[variant] for row in self.rows if variant in row.lines]
+
+    def accesses(self, variant: str) -> float:
+        """Accesses per operation in a variant."""
+        return sum(row.accesses(variant) for row in self.rows)
+
+
+def _groups(found: LinesAt) -> list[_Group]:
+    """Rows that are alike put together: for instance the pages of one slab cache."""
+    groups: dict[tuple[object, ...], list[Lines]] = {}
+    for row in found.rows:
+        kind, marked = matching.kind(row.object), (row.differs, row.is_undecided, row.is_layout)
+        small = max(row.accesses(variant) for variant in found.variants) < _SMALL
+        one_of_many = small or kind == "struct page"
+        touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
+        groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
+
+    def rank(group: _Group) -> tuple[float, float, float]:
+        marked = group.rows[0].differs
+        change = abs(sum(row.change(found.base, found.others) for row in group.rows))
+        cost = found.cost(group.rows)
+        return (-cost, -change if marked else 0.0, -max(map(group.accesses, found.variants)))
+
+    return sorted(map(_Group, groups.values()), key=rank)
+
+
+def _row(group: _Group, found: LinesAt) -> Row:
+    first = group.rows[0]
+    kinds = ", ".join(first.sharing)
+    touched = some(first.functions, _MOST_FUNCTIONS)
+    captions = (
+        f"{kinds}: {touched}" if kinds else touched,
+        *beside(first),
+        bytes_by_cpu(first),
+        halves(first),
+        predicted(group.rows, found),
+    )
+    return Row(
+        group.name,
+        _figures(group, found),
+        verdict=first.verdict,
+        is_layout=first.is_layout,
+        labels=((kinds,), tuple(first.functions[:_MOST_FUNCTIONS])),
+        caption=tuple(filter(None, captions)),
+        depends=first.depends,
+        details=_details(group, found),
+        ways=tuple(_ways(group)),
+        rank=_ACCESSES,
+    )
+
+
+def _figures(group: _Group, found: LinesAt) -> tuple[Figure, ...]:
+    """Writes and accesses per operation in each repetition; the most CPUs that write and read any of them."""
+    figures: tuple[dict[str, tuple[float, ...]], ...] = ({}, {}, {}, {})
+    for variant in found.variants:
+        if lines := group.lines(variant):
+            repetitions = [zip(*line.repetitions, strict=True) for line in lines]
+            for of, each in zip(figures, zip(*repetitions, strict=True), strict=False):
+                of[variant] = tuple(map(sum, zip(*each, strict=True)))
+            figures[2][variant] = (max(line.writers for line in lines),)
+            figures[3][variant] = (max(line.readers for line in lines),)
+    return tuple(Figure(group.name, of) for of in figures)
+
+
+def _ways(group: _Group) -> list[Figure]:
+    """Accesses per operation by each call path, most first."""
+    counted: dict[str, dict[str, tuple[float, ...]]] = {}
+    for row in group.rows:
+        for variant, line in row.lines.items():
+            for path, weight in line.paths.items():
+                (before,) = counted.setdefault(path, {}).get(variant, (0.0,))
+                counted[path][variant] = (before + weight,)
+    ordered = sorted(counted, key=lambda path: (-sum(value for (value,) in counted[path].values()), path))
+    return [Figure(paths.short(path), counted[path]) for path in ordered]
+
+
+def _details(group: _Group, found: LinesAt) -> Details:
+    first = group.rows[0]
+    cpus = [
+        f"{max(one.writers for one in lines)} write and {max(one.readers for one in lines)} read on {variant}"
+        for variant in found.variants
+        if (lines := group.lines(variant))
+    ]
+    details = (
+        ("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())),
+        ("touched by", ", ".join(first.functions)),
+        ("fields", "; ".join(beside(first))),
+        ("CPUs", "; ".join(cpus)),
+        ("bytes", bytes_by_cpu(first)),
+        ("pair", halves(first)),
+        ("cost", predicted(group.rows, found)),
+    )
+    return tuple((label, text) for label, text in details if text)
+
+
+def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
+    """What lines of one cause are predicted to cost; empty where that is nothing, or nobody asked."""
+    if not found.costs:
+        return ""
+    by_name = {matching.member(row.object): found.costs.of(row) for row in rows}
+    dearest = max(by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0))
+    said = [
+        f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
+        + (f" on {variant}" if len(found.variants) > 1 else "")
+        for variant, cost in dearest.items()
+    ]
+    if not said:
+        return ""
+    where = f"{counted(found.costs.tasks, 'task')} on {found.costs.machine}"
+    return f"predicted to take, of the time of {where}: {', '.join(said)}"
+
+
+def beside(row: Lines) -> tuple[str, ...]:
+    """The other fields of a line that are read there, and those that are written, with who does so."""
+    there = [field for field in row.beside if field.accesses_per_op >= matching.TOLERANCE]
+    read = [field for field in there if field.writes_per_op < matching.TOLERANCE]
+    written = [field for field in there if field.writes_per_op >= matching.TOLERANCE]
+    return tuple(
+        f"also {how} there: {some([_with_functions(field, row) for field in fields], _MOST_FIELDS)}"
+        for how, fields in (("read", read), ("written", written))
+        if fields
+    )
+
+
+def _with_functions(field: Field, row: Lines) -> str:
+    more = ["…"] if len(field.functions) > _MOST_TOUCHING else []
+    functions = ", ".join([*field.functions[:_MOST_TOUCHING], *more])
+    return f"{matching.part(field.object, row.object)} ({functions})"
+
+
+def bytes_by_cpu(row: Lines) -> str:
+    """Which bytes of a falsely shared line each CPU touches."""
+    return some([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
+
+
+def halves(row: Lines) -> str:
+    """Of a pair, what its two lines are and which of their bytes which CPUs touch."""
+    return "; ".join(f"{half.object}: {some(_touched(half), _MOST_CPUS)}" for half in row.halves)
+
+
+def _touched(half: Half) -> list[str]:
+    return [
+        (
+            f"CPU {by['cpus']} {'writes' if by['writes'] else 'reads'}"
+            if by["cpus"].isdecimal()
+            else f"CPUs {by['cpus']} {'write' if by['writes'] else 'read'}"
+        )
+        + f" bytes {by['bytes']}"
+        for by in half.touched
+    ]
+
+
+# For programs
+
+
+def _item(row: Lines, found: LinesAt) -> Item:
+    return Item(
+        fields={
+            "object": row.object,
+            "functions": row.functions,
+            "paths": [{"path": path, "accesses_per_op": _by_path(row, path)} for path in row.paths],
+            "beside": [asdict(field) for field in row.beside],
+            "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
+            "false_sharing": row.false_sharing,
+            "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
+            "differs": row.differs,
+            "verdict": row.verdict,
+            **({"depends": list(row.depends)} if row.depends else {}),
+            **({"predicted": predicted_shares(row, found.costs)} if found.costs else {}),
+            **(
+                {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
+                if row.halves
+                else {}
+            ),
+        },
+        cells={variant: _cell(line) for variant, line in row.lines.items()},
+    )
+
+
+def predicted_shares(row: Lines, costs: LineCosts) -> dict[str, dict[str, float]]:
+    """By variant, the share of the tasks' time that a line is predicted to take, and its interval."""
+    return {
+        variant: {"share": round(cost.value, 4), "low": round(cost.low, 4), "high": round(cost.high, 4)}
+        for variant, cost in costs.of(row).items()
+    }
+
+
+def _halves(line: Line) -> list[dict[str, Any]]:
+    return [{"object": half.object, "touched": list(half.touched)} for half in line.halves]
+
+
+def _by_path(row: Lines, path: str) -> dict[str, float]:
+    return {variant: round(line.paths[path], 6) for variant, line in row.lines.items() if path in line.paths}
+
+
+def _cell(line: Line) -> dict[str, Any]:
+    return {
+        "writes_per_op": round(line.writes_per_op, 6),
+        "accesses_per_op": round(line.accesses_per_op, 6),
+        "layout_per_op": round(line.layout_per_op, 6),
+        "least_per_op": round(min(one.accesses for one in line.repetitions), 6),
+        "most_per_op": round(max(one.accesses for one in line.repetitions), 6),
+        "writers": line.writers,
+        "readers": line.readers,
+    }

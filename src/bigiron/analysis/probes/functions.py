@@ -1,0 +1,186 @@
+"""From the calls of a trace to what each function took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison.model import (
+    Appendix,
+    Cell,
+    Cells,
+    Comparison,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
+from bigiron.util.english import counted
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
+
+_MOST = 40
+_TOTAL = 1  # the measure by which rows are ranked
+_MEASURES = (
+    Measure("calls", "{:.0f}".format),
+    Measure("total ms"),
+    Measure("own ms"),
+    Measure("min us", "{:.1f}".format, of_repetitions="least"),
+    Measure("median us", "{:.1f}".format),
+    Measure("p99 us", "{:.1f}".format),
+    Measure("max us", "{:.1f}".format, of_repetitions="most"),
+)
+
+SCHEMA = Schema(
+    lambda: {
+        "function": pl.String(),
+        "calls": pl.UInt64(),
+        "total_ns": pl.Float64(),  # all calls together; of a function that calls itself, the outermost
+        "own_ns": pl.Float64(),  # without what was traced below them
+        "min_ns": pl.Float64(),
+        "median_ns": pl.Float64(),
+        "p99_ns": pl.Float64(),
+        "max_ns": pl.Float64(),
+    }
+)
+
+
+def profile(calls: pl.DataFrame) -> pl.DataFrame:
+    """What each function took, the longest total first. `calls` has the columns of the probe functions."""
+    outermost = ~pl.col("path").str.split(";").list.contains(pl.col("function"))
+    took = pl.col("nanoseconds")
+    return (
+        calls.group_by("function")
+        .agg(
+            calls=pl.len(),
+            total_ns=took.filter(outermost).sum(),
+            own_ns=pl.col("own_ns").sum(),
+            min_ns=took.min(),
+            median_ns=took.median(),
+            p99_ns=took.quantile(0.99, "higher"),
+            max_ns=took.max(),
+        )
+        .sort("total_ns", "function", descending=[True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )
+
+
+def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
+    """Path (with the function itself at its end), calls, nanoseconds and own nanoseconds.
+
+    Each stands below what called it, the longest first.
+    """
+    whole = pl.when(pl.col("path") == "").then(pl.col("function")).otherwise(
+        pl.concat_str("path", "function", separator=";")
+    )  # fmt: skip
+    nodes = calls.group_by(whole.alias("path")).agg(
+        calls=pl.len(), total_ns=pl.col("nanoseconds").sum(), own_ns=pl.col("own_ns").sum()
+    )
+    totals = {path: total for path, _, total, _ in nodes.iter_rows()}
+
+    def place(path: str) -> list[tuple[int, str]]:
+        names = path.split(";")
+        above = [";".join(names[: depth + 1]) for depth in range(len(names))]
+        return [(-totals.get(ancestor, 0), ancestor) for ancestor in above]
+
+    return sorted(nodes.iter_rows(), key=lambda node: place(node[0]))
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare what the traced functions took in each variant."""
+    return Comparison(
+        about=measured.about,
+        points=measured.at_each(_point, options),
+        columns=("cpus", "variant", *SCHEMA),
+        by_item=False,
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
+    profiles = {variant: profile(table) for variant, table in calls.items()}
+    figures = model.joined(
+        {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
+    )
+    absent = {variant: list(each[0].facts["absent"]) for variant, each in cells.items()}
+    rows = [
+        Row(
+            function,
+            each,
+            rank=_TOTAL,
+            missing={variant: "absent" for variant in cells if function in absent[variant]},
+        )
+        for function, each in figures.items()
+    ]
+    known = {
+        variant: {
+            "functions": profiles[variant].to_dicts(),
+            "absent": absent[variant],
+            "lost_events": _sum(each, "lost_events"),
+            "tracing_ns": _sum(each, "tracing_ns"),
+        }
+        for variant, each in cells.items()
+    }
+    return Point(
+        probe="functions",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=(
+            f"{measured.workload}, {counted(cpus, 'CPU')}: time in kernel functions, {measured.time} "
+            "(waiting included); of several repetitions the means, and the least and the most of all"
+        ),
+        title="Functions: time in kernel functions, waiting included",
+        thing="function",
+        measures=_MEASURES,
+        rows=tuple(sorted(rows, key=lambda row: (-row.main.most, row.name))),
+        more="functions",
+        most=_MOST,
+        by_symbol=True,
+        notes=measured.time_notes,
+        lost=tuple(
+            f"{variant}: {each['lost_events']} events found no room: the first calls of each CPU are shown"
+            for variant, each in known.items()
+            if each["lost_events"]
+        ),
+        appendices=tuple(
+            Appendix(
+                f"{variant}: {_described(cells[variant], absent[variant])}",
+                _tree(calls[variant]) if options.paths else (),
+            )
+            for variant in cells
+        ),
+        place={"cpus": cpus},
+        known={"cells": known},
+        records=tuple(
+            (cpus, variant, *row) for variant, each in profiles.items() for row in each.iter_rows()
+        ),
+    )
+
+
+def _rows(calls: pl.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for function, called, total, own, least, median, p99, most in profile(calls).iter_rows():
+        yield function, (called, total / 1e6, own / 1e6, least / 1e3, median / 1e3, p99 / 1e3, most / 1e3)
+
+
+def _sum(cells: Sequence[Cell], fact: str) -> int:
+    return sum(int(cell.facts[fact]) for cell in cells)
+
+
+def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
+    told = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
+    if absent:
+        told.append(f"the kernel has no {', '.join(absent)}")
+    return "; ".join(told)
+
+
+def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
+    """The calls below those that they were made from, further in."""
+    lines = []
+    for path, count, total, own in tree(calls):
+        *above, function = path.split(";")
+        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, own {own / 1e6:.3f} ms"
+        lines.append(f"  {'  ' * len(above)}{told}")
+    return tuple(lines)

@@ -1,0 +1,148 @@
+"""What a round of operations took: the sums of each repetition, variant beside variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TypeAlias
+
+from bigiron.analysis.comparison.model import (
+    Cells,
+    Comparison,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+    decimal,
+)
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.util.english import counted
+from bigiron.util.lazy import polars as pl
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One thing that is measured of each operation: a column of the probe's table."""
+
+    column: str
+    title: str
+    scale: float = 1.0
+
+
+_TAKEN = (
+    Taken("nanoseconds", "wall time, s", 1e-9),
+    Taken("system_ns", "of it in the kernel, s", 1e-9),
+    Taken("voluntary", "context switches to wait"),
+    Taken("involuntary", "other context switches"),
+    Taken("grace_periods", "normal grace periods waited for"),
+    Taken("expedited", "expedited grace periods"),
+)
+_Sums: TypeAlias = dict[str, tuple[float, ...]]  # of each repetition, by variant
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare what the operations of each round took, for each state that they put CPUs into."""
+    return Comparison(
+        about=measured.about,
+        points=tuple(
+            _point(state, cells, cpus, tasks, measured, options)
+            for (cpus, tasks), cells in measured.points.items()
+            for state in _states(cells)
+        ),
+        columns=(
+            "cpus",
+            "state",
+            "operations",
+            "variant",
+            "measure",
+            "mean",
+            "standard_deviation",
+            "repetitions",
+        ),
+        by_item=False,
+    )
+
+
+def _states(cells: Cells) -> list[str]:
+    tables = (cell.table for repetitions in cells.values() for cell in repetitions)
+    return list(dict.fromkeys(state for table in tables for state in table["state"]))
+
+
+def _point(
+    state: str, cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options
+) -> Point:
+    rounds = {
+        variant: [cell.table.filter(state=state) for cell in repetitions]
+        for variant, repetitions in cells.items()
+    }
+    operations = pl.concat([table for each in rounds.values() for table in each])["operation"].n_unique()
+    repetitions = max(map(len, rounds.values()))
+    sums = {taken: _sums(taken, rounds) for taken in _TAKEN}
+    return Point(
+        probe="operations",
+        cpus=cpus,
+        tasks=tasks,
+        kind=state,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=(
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {state}: "
+            f"{counted(operations, 'operation')}, "
+            f"mean of {counted(repetitions, 'repetition')}"
+            f"{' +- standard deviation' if repetitions > 1 else ''}"
+        ),
+        title="What the operations took",
+        thing="metric",
+        keeps_order=True,
+        measures=(Measure("sum", beside="deviation"),),
+        rows=tuple(_row(taken, of, state, cells) for taken, of in sums.items() if of),
+        notes=measured.time_notes,
+        place={"cpus": cpus, "state": state, "operations": operations},
+        known={
+            "cells": {
+                variant: {
+                    taken.column: [round(value, 9) for value in of.get(variant, ())]
+                    for taken, of in sums.items()
+                }
+                for variant in cells
+            }
+        },
+        records=tuple(
+            (
+                *(cpus, state, operations, variant, taken.column, round(fmean(of[variant]), 9)),
+                round(stdev(of[variant]), 9) if len(of[variant]) > 1 else "",
+                len(of[variant]),
+            )
+            for variant in cells
+            for taken, of in sums.items()
+            if variant in of
+        ),
+    )
+
+
+def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
+    """Nothing of a variant whose kernel does not tell."""
+    sums = {
+        variant: tuple(
+            float(table[taken.column].sum()) * taken.scale
+            for table in tables
+            if not table[taken.column].has_nulls()
+        )
+        for variant, tables in rounds.items()
+    }
+    return {variant: values for variant, values in sums.items() if values}
+
+
+def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> Row:
+    return Row(
+        taken.title,
+        (Figure(f"{state}: {taken.title}", of),),
+        missing=dict.fromkeys(cells, "not told"),
+        form=decimal if taken.scale != 1 else _count,
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:.{0 if value == int(value) else 1}f}"

@@ -1,0 +1,113 @@
+"""What was simulated: each figure by variant, with the range of the seeds, and where the CPUs waited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from bigiron.analysis.comparison.model import (
+    Appendix,
+    Cell,
+    Cells,
+    Comparison,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.statistics.seed_range import SeedRange, number
+from bigiron.util.english import counted
+from bigiron.util.lazy import polars as pl
+
+_MOST_WAITS = 5  # shown of each variant
+_Figures: TypeAlias = dict[tuple[str, str], dict[str, tuple[float, ...]]]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Nanoseconds per operation that CPUs waited for each line and lock, and spent in all."""
+
+    of: dict[str, float]
+    total: float
+
+
+def waits(cells: Sequence[Cell]) -> Waits:
+    """The mean of a cell's seeds. What a lock's own lines take is part of its waiting."""
+    of: dict[str, float] = {}
+    total = 0.0
+    for cell in cells:
+        cpus = cell.more["cpus"]
+        each = 1 / max(1, cpus["operations"].sum()) / len(cells)
+        spent = pl.sum_horizontal(pl.selectors.ends_with("_ns").exclude("interrupt_ns"))
+        total += cpus.select(spent.sum()).item() * each
+        for kind in ("line", "lock"):
+            waited = pl.col("waiting_ns") + (pl.col("transferring_ns") if kind == "line" else 0.0)
+            for what, ns in cell.more[f"{kind}s"].select(kind, waited).iter_rows():
+                of[f"{kind} {what}"] = of.get(f"{kind} {what}", 0.0) + ns * each
+    return Waits(of, total)
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare the figures of a simulated study's variants."""
+    return Comparison(
+        about={"study": measured.study, "design": measured.workload, "machine": measured.machine},
+        points=measured.at_each(_point, options),
+        columns=("cpus", "tasks", "variant", "figure", "unit", "mean", "least", "most", "seeds"),
+        by_item=False,
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    figures = _figures(cells)
+    seeds = max(map(len, cells.values()))
+    where = counted(cpus, "CPU") + ("" if tasks == cpus else f", {counted(tasks, 'task')}")
+    told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
+    return Point(
+        probe="simulation",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=options.base_of(cells),
+        heading=f"{measured.workload} on {measured.machine}, {where}, simulated: {told}",
+        title="Simulated",
+        thing="figure",
+        keeps_order=True,
+        measures=(Measure("mean", number, beside="range"),),
+        rows=tuple(
+            Row(f"{name}, {unit}", (Figure(f"{name}, {unit}", values),))
+            for (name, unit), values in figures.items()
+        ),
+        appendices=tuple(
+            Appendix(f"{variant}: CPUs wait, ns/operation: {_longest(waits(each))}")
+            for variant, each in cells.items()
+        ),
+        place={"cpus": cpus, "tasks": tasks},
+        known={
+            "figures": [
+                {"figure": name, "unit": unit, "of_seeds": values} for (name, unit), values in figures.items()
+            ]
+        },
+        records=tuple(
+            (cpus, tasks, variant, name, unit, of.mean, of.low, of.high, len(of.of_seeds))
+            for (name, unit), values in figures.items()
+            for variant, of in ((variant, SeedRange(seeds)) for variant, seeds in values.items())
+        ),
+    )
+
+
+def _figures(cells: Cells) -> _Figures:
+    """Of each seed, by variant."""
+    figures: _Figures = {}
+    for variant, seeds in cells.items():
+        for name, value, unit in (row for seed in seeds for row in seed.table.iter_rows()):
+            by_variant = figures.setdefault((name, unit), {})
+            by_variant[variant] = (*by_variant.get(variant, ()), value)
+    return figures
+
+
+def _longest(waited: Waits) -> str:
+    longest = sorted(waited.of.items(), key=lambda wait: -wait[1])[:_MOST_WAITS]
+    return ", ".join(f"{what} {number(ns)}" for what, ns in longest if ns > 0) or "for nothing"

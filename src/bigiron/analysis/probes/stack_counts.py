@@ -1,0 +1,98 @@
+"""What was recorded with stacks, compared function by function or chain by chain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from bigiron.analysis.comparison import profiles
+from bigiron.analysis.comparison.model import Comparison, Item, Measure, Options, Point, Row
+from bigiron.analysis.comparison.profiles import Figure, Weights
+from bigiron.util.english import counted
+
+By: TypeAlias = Literal["function", "chain"]
+_MOST = {"function": 40, "chain": 15}
+_HOW = {"function": "by function, with all that it called", "chain": "by call chain"}
+_LEAST = 0.0005  # of a figure, in any variant: what shows in three decimals
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """What a probe has recorded with stacks."""
+
+    study: str
+    workload: str
+    probe: str
+    what: str  # that is counted, per operation
+    unit: str
+    notes: tuple[str, ...]
+    points: Mapping[tuple[int, int], Mapping[str, Sequence[Weights]]]
+    """By CPUs and tasks, then by variant, one of each repetition."""
+    lost: Mapping[tuple[int, int], tuple[str, ...]]
+    """What was lost on the way at each of them, in sentences."""
+    unlike: Mapping[tuple[int, int], str]
+    """How the machines of the variants differ there, where they do."""
+
+
+def compare(stacks: Stacks, by: By, options: Options) -> Comparison:
+    """Compare the stacks of a study's variants at each number of CPUs and tasks."""
+    return Comparison(
+        about={
+            "study": stacks.study,
+            "workload": stacks.workload,
+            "probe": stacks.probe,
+            "by": by,
+            "contexts": options.contexts,
+        },
+        points=tuple(
+            _point(weighed, cpus, tasks, stacks, by, options)
+            for (cpus, tasks), weighed in stacks.points.items()
+        ),
+        columns=("cpus", "tasks", by, "variant", "mean_per_op", "repetitions"),
+        pairwise=True,
+    )
+
+
+def _point(
+    weighed: Mapping[str, Sequence[Weights]], cpus: int, tasks: int, stacks: Stacks, by: By, options: Options
+) -> Point:
+    base = options.base_of(weighed)
+    found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
+    figures = profiles.ranked(found, base, weighed)
+    shown = [one for one in figures if one.most >= _LEAST]
+    return Point(
+        probe=stacks.probe,
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(weighed),
+        base=base,
+        heading=(
+            f"{stacks.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{stacks.what} per operation "
+            f"{_HOW[by]}, in {' and '.join(options.contexts)} context"
+        ),
+        title=f"{stacks.probe.capitalize()}: {stacks.what} per operation",
+        thing=by,
+        measures=(Measure(stacks.unit, profiles.number, beside="change"),),
+        rows=tuple(Row(one.name, (one,)) for one in shown),
+        hidden=len(figures) - len(shown),
+        more=f"{by}s",
+        most=_MOST[by],
+        by_symbol=True,
+        notes=stacks.notes,
+        lost=stacks.lost.get((cpus, tasks), ()),
+        unlike=stacks.unlike.get((cpus, tasks), ""),
+        place={"cpus": cpus, "tasks": tasks},
+        items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
+        records=tuple(
+            (cpus, tasks, one.name, variant, round(one.mean(variant), 6), len(values))
+            for one in figures
+            for variant, values in one.values.items()
+        ),
+    )
+
+
+def _cells(figure: Figure) -> dict[str, dict[str, list[float]]]:
+    return {
+        variant: {"per_op": [round(value, 6) for value in values]}
+        for variant, values in figure.values.items()
+    }

@@ -1,0 +1,247 @@
+"""From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison.model import (
+    Cell,
+    Cells,
+    Comparison,
+    Item,
+    Measure,
+    Measurements,
+    Options,
+    Point,
+    Row,
+)
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.statistics import spread
+from bigiron.analysis.statistics.growth import Series
+from bigiron.analysis.statistics.verdict import Verdict
+from bigiron.util.english import counted
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
+
+_TOLERANCE = 1.0  # instructions per operation up to which nothing differs, and 1 %
+_OF_ALL = 0.005  # a share of all instructions, up to which they do not differ
+FINENESS = "1 instruction per operation and 1 % of each function, 0.5 % of all"
+"""Up to what no difference is looked for, in words."""
+
+_LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
+_MOST = 40
+_MEASURES = (Measure("own", adds_up=True), Measure("incl", "{:.1f}".format))
+
+SCHEMA = Schema(
+    lambda: {
+        "function": pl.String(),
+        "own_per_op": pl.Float64(),  # instructions of the function itself
+        "inclusive_per_op": pl.Float64(),  # and of all that it called
+    }
+)
+
+
+def profile(
+    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)
+) -> pl.DataFrame:
+    """The work of every function, most own instructions first.
+
+    `counts` has the columns of the probe work. A function that is on a path twice counts once there. The sum
+    of `own_per_op` is all the work there is.
+    """
+    counts = counts.filter(pl.col("context").is_in(contexts))
+    ran = counts.group_by("path", "function").agg(pl.col("instructions").sum() / operations)
+    own = ran.group_by("function").agg(own_per_op=pl.col("instructions").sum())
+    inclusive = (
+        ran.with_columns(
+            function=pl.concat_list(
+                pl.when(pl.col("path") == "")
+                .then(pl.lit([], pl.List(pl.String)))
+                .otherwise(pl.col("path").str.split(";")),
+                pl.col("function"),
+            ).list.unique()
+        )
+        .explode("function")
+        .group_by("function")
+        .agg(inclusive_per_op=pl.col("instructions").sum())
+    )
+    return (
+        inclusive.join(own, on="function", how="left")
+        .with_columns(pl.col("own_per_op").fill_null(0.0))
+        .sort("own_per_op", "inclusive_per_op", "function", descending=[True, True, False])
+        .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
+    )
+
+
+def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)) -> pl.DataFrame:
+    """The work by whole call paths: a row a context and path.
+
+    The sum of `instructions_per_op` is that of `profile`'s `own_per_op`.
+    """
+    return (
+        counts.filter(pl.col("context").is_in(contexts))
+        .with_columns(
+            pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path")
+        )
+        .group_by("context", "path")
+        .agg(instructions_per_op=pl.col("instructions").sum() / operations)
+        .sort("context", "path")
+    )
+
+
+def compare(measured: Measurements, options: Options) -> Comparison:
+    """Compare the work of a study's variants, function by function."""
+    names = ("own_per_op", "inclusive_per_op")
+    return Comparison(
+        about=measured.about_counts(options),
+        points=measured.at_each(_point, options),
+        columns=("cpus", "tasks", "function", "variant"),
+        cell_columns=dict(zip(names, names, strict=True)),
+    )
+
+
+def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+    base = options.base_of(cells)
+    others = [variant for variant in cells if variant != base]
+    cells = {
+        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
+        for variant, each in cells.items()
+    }
+    rows = model.joined(
+        {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
+        _MEASURES,
+    )
+    uneven = {variant: _uneven(each, options.contexts) for variant, each in cells.items()}
+    boots = {variant: len(each) for variant, each in cells.items()}
+
+    def verdict(function: str, own: Figure) -> Verdict | None:
+        of = {variant: uneven[variant].get(function, math.inf) for variant in cells}
+        return model.verdict([(own, _TOLERANCE)], base, of, boots)
+
+    ordered = sorted(
+        rows.items(),
+        key=lambda row: (-round(row[1][0].largest_change(base, others), 3), -row[1][0].most, row[0]),
+    )
+    shown = [
+        Row(function, figures, verdict(function, figures[0]))
+        for function, figures in ordered
+        if figures[0].most >= _LEAST
+    ]
+    total = model.total("all functions", rows.values(), _MEASURES, cells)
+    of_all = {
+        variant: sum(
+            min(own.mean(variant), uneven[variant].get(function, math.inf))
+            for function, (own, *_) in rows.items()
+        )
+        for variant in cells
+    }
+    total = replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
+    return Point(
+        probe="work",
+        cpus=cpus,
+        tasks=tasks,
+        variants=tuple(cells),
+        base=base,
+        heading=(
+            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            "kernel instructions per operation, in "
+            f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
+            "own: the function's; incl: and of all it called)"
+        ),
+        title="Work: kernel instructions per operation",
+        thing="function",
+        keeps_order=True,
+        measures=_MEASURES,
+        rows=tuple(shown),
+        hidden=len(rows) - len(shown),
+        more="functions",
+        most=_MOST,
+        total=total,
+        by_symbol=True,
+        legend=(
+            f"differs from {base} by more than {_TOLERANCE:.0f} instruction per operation and 1 %"
+            f"{model.BEYOND_BOOTS}"
+        ),
+        notes=tuple(model.on_marks(shown, min(boots.values()))),
+        shows_change=True,
+        place={"cpus": cpus, "tasks": tasks},
+        items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
+        known={
+            "cells": {variant: {"own_per_op": round(total.main.mean(variant), 6)} for variant in cells},
+        },
+    )
+
+
+def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+    """By function, how many instructions per operation CPUs do not all execute, in the worst boot."""
+    found: dict[str, list[float]] = {}
+    for cell in repetitions:
+        counts = cell.table.filter(pl.col("context").is_in(contexts))
+        cpus = counts["cpu"].n_unique()
+        for function, rest in spread.uneven(
+            counts, "function", "instructions", cpus, cell.operations
+        ).items():
+            found.setdefault(function, []).append(rest)
+    return {function: max(each) for function, each in found.items() if len(each) == len(repetitions)}
+
+
+def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
+        yield function, tuple(figures)
+
+
+def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
+    """The counts with the functions, also those on the paths, by `same_function`."""
+    names = pl.concat([counts["function"], counts["path"].str.split(";").explode()]).unique().drop_nulls()
+    same = {name: same_function(name) for name in names}
+    changed = {name: short for name, short in same.items() if name != short}
+    if not changed:
+        return counts
+    path = pl.col("path").str.split(";").list.eval(pl.element().replace(changed)).list.join(";")
+    return counts.with_columns(pl.col("function").replace(changed), path=path)
+
+
+@cache
+def same_function(symbol: str) -> str:
+    """A function by the name that it has in all kernels.
+
+    The compiler marks what it made of a function. Since 6.10 memory allocators have `_noprof` variants.
+
+    >>> same_function("exit_to_user_mode_prepare.isra.0"), same_function("kmem_cache_alloc_noprof")
+    ('exit_to_user_mode_prepare', 'kmem_cache_alloc')
+    """
+    return re.sub(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$", "", symbol).removesuffix("_noprof")
+
+
+def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
+    own, inclusive = figures
+    return {
+        variant: {
+            "own_per_op": round(own.mean(variant), 6),
+            "inclusive_per_op": round(inclusive.mean(variant), 6),
+        }
+        for variant in own.values
+    }
+
+
+def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+    """The own instructions of each function as a series over the numbers of CPUs; their sum is the total."""
+    own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
+    functions = sorted(set().union(*own.values()))
+    found = [
+        Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
+        for function in functions
+    ]
+    return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
+
+
+def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+    """The mean of the repetitions."""
+    profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
+    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op").sum() / len(profiles))
+    return dict(sums.iter_rows())

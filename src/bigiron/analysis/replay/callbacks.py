@@ -1,0 +1,122 @@
+"""RCU's callbacks: what operations leave to a softirq, which executes many of them one after the other.
+
+They are in no operation, and a trace has none of them; the probes that count have them in other contexts. A
+thread that closes a file, for example, puts its `struct cred` in a callback, which all threads of a process
+have in common.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, cycle, islice
+
+from bigiron.analysis.replay.program import Event, Line, Program
+from bigiron.analysis.replay.synthetic_operation import Counted
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
+
+_WHOLE = pl.concat_str("path", "function", separator=";")
+_BATCH = r"^(?:.*;)?rcu_do_batch(?:\.\w+)*;(.*)$"
+_CORE = r"^(?:.*;)?(?:rcu_core|rcu_process_callbacks)(?:\.\w+)*;(.*)$"
+"""kernel/rcu/tree.c: where compilers have put the first into its caller, only the second is there."""
+
+_CALLBACKS = r"^rcu_(?:free|work)"
+_RCU = (
+    r"^(?:rcu_|(?:__)?note_gp_changes|swake_up|try_to_wake_up|wake_nocb|do_nocb|force_qs|check_cpu_stall"
+    r"|strict_work|mod_timer|_raw_spin_|raise_softirq|invoke_rcu|__x86_)"
+)
+"""What RCU does around them, as grace periods pass: that follows the clock, and no operation."""
+_INTERRUPT = r"(?:^|;)asm_(?:sysvec_|common_interrupt)"
+
+
+def of_operations(*tables: pl.DataFrame) -> list[pl.DataFrame]:
+    """Of tables of `conflicts`, `locks` and `work`, what callbacks did, as if operations had called them.
+
+    >>> path = ["irq;rcu_core", "irq;rcu_core;rcu_report_qs_rnp", "open", "rcu_core;free", "rcu_core"]
+    >>> rows = {"context": ["interrupt"] * 2 + ["operation", "kthread", "kthread"], "path": path}
+    >>> of_operations(pl.DataFrame(rows | {"function": ["put"] * 4 + ["mod_timer"]}))[0].rows()
+    [('operation', '', 'put'), ('operation', 'free', 'put')]
+    """
+    others = [table.filter(pl.col("context") != "operation") for table in tables]
+    has_batches = any(table.select(_WHOLE.str.contains(_BATCH).any()).item() for table in others)
+    return [_of_operations(table, _BATCH if has_batches else _CORE) for table in others]
+
+
+def _of_operations(table: pl.DataFrame, caller: str) -> pl.DataFrame:
+    called = pl.col("path")
+    rows = table.with_columns(path=_WHOLE.str.extract(caller)).drop_nulls("path")
+    rows = rows.filter(called.str.contains(_CALLBACKS) | ~called.str.contains(_RCU))
+    rows = rows.filter(~called.str.contains(_INTERRUPT))
+    path = called.str.extract(r"^(.*);[^;]*$").fill_null("")
+    return rows.with_columns(context=pl.lit("operation"), path=path)
+
+
+def with_callbacks(program: Program, callbacks: Counted, chance: np.random.Generator) -> Program:
+    """The program, one of whose operations executes the callbacks of all of them, one after the other."""
+    if not program.operations:
+        return program
+    added = callbacks.program(chance)
+    lines, of_line = _joined_lines(program, added)
+    locks, of_lock = list(program.locks), []
+    for lock in added.locks:
+        here = lock._replace(line=of_line[lock.line])
+        same = (number for number, other in enumerate(program.locks) if other[1:] == here[1:])
+        of_lock.append(next(same, len(locks)))
+        if of_lock[-1] == len(locks):
+            locks.append(here)
+
+    def joined(event: Event) -> Event:
+        numbers = {"access": of_line, "visit": of_line, "lock": of_lock, "unlock": of_lock}.get(event.kind)
+        return event._replace(object=numbers[event.object]) if numbers else event
+
+    of_all = chain.from_iterable(islice(cycle(added.operations), len(program.operations)))
+    batch = _one_lock_at_a_time(joined(event) for event in of_all if event.kind != "system call")
+    *others, last = program.operations
+    places = {place: of_line[number] for place, number in added.places.items()}
+    return replace(
+        program,
+        lines=lines,
+        locks=locks,
+        operations=[*others, [*last, *batch]],
+        places={**places, **program.places},
+    )
+
+
+def _joined_lines(program: Program, added: Program) -> tuple[list[Line], list[int]]:
+    """The lines of both, those at one place once; and the number there of each of the second."""
+    lines, of_line = list(program.lines), []
+    found: dict[int, Counter[int]] = {}
+    for place, number in added.places.items():
+        if place in program.places:
+            found.setdefault(number, Counter())[program.places[place]] += 1
+    for number, line in enumerate(added.lines):
+        here = found.get(number, Counter())
+        # Lines of one name are one line of each task, and may be several in the other program.
+        of_line.append(
+            max(here, key=lambda at: (here[at], lines[at].scope == line.scope), default=len(lines))
+        )
+        if not here:
+            lines.append(line)
+    return lines, of_line
+
+
+def _one_lock_at_a_time(events: Iterable[Event]) -> Iterator[Event]:
+    """Without the locks taken while another is held: counts do not tell in which order that was.
+
+    >>> steps = [("lock", 1), ("lock", 2), ("unlock", 2), ("unlock", 1), ("lock", 2), ("unlock", 2)]
+    >>> kept = _one_lock_at_a_time(Event(kind, 0, number) for kind, number in steps)
+    >>> [(event.kind, event.object) for event in kept]
+    [('lock', 1), ('unlock', 1), ('lock', 2), ('unlock', 2)]
+    """
+    held, skipped = -1, Counter[int]()
+    for event in events:
+        if event.kind == "lock" and held >= 0:
+            skipped[event.object] += 1
+        elif event.kind == "unlock" and skipped[event.object]:
+            skipped[event.object] -= 1
+        else:
+            if event.kind in ("lock", "unlock"):
+                held = event.object if event.kind == "lock" else -1
+            yield event

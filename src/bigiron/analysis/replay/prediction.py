@@ -1,0 +1,188 @@
+"""From many replays to a prediction: medians, intervals, what limits, knees, what decides them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.statistics import knee
+from bigiron.util.lazy import Floats
+from bigiron.util.lazy import numpy as np
+
+CONFIDENCE = 0.9
+_LIMITS = 0.1  # share of the tasks' time from which something limits
+_LISTED = 0.01  # and from which it is listed
+_MOST_DECIDING = 4
+_DECIDES = 0.3  # rank correlation
+_BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decides nothing
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A predicted figure: the middle of all draws, and between which bounds one more would lie, with 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, draws: Floats) -> Interval:
+        """Of the draws of one figure.
+
+        >>> Interval.of(np.array([1.0, 2.0, 3.0]))
+        Interval(value=2.0, low=1.0, high=3.0)
+        """
+        # Of n draws in their order, one more lies below the k-th with k / (n + 1), as "weibull" says. Between
+        # plain percentiles of 64 it would lie with 87 %.
+        low, value, high = np.quantile(
+            draws, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], method="weibull"
+        )
+        return cls(float(value), float(low), float(high))
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies in it."""
+        return self.low <= value <= self.high
+
+
+def limit_name(kind: str, object: str) -> str:
+    """What a limit is called.
+
+    >>> limit_name("line", "struct aa_label.count"), limit_name("memory", "memory bandwidth")
+    ('line aa_label.count', 'memory bandwidth')
+    """
+    name = object.removeprefix("struct ")
+    return f"{kind} {name}" if kind in ("line", "lock") else name
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What an operation's time goes into: a line, a lock, memory bandwidth or interrupts."""
+
+    kind: str
+    object: str
+    share: float
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """At one number of tasks."""
+
+    tasks: int
+    relative: Interval  # to one task
+    throughput: Interval  # operations a second
+    work: float  # share of the tasks' time in which they get on
+    limits: list[Limit]  # largest share first
+
+    @property
+    def limited_by(self) -> list[Limit]:
+        """What takes a tenth of the time or more."""
+        return [limit for limit in self.limits if limit.share >= _LIMITS]
+
+
+@dataclass(frozen=True)
+class Decider:
+    """An unknown, and how the prediction goes with it: its rank correlation, -1 to 1."""
+
+    unknown: str
+    correlation: float
+
+
+@dataclass(frozen=True)
+class PredictedCurve:
+    """One variant's throughput by tasks."""
+
+    variant: str
+    points: list[PredictedPoint]
+    knee: Interval | None  # None: half of the draws and more have none
+    decided_by: list[Decider]  # at the most tasks
+
+
+@dataclass(frozen=True)
+class PredictedRatio:
+    """One variant's throughput to the first's."""
+
+    variant: str
+    base: str
+    points: dict[int, Interval]
+    differs_from: int | None  # tasks from which on the interval excludes 1
+
+
+def curve(
+    variant: str,
+    tasks: Sequence[int],
+    throughput: Floats,
+    shares: Sequence[Sequence[Mapping[tuple[str, str], float]]],
+    unknowns: Mapping[str, Floats],
+    asked: Sequence[int],
+) -> PredictedCurve:
+    """A variant's draws, a row each; the first column is of one task."""
+    relative = throughput / throughput[:, :1]
+    points = []
+    for column, number in enumerate(tasks):
+        if number in asked:
+            work, limits = _limits([of[column] for of in shares])
+            points.append(
+                PredictedPoint(
+                    number,
+                    Interval.of(relative[:, column]),
+                    Interval.of(throughput[:, column]),
+                    work,
+                    limits,
+                )
+            )
+    return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
+
+
+def costs(draws: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
+    """The share of the tasks' time that each thing takes, from what it takes in each draw."""
+    names = dict.fromkeys(name for shares in draws for name in shares)
+    return {name: Interval.of(np.array([shares.get(name, 0.0) for shares in draws])) for name in names}
+
+
+def ratio(
+    base: str, variant: str, tasks: Sequence[int], of_base: Floats, of_variant: Floats
+) -> PredictedRatio:
+    """Both of the same draws, so that what is not known of the machine is so for both alike.
+
+    What is faster with few tasks and slower with many differs from where on it is slower.
+    """
+    points = {number: Interval.of(of_variant[:, n] / of_base[:, n]) for n, number in enumerate(tasks)}
+    differs = None
+    for number in reversed(tasks):
+        if points[number].holds(1.0) or (points[number].low > 1.0) != (points[tasks[-1]].low > 1.0):
+            break
+        differs = number
+    return PredictedRatio(variant, base, points, differs)
+
+
+def _knee(tasks: Sequence[int], relative: Floats) -> Interval | None:
+    found = [knee.knee(dict(zip(tasks, row, strict=True))) for row in relative.tolist()]
+    knees = np.array([number for number in found if number], np.float64)
+    return Interval.of(knees) if 2 * len(knees) > len(found) else None
+
+
+def _limits(draws: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, list[Limit]]:
+    sums: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for shares in draws:
+        for object, share in shares.items():
+            sums[object] += share / len(draws)
+    work = sum(share for (kind, _), share in sums.items() if kind == "work")
+    limits = [Limit(kind, object, share) for (kind, object), share in sums.items() if kind != "work"]
+    limits = [limit for limit in limits if limit.share >= _LISTED]
+    return work, sorted(limits, key=lambda limit: -limit.share)
+
+
+def _deciders(unknowns: Mapping[str, Floats], figure: Floats) -> list[Decider]:
+    """The unknowns with which a figure goes up or down, those first with which it does most."""
+    if len(figure) < 8 or np.ptp(figure) < 1e-6 * abs(float(figure.mean())):
+        return []
+    from scipy.stats import spearmanr  # here, as no other command should wait a second for it
+
+    ranked = {name: spearmanr(places, figure) for name, places in unknowns.items()}
+    found = [
+        Decider(name, float(rank.statistic))
+        for name, rank in ranked.items()
+        if abs(float(rank.statistic)) >= _DECIDES and float(rank.pvalue) < _BY_CHANCE / len(ranked)
+    ]
+    return sorted(found, key=lambda decider: -abs(decider.correlation))[:_MOST_DECIDING]

@@ -1,0 +1,96 @@
+"""Figures that were simulated several times: with other seeds, or on machines drawn from ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from bigiron.analysis.replay.prediction import Interval
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
+
+
+@dataclass(frozen=True)
+class SeedRange:
+    """A figure that was simulated with several seeds.
+
+    >>> str(SeedRange((12.1, 12.5)))
+    '12.3 (12.1 to 12.5)'
+    """
+
+    of_seeds: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of all seeds."""
+        return fmean(self.of_seeds)
+
+    @property
+    def low(self) -> float:
+        """The least of any seed."""
+        return min(self.of_seeds)
+
+    @property
+    def high(self) -> float:
+        """The most of any seed."""
+        return max(self.of_seeds)
+
+    def __str__(self) -> str:
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+
+
+@dataclass(frozen=True)
+class DrawnRange:
+    """A figure that was simulated with a machine's own figures, and with others drawn from their ranges.
+
+    >>> str(DrawnRange(12.3, tuple(range(101))))
+    '12.3 (4.15 to 95.8)'
+    """
+
+    itself: float
+    of_draws: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        """Where 90 % of all begin."""
+        return self._interval.low
+
+    @property
+    def high(self) -> float:
+        """Where 90 % of all end."""
+        return self._interval.high
+
+    def holds(self, value: float) -> bool:
+        """Whether it is among the 90 %."""
+        return self._interval.holds(value)
+
+    @cached_property
+    def _interval(self) -> Interval:
+        return Interval.of(np.array([self.itself, *self.of_draws]))
+
+    def __str__(self) -> str:
+        return f"{number(self.itself)} ({number(self.low)} to {number(self.high)})"
+
+
+def drawn_range(rows: pl.DataFrame, figure: str, variant: str) -> DrawnRange:
+    """The same as `seed_range`, of a study whose repetitions have other machines."""
+    itself, *draws = seed_range(rows, figure, variant).of_seeds
+    return DrawnRange(itself, tuple(draws))
+
+
+def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> SeedRange:
+    """A figure of one variant, of the rows of a study's table `simulation`."""
+    chosen = rows.filter(figure=figure, variant=variant)
+    if tasks is not None:
+        chosen = chosen.filter(tasks=tasks)
+    return SeedRange(tuple(chosen.sort("repetition")["value"]))
+
+
+def number(value: float) -> str:
+    """Three significant digits, and all that there are before the point.
+
+    >>> number(0.19452), number(12.34), number(48970870)
+    ('0.195', '12.3', '48,970,870')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

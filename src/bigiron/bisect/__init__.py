@@ -1,0 +1,1 @@
+"""Bisection: which commit, option, package or date changed a count or a time."""

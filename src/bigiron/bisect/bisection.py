@@ -1,0 +1,286 @@
+"""Which change changed a value: the search, in a list or in git's graph of commits.
+
+It knows nothing of kernels: it names the candidate to measure next, is given that one's value, and goes on.
+What it asks for depends on nothing but the values that it was given, so that a search that was killed is gone
+on with by giving it those again.
+
+Invariant: among the candidates that are left is one that has the new value and none of whose parents has it,
+as long as what holds at the ends does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from bigiron.gate.check_lines import Tolerance
+
+Value = tuple[float, ...]
+"""What one candidate has of what is looked at; a figure each."""
+
+Measured = Value | None
+"""None: of a candidate that cannot be measured, because it does not build or boot."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When two values are the same: a tolerance for each of their figures."""
+
+    tolerances: tuple[Tolerance, ...]
+
+    def same(self, one: Value, other: Value) -> bool:
+        """Whether no figure differs by more than its tolerance."""
+        return all(
+            tolerance.takes_for_same(mine, theirs)
+            for tolerance, mine, theirs in zip(self.tolerances, one, other, strict=True)
+        )
+
+    def apart(self, one: Value, other: Value) -> float:
+        """How far apart two values are, in tolerances."""
+        return max(
+            abs(mine - theirs) / (tolerance.allows(min(mine, theirs)) - min(mine, theirs))
+            for tolerance, mine, theirs in zip(self.tolerances, one, other, strict=True)
+        )
+
+
+class History:
+    """Candidates and their parents, oldest first. Sets of candidates are integers, with a bit for each."""
+
+    def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
+        """Parents that are no candidates themselves are known to be as the old end is."""
+        self.names = tuple(parents)
+        self._parents = {name: tuple(its) for name, its in parents.items()}
+        self._number = {name: number for number, name in enumerate(self.names)}
+        self._ancestors: dict[str, int] = {}
+        for name, its in parents.items():
+            mask = 1 << self._number[name]
+            for parent in its:
+                mask |= self.ancestors(parent)
+            self._ancestors[name] = mask
+
+    @classmethod
+    def linear(cls, names: Sequence[str]) -> History:
+        """A list in which each follows the one before it; the first is the old end, and no candidate."""
+        return cls({name: (before,) for before, name in pairwise(names)})
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """Of a candidate."""
+        return self._parents[name]
+
+    def ancestors(self, name: str) -> int:
+        """The candidates that a candidate contains, with itself; none of one from before the old end."""
+        return self._ancestors.get(name, 0)
+
+    def members(self, mask: int) -> Iterator[str]:
+        """The candidates of a set, oldest first."""
+        while mask:
+            lowest = mask & -mask
+            yield self.names[lowest.bit_length() - 1]
+            mask ^= lowest
+
+    def mask(self, names: Iterable[str]) -> int:
+        """The set of these candidates."""
+        return sum(1 << self._number[name] for name in names)
+
+    def halves(self, left: int, among: int) -> str | None:
+        """The candidate of `among` that parts those left most evenly, as git bisect does; None for none.
+
+        What it is worth is the smaller part: where that is none, nothing is learned by measuring it.
+        """
+        total, best, worth = left.bit_count(), None, 0
+        for name in self.members(among):
+            contained = (self._ancestors[name] & left).bit_count()
+            if (smaller := min(contained, total - contained)) > worth:
+                best, worth = name, smaller
+        return best
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A candidate that has a value which its parents have not."""
+
+    name: str
+    before: Value
+    after: Value
+    parents: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Candidates of which one is the culprit: which cannot be told, as others cannot be measured."""
+
+    names: tuple[str, ...]
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True)
+class Gradual:
+    """The value goes from one to the other in steps each of which is within the tolerance."""
+
+    name: str  # where it comes nearer to the new value than to the old one
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True)
+class Returning:
+    """A candidate that has the new value, and so has a parent, before which there is an old one again."""
+
+    name: str
+    parent: str
+    before: Value
+    after: Value
+
+
+Finding = Culprit | Suspects | Gradual | Returning
+
+Search = Generator[str, Measured, list[Finding]]
+"""Yields the candidate to measure, is sent its value, and returns what was found, oldest first."""
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The candidates among which the value changes; all that are older have one of the old values."""
+
+    left: int
+    old: tuple[Value, ...]
+    new: str
+    new_value: Value
+
+    def side(self, value: Value, rule: Rule) -> str:
+        """Whether a value is `old`, `new`, or a third one."""
+        of_new, of_old = rule.apart(value, self.new_value), min(rule.apart(value, one) for one in self.old)
+        if min(of_new, of_old) > 1:
+            return "third"
+        return "new" if of_new < of_old else "old"
+
+
+def search(
+    history: History,
+    before: Value,
+    new: str,
+    after: Value,
+    rule: Rule,
+    idle: Callable[[str], bool] = lambda _name: False,
+) -> Search:
+    """Find the candidates that change the value from the old end's, `before`, to that of `new`, `after`.
+
+    `idle` tells which cannot change anything, as far as is known when it is asked. They are not looked at
+    unless what is found beside them shows that one of them does.
+    """
+    if rule.same(before, after):
+        return []
+    return (yield from _narrow(history, _Range(history.ancestors(new), (before,), new, after), rule, idle))
+
+
+def _narrow(history: History, at: _Range, rule: Rule, idle: Callable[[str], bool]) -> Search:
+    """Halve what is left until it is one candidate, or those that cannot be measured are in the way."""
+    unusable, trusted = 0, True
+    while True:
+        active = at.left
+        if trusted:
+            active &= ~history.mask(name for name in history.members(at.left) if idle(name))
+            trusted = bool(active)
+            active = active or at.left
+        choice = history.halves(active, active & ~unusable)
+        if choice is None and active != at.left and active & unusable:
+            trusted = False  # those that seem to change nothing may tell the others apart
+            continue
+        if choice is None and active.bit_count() > 1:
+            return [Suspects(tuple(history.members(active)), at.old[-1], at.new_value)]
+        if choice is None:
+            found, at = yield from _verify(history, at, rule, next(history.members(active)))
+            if found:
+                return [found]
+            trusted = False
+            continue
+        value = yield choice
+        if value is None:
+            unusable |= history.mask([choice])
+            continue
+        side = at.side(value, rule)
+        if side == "third":
+            older = replace(at, left=at.left & history.ancestors(choice), new=choice, new_value=value)
+            newer = replace(at, left=at.left & ~history.ancestors(choice), old=(*at.old, value))
+            first = yield from _narrow(history, older, rule, idle)
+            return first + (yield from _narrow(history, newer, rule, idle))
+        at = _narrowed(history, at, choice, value, side)
+
+
+def _narrowed(history: History, at: _Range, name: str, value: Value, side: str) -> _Range:
+    """What is left once it is known on which side a candidate is."""
+    if side == "new":
+        return replace(at, left=at.left & history.ancestors(name), new=name, new_value=value)
+    return replace(at, left=at.left & ~history.ancestors(name))
+
+
+def _verify(
+    history: History, at: _Range, rule: Rule, name: str
+) -> Generator[str, Measured, tuple[Finding | None, _Range]]:
+    """Whether the one that is left has the new value and its parents have not; else what is left then."""
+    value = yield name
+    if value is None:
+        return Suspects(tuple(history.members(at.left)), at.old[-1], at.new_value), at
+    if (side := at.side(value, rule)) != "new":
+        return None, at if side == "third" else _narrowed(history, at, name, value, side)
+    parents: dict[str, Value] = {}
+    unmeasured: list[str] = []
+    for parent in history.parents(name):
+        mine = yield parent
+        if mine is None:
+            if history.ancestors(parent) & at.left:
+                return None, at
+            unmeasured.append(parent)
+            continue
+        parents[parent] = mine
+        side = at.side(mine, rule)
+        if side != "old" and history.ancestors(parent) & at.left:
+            return None, at if side == "third" else _narrowed(history, at, parent, mine, side)
+        if side == "new":
+            return Returning(name, parent, at.old[-1], value), at
+    if unmeasured:
+        return Suspects((*unmeasured, name), at.old[-1], value), at
+    known = list(parents.values())
+    if known and all(rule.same(mine, value) for mine in known):
+        return Gradual(name, at.old[-1], at.new_value), at
+    nearest = known[0] if known else at.old[-1]
+    return Culprit(name, nearest, value, parents), at
+
+
+def run(search: Search, measure: Callable[[str], Measured]) -> list[Finding]:
+    """Go through a search, with what measures a candidate."""
+    try:
+        name = next(search)
+        while True:
+            name = search.send(measure(name))
+    except StopIteration as ended:
+        found: list[Finding] = ended.value
+        return found
+
+
+def first_needed(history: History, new: str, idle: Callable[[str], bool]) -> str | None:
+    """Which candidate a search asks for first, whatever the ends differ in.
+
+    >>> first_needed(History.linear("abcde"), "e", lambda _name: False)
+    'c'
+    """
+    return needed_next(search(history, (0.0,), new, (1.0,), Rule((Tolerance(0.5),)), idle), {})
+
+
+def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
+    """Which candidate a search asks for once all of these are known; None where it has ended by then.
+
+    >>> rule = Rule((Tolerance(0.5),))
+    >>> search_of = lambda: search(History.linear("abcde"), (1.0,), "e", (2.0,), rule)
+    >>> needed_next(search_of(), {}), needed_next(search_of(), {"c": (2.0,)})
+    ('c', 'b')
+    """
+    try:
+        name = next(search)
+        while name in values:
+            name = search.send(values[name])
+    except StopIteration:
+        return None
+    return name

@@ -1,0 +1,198 @@
+"""What a bisection looks at: a count of one object, lock or function, and its value in a cell.
+
+Tables in, values out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.probes import locks, work
+from bigiron.analysis.replay.synthetic_operation import work_of_operations
+from bigiron.bisect.bisection import Rule, Value
+from bigiron.errors import UserError
+from bigiron.gate.check_lines import Tolerance, is_of_allocators
+
+Cells = Mapping[str, Sequence[Cell]]
+"""Of one candidate: by probe, one of each repetition."""
+
+Figures = Sequence[tuple[str, Value]]
+"""Of one cell: by object, lock or function."""
+
+_COUNT, _INSTRUCTIONS = Tolerance(), Tolerance(20.0)
+"""As in the gate: 0.5 accesses or 20 instructions an operation, and 1 %."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a probe offers to look at."""
+
+    thing: str
+    units: tuple[str, ...]
+    tolerances: tuple[Tolerance, ...]
+    probes: tuple[str, ...]
+
+
+_KINDS = {
+    "conflicts": _Kind("shared line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
+    "locks": _Kind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
+    "work": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("work",)),
+    "predicted": _Kind(
+        "number of tasks",
+        ("operations/s predicted",),
+        (Tolerance(0.0, 0.02),),
+        ("conflicts", "locks", "work"),
+    ),
+}
+
+PROBES = ("conflicts", "work")
+"""Recorded where nobody says what to look at."""
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """One count, or a pair of them."""
+
+    kind: str  # a probe, or `predicted`
+    name: str = ""  # of an object, a lock or a function, none: the sum of all; or a number of tasks
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """What must be recorded."""
+        return _KINDS[self.kind].probes
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Of the value's figures, all of them per operation."""
+        return _KINDS[self.kind].units
+
+    @property
+    def rule(self) -> Rule:
+        """When two of its values are the same."""
+        return Rule(_KINDS[self.kind].tolerances)
+
+    @property
+    def option(self) -> str:
+        """As it is given on the command line."""
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    def words(self, value: Value) -> str:
+        """A value with its units."""
+        form = "{:.4g} {}" if self.kind == "predicted" else "{:.3f} {}"
+        return ", ".join(map(form.format, value, self.units))
+
+    def value(self, cells: Cells) -> Value:
+        """The mean of the repetitions."""
+        if self.kind == "work" and not self.name:
+            return _mean([_all_work(cell) for cell in cells["work"]])
+        return self.value_of([list(_figures(self.kind, cell)) for cell in cells[self.kind]])
+
+    def value_of(self, repetitions: Sequence[Figures]) -> Value:
+        """The same of figures that were read."""
+        return _mean([self._sum(figures) for figures in repetitions])
+
+    def _sum(self, of_cell: Figures) -> Value:
+        mine = [figures for name, figures in of_cell if self._is(name)]
+        return tuple(map(sum, zip(*mine, strict=True))) if mine else (0.0,) * len(self.units)
+
+    def _is(self, object: str) -> bool:
+        if self.kind == "predicted":
+            return True
+        if self.kind != "conflicts":
+            return self.name in ("", object)
+        names = {object, matching.plain(object), matching.kind(object)}
+        return not self.name or bool(names & {self.name, f"struct {self.name}"})
+
+    def check(self, *ends: Cells) -> None:
+        """UserError if no end has anything of that name."""
+        there: dict[str, float] = defaultdict(float)
+        for cells in ends:
+            for cell in cells[self.kind]:
+                for name, figures in _figures(self.kind, cell):
+                    if self.name and self._is(name):
+                        return
+                    there[matching.kind(name) if self.kind == "conflicts" else name] += figures[-1]
+        if self.name:
+            most = sorted(there, key=lambda name: -there[name])[:5]
+            has = f"they have {', '.join(most)}" if most else "they have none"
+            thing = _KINDS[self.kind].thing
+            raise UserError(f"--by {self.option}: neither end has a {thing} of that name: {has}")
+
+
+def parse(text: str) -> LookedAt:
+    """What `--by` says.
+
+    >>> parse("conflicts:struct file"), parse("work")
+    (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
+    """
+    kind, colon, name = text.partition(":")
+    if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
+        raise UserError(
+            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, work[:FUNCTION], predicted, throughput"
+        )
+    return LookedAt(kind, name)
+
+
+def _fits(kind: str, name: str) -> bool:
+    return kind != "predicted" or not name or (name.isdecimal() and int(name) > 0)
+
+
+def most_changed(before: Cells, after: Cells) -> LookedAt | None:
+    """What differs most between two ends: a kind of shared line, else all work; None where nothing does.
+
+    What allocators do is left out, as it differs by chance.
+    """
+    # Read once: a workload may have thousands of lines.
+    ends = [[list(_figures("conflicts", cell)) for cell in cells["conflicts"]] for cells in (before, after)]
+    kinds = {
+        matching.kind(name)
+        for repetitions in ends
+        for figures in repetitions
+        for name, _ in figures
+        if not is_of_allocators(name)
+    }
+    lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
+    found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]
+    all_work = LookedAt("work")
+    return _most_apart(found) or _most_apart([(all_work, all_work.value(before), all_work.value(after))])
+
+
+def _most_apart(found: Sequence[tuple[LookedAt, Value, Value]]) -> LookedAt | None:
+    """Of those whose two values are not the same."""
+    differing = [(one.rule.apart(was, now), one) for one, was, now in found if not one.rule.same(was, now)]
+    return max(differing, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+
+def _mean(found: Sequence[Value]) -> Value:
+    return tuple(round(sum(figures) / len(found), 6) for figures in zip(*found, strict=True))
+
+
+def _all_work(cell: Cell) -> Value:
+    own = work.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
+    return (float(own.sum()),)
+
+
+def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
+    """All that a cell has of that kind, with its figures."""
+    match kind:
+        case "conflicts":
+            for line in matching.lines_of(conflicts.profile(cell.table, cell.operations)):
+                yield line.object, (line.writes_per_op, line.accesses_per_op)
+        case "locks":
+            held = locks.profile(cell.table, cell.operations)
+            yield from (
+                (name, (taken, instructions))
+                for name, taken, instructions in held.select(
+                    "lock", "acquisitions_per_op", "held_per_op"
+                ).iter_rows()
+            )
+        case "predicted":
+            yield "", (float(cell.table["throughput"][0]),)
+        case "work":
+            ran = work.profile(work_of_operations(cell.table), cell.operations)
+            inclusive = ran.select("function", "inclusive_per_op").iter_rows()
+            yield from ((name, (instructions,)) for name, instructions in inclusive)

@@ -1,0 +1,159 @@
+"""A baseline on disk (docs/gate.md): a TOML file with one line for each count, to be kept in git."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from bigiron.errors import UserError
+from bigiron.gate.check_lines import Function, Known, Point, Probe, Tolerance, Work
+from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.study.spec import Spec
+from bigiron.study.store import write_whole
+from bigiron.util import decode
+
+FORMAT = 1
+WORK_TOLERANCE = Tolerance(20.0, 0.01)
+"""Instructions per operation."""
+
+_HEADER = """\
+# A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
+# `bigiron check STUDY --record FILE` renews what has changed. A line or work can have a tolerance of its own.
+"""
+_HEAD = ("variant", "kernel", "cpus", "tasks")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What counts are held against."""
+
+    format: int = FORMAT
+    workload: str
+    workload_sha256: str
+    mode: str
+    scope: str = "kernel"
+    arch: str
+    turn: str = "time"
+    """Of the machines' CPUs; an older bigiron knew no other."""
+    clock: str = "host"
+    """What the machines' clock follows."""
+    cgroup: str = "none"
+    """That tasks run in."""
+    fs: str = ""
+    """The file system that the workload works on, in words; none: the machine's own."""
+    tolerance: float = Tolerance.absolute
+    relative_tolerance: float = Tolerance.relative
+    work_tolerance: float = WORK_TOLERANCE.absolute
+    relative_work_tolerance: float = WORK_TOLERANCE.relative
+    probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
+        default_factory=lambda: ["conflicts"]
+    )
+    """Whose counts it has."""
+    point: list[Point] = []
+
+    @property
+    def tolerances(self) -> Tolerance:
+        """By how much writes and accesses may exceed it."""
+        return Tolerance(self.tolerance, self.relative_tolerance)
+
+    @property
+    def work_tolerances(self) -> Tolerance:
+        """By how much instructions may exceed it."""
+        return Tolerance(self.work_tolerance, self.relative_work_tolerance)
+
+
+def read(path: Path) -> Baseline:
+    """Read a baseline; UserError says what is wrong with the file."""
+    try:
+        baseline = decode.from_toml(path.read_bytes(), Baseline)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no baseline: {str(error).replace('$.', '')}") from None
+    if baseline.format != FORMAT:
+        raise UserError(
+            f"{path} has format {baseline.format} and this bigiron reads {FORMAT}: record it anew (--record)"
+        )
+    return baseline
+
+
+def write(path: Path, baseline: Baseline) -> None:
+    """Write a baseline, whole or not at all."""
+    write_whole(path, text(baseline).encode())
+
+
+def text(baseline: Baseline) -> str:
+    """The file: each shared line on one line, so that git shows a change as that line's."""
+    usual = {"clock": "host", "cgroup": "none", "fs": ""}
+    left_out = {"point", *(name for name, value in usual.items() if getattr(baseline, name) == value)}
+    scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
+    parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
+    for point in baseline.point:
+        head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
+        if point.boots > 1:
+            head.append(f"boots = {point.boots}")
+        if point.memory_mib:
+            head.append(f"memory_mib = {point.memory_mib}")
+        if point.clock_slower > 1:
+            head.append(f"clock_slower = {point.clock_slower}")
+        if point.work:
+            head.append(f"work = {_value(_fields(point.work))}")
+        tables = [
+            line
+            for name in ("lines", "functions")
+            if (rows := getattr(point, name))
+            for line in (f"{name} = [", *(f"    {_value(_fields(row))}," for row in rows), "]")
+        ]
+        parts.append("\n".join(["[[point]]", *head, *tables, ""]))
+    return "\n".join(parts)
+
+
+def _fields(line: Known | Work | Function) -> dict[str, object]:
+    """A line's fields without those that have their default."""
+    default: dict[str, object] = {
+        **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},
+        **{"boot_writes": [], "boot_accesses": []},
+    }
+    fields = msgspec.structs.asdict(line)
+    return {name: value for name, value in fields.items() if name not in default or value != default[name]}
+
+
+def _value(value: object) -> str:
+    """A value in TOML. A JSON string is a TOML string too."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            pairs = (f"{_key(str(name))} = {_value(item)}" for name, item in value.items())
+            return "{ " + ", ".join(pairs) + " }"
+        case list():
+            return f"[{', '.join(map(_value, value))}]"
+        case float():
+            return f"{value:.3f}" if round(value, 3) == value else repr(value)
+        case _:
+            return str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _value(name)
+
+
+def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
+    """UserError if the baseline is of something else than a study asks."""
+    for what, old, new in (
+        ("workload", baseline.workload, spec.workload),
+        ("mode", baseline.mode, spec.mode),
+        ("scope", baseline.scope, spec.options[ConflictsOptions].scope),
+        ("architecture", baseline.arch, spec.arch),
+        ("clock", baseline.clock, spec.clock),
+        ("file system", baseline.fs or "none", str(spec.file_system or "none")),
+    ):
+        if old != new:
+            raise UserError(f"{path} is of {what} {old}, and the study of {new}: take another baseline")
+    if baseline.workload_sha256 != spec.workload_sha256:
+        raise UserError(
+            f"{path} is of another version of workload {baseline.workload}: record it anew (--record)"
+        )

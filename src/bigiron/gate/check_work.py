@@ -1,0 +1,65 @@
+"""Holding an operation's work against a baseline: does it take more instructions now.
+
+What is checked is all of an operation's work: which functions there are, and which are inlined where, differs
+between kernels that do the same. The functions tell where more is done.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from bigiron.gate.check_lines import Finding, Function, Tolerance, Work, compared
+from bigiron.util.english import some
+
+LEAST = 1.0
+"""Instructions per operation of a function that is recorded, and more of them of one that is named."""
+
+_MOST_NAMED = 8
+
+Counts = Mapping[str, float]
+"""Own instructions per operation of each function, in one repetition."""
+
+
+def known(repetitions: Sequence[Counts]) -> Work:
+    """What a baseline records of the whole."""
+    totals = [sum(counts.values()) for counts in repetitions]
+    mean, most = round(sum(totals) / len(totals), 3), round(max(totals), 3)
+    return Work(instructions=mean, most=most if most > mean + 0.001 else 0.0)
+
+
+def functions(repetitions: Sequence[Counts]) -> list[Function]:
+    """What a baseline records of the functions, by name."""
+    names = sorted(set().union(*repetitions))
+    means = {name: sum(counts.get(name, 0.0) for counts in repetitions) / len(repetitions) for name in names}
+    return [
+        Function(function=name, instructions=round(means[name], 3)) for name in names if means[name] > LEAST
+    ]
+
+
+def check(
+    work: Work, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
+) -> Finding:
+    """An operation's work, and the functions that do more of it than they did."""
+    totals = [sum(counts.values()) for counts in repetitions]
+    own = tolerance.or_own(work.tolerance)
+    before, allowed, after = compared(work.instructions, work.most, totals, own)
+    by = grown(recorded, functions(repetitions))
+    return Finding("work", ("instructions",), (before,), (allowed,), (after,), by)
+
+
+def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
+    """The functions that execute more than they did, most first."""
+    before = {one.function: one.instructions for one in was}
+    more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
+    names = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
+    named = some([f"{name} +{more[name]:.3f}" for name in names], _MOST_NAMED)
+    return f"more in {named}" if names else ""
+
+
+def kept(was: Work, now: Work, tolerance: Tolerance) -> Work:
+    """A baseline's work, renewed: if it differs by no more than the tolerance it stays as it is."""
+    same = tolerance.or_own(was.tolerance).takes_for_same
+    most = max(was.instructions, was.most), max(now.instructions, now.most)
+    if same(was.instructions, now.instructions) and same(*most):
+        return was
+    return msgspec.structs.replace(now, tolerance=was.tolerance)

@@ -1,0 +1,335 @@
+"""Counts that the same kernel has again in another run: what a history holds a recording against.
+
+Tables in, values out; counts are per operation. What does not repeat is left out, or added up with what it is
+exchanged for:
+
+- What tasks do because their time is up, or while they wait for a lock, is in no count: how often they do
+  follows from when the others ran. All that they touch while they wait is a count of its own.
+- The lines of an object are added up. One of a slab begins anywhere in a line, so that its members lie in
+  one line or in two, beside what is written or not: of a struct, only accesses to written bytes count.
+- A write can disturb one access of each CPU, so no line has more accesses than that.
+- Which pages a CPU gets, and which of them have a slab, is chance: all pages are one object.
+- Work is without the times of files, written anew when the clock has moved, and the scheduler's averages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import Literal
+
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.lines.matching import kind
+from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
+from bigiron.util.lazy import polars as pl
+
+What = Literal["object", "waiting", "work", "sleeping"]
+"""An object's lines; all that is touched while waiting for locks; all work; of that, in the scheduler."""
+
+PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "work"
+
+_END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
+_WAITS_FOR_LOCK = (
+    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_(down_\w+|wake|optimistic_spin)|osq_(un)?lock"
+    r"|__mutex_lock(_\w+)?|__mutex_unlock_slowpath|__down(_\w+)?|__up)" + _END
+)
+_PREEMPTED = (
+    r"(^|;)((syscall_)?exit_to_user_mode\w*;(__)?schedule"
+    r"|(__cond_resched|dynamic_cond_resched|preempt_schedule\w*);[\w;]*schedule)" + _END
+)
+_BY_CLOCK = (
+    r"(^|;)(file_update_time(_flags)?|file_modified_flags|touch_atime|update_load_avg|__update_load_avg_\w+"
+    r"|update_rq_clock|psi_\w+|(__)?rseq_\w+|(__)?mem_cgroup_handle_over_high|blkcg_maybe_throttle_current)"
+    + _END
+)
+_SLEEPS = r"(^|;)(__)?schedule" + _END
+
+_OF_PAGES = re.compile(
+    r"struct (slab|slab_sheaf|node_barn|kmem_cache_node|page|folio|ptdesc)\b.*"
+    r"|.*\((free page|slab|freed)\)|page or slab object.*"
+)
+_OF_PAGE_LISTS = re.compile(r"struct (zone|pglist_data)\b.*")
+_INODE, _WITH_INODE = (
+    "struct inode",
+    re.compile(r"struct \w+_inode(_info)?\b.*"),
+)  # a file system's, around it
+_CHANCE = re.compile(
+    rf"{PAGES}|{PAGE_LISTS}|.*_hashtable|rcu_(state|data)\b.*|runqueues\b.*|osq_node\b.*|qnodes\b.*"
+    r"|struct (task_struct|rq|cfs_rq|sched_\w+|maple_node)|sd_llc\w*\b.*|system_group_pcpu\b.*"
+    r"|call_single_queue\b.*"
+)
+"""What the clock, the scheduler and hashes decide on.
+
+They do on who runs, and on which pages, and nodes of those that RCU frees in numbers, another CPU gets.
+"""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Of a name in a unit, in each repetition."""
+
+    what: What
+    name: str
+    unit: str
+    repetitions: tuple[float, ...]
+    functions: tuple[tuple[str, float], ...] = ()  # who touches an object: accesses per operation
+
+    @property
+    def mean(self) -> float:
+        """Of the repetitions."""
+        return fmean(self.repetitions)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The tables of the probes conflicts and work of one cell; a probe that it has not is None."""
+
+    conflicts: pl.DataFrame | None
+    work: pl.DataFrame | None
+    operations: int
+    cpus: int
+    tasks: int
+
+
+def counts(repetitions: Sequence[Recording]) -> list[Count]:
+    """All that is held, each with its repetitions."""
+    found: dict[tuple[What, str, str], list[tuple[int, Count]]] = {}
+    for number, recording in enumerate(repetitions):
+        for count in _counts(recording):
+            found.setdefault((count.what, count.name, count.unit), []).append((number, count))
+    joined = []
+    for each in found.values():
+        figures = {number: count.repetitions[0] for number, count in each}
+        touched: dict[str, float] = {}
+        for _, count in each:
+            for function, accesses in count.functions:
+                touched[function] = touched.get(function, 0.0) + accesses / len(repetitions)
+        joined.append(
+            replace(
+                each[0][1],
+                repetitions=tuple(figures.get(number, 0.0) for number in range(len(repetitions))),
+                functions=tuple(sorted(touched.items(), key=lambda item: (-item[1], item[0]))),
+            )
+        )
+    return joined
+
+
+def _counts(recording: Recording) -> Iterable[Count]:
+    if recording.conflicts is not None:
+        yield from _objects(recording.conflicts, recording)
+    if recording.work is not None:
+        yield from _work(recording.work, recording)
+
+
+def _whole_path() -> pl.Expr:
+    return pl.concat_str("path", "function", separator=";")
+
+
+def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
+    table = table.filter(pl.col("context") == "operation")
+    in_locks = _whole_path().str.contains(_WAITS_FOR_LOCK)
+    waiting = table.filter(in_locks).select(pl.max_horizontal("reads", "writes").sum()).item()
+    yield Count("waiting", WAITING, "accesses", (waiting / recording.operations,))
+    rest = table.filter(~in_locks & ~_whole_path().str.contains(_PREEMPTED))
+    lines = _lines(rest, recording)
+    functions = _functions(rest, lines, recording.operations)
+    names = {name: None for _, name, *_ in lines}
+    for name in names:
+        of_name = [line for line in lines if line[1] == name]
+        touched = tuple(functions.get(name, {}).items())
+        yield Count("object", name, "writes", (sum(writes for *_, writes, _ in of_name),), touched)
+        yield Count("object", name, "accesses", (sum(accesses for *_, accesses in of_name),), touched)
+
+
+_BLOCK = 64  # bytes, of which `bytes` has a bit each
+
+_Line = tuple[int, str, float, float]  # its address, what it is added up as, writes, accesses
+
+
+def _lines(table: pl.DataFrame, recording: Recording) -> list[_Line]:
+    """The shared lines, with those of their accesses that are held."""
+    touched = conflicts.shared(table, recording.operations).with_columns(
+        block=pl.col("address") - pl.col("address") % _BLOCK
+    )
+    written = touched.filter(pl.col("writes") > 0).group_by("block").agg(written=pl.col("bytes").bitwise_or())
+    to_written = (pl.col("bytes") & pl.col("written").fill_null(0)) != 0
+    is_symbol = ~pl.col("object").str.starts_with("struct ")  # which lies where it lies in each run
+    lines = (
+        touched.join(written, on="block", how="left")
+        .group_by("line", "object", maintain_order=True)
+        .agg(
+            pl.col("writes_per_op").sum(),
+            accesses=pl.col("accesses_per_op").filter(to_written | is_symbol).sum(),
+        )
+        .sort("line")
+    )
+    return [
+        (line, _added_up_as(object), writes, min(accesses, writes * recording.cpus))
+        for line, object, writes, accesses in lines.iter_rows()
+    ]
+
+
+def _added_up_as(object: str) -> str:
+    """What lines are added up by.
+
+    >>> _added_up_as("struct dentry.d_lockref.count (tmpfs directory)"), _added_up_as("struct folio.lru")
+    ('struct dentry', 'pages and slabs')
+    """
+    if _OF_PAGES.fullmatch(object):
+        return PAGES
+    if _WITH_INODE.fullmatch(object):
+        return _INODE
+    return PAGE_LISTS if _OF_PAGE_LISTS.fullmatch(object) else kind(object)
+
+
+_LEAST_SHARE = 0.02  # of an object's accesses: functions with less are not named
+
+
+def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> dict[str, dict[str, float]]:
+    """By whom each object is touched, hottest first."""
+    named = pl.DataFrame(
+        {"line": [line for line, *_ in lines], "name": [name for _, name, *_ in lines]},
+        {"line": pl.UInt64, "name": pl.String},
+    )
+    touched = (
+        table.join(named, on="line")
+        .group_by("name", "function")
+        .agg(accesses=pl.max_horizontal("reads", "writes").sum() / operations)
+        .filter(pl.col("accesses") >= _LEAST_SHARE * pl.col("accesses").sum().over("name"))
+        .sort("accesses", "function", descending=[True, False])
+    )
+    found: dict[str, dict[str, float]] = {}
+    for name, function, accesses in touched.iter_rows():
+        found.setdefault(name, {})[function] = round(accesses, 6)
+    return found
+
+
+def _work(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
+    """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
+    left_out = f"{_WAITS_FOR_LOCK}|{_PREEMPTED}|{_BY_CLOCK}"
+    rest = table.filter((pl.col("context") == "operation") & ~_whole_path().str.contains(left_out))
+    each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
+    each += [0] * (recording.tasks - len(each))
+    # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
+    all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
+    yield Count("work", WORK, "instructions", (all_of_them / recording.operations,))
+    asleep = rest.filter(_whole_path().str.contains(_SLEEPS)).select(pl.col("instructions").sum()).item()
+    yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
+
+
+# What passes
+
+_EXACT = Tolerance(0.5, 0.01)
+_BY_CHANCE = Tolerance(8.0, 1.0)
+_WRITES_WHERE_TASKS_WAIT, _ACCESSES_WHERE_TASKS_WAIT = Tolerance(1.0, 0.1), Tolerance(1.0, 1.0)
+_OF_WAITING = Tolerance(30.0)
+_OF_WORK = Tolerance(20.0, 0.01)
+_OF_WORK_ASLEEP = Tolerance(20.0, 0.1)
+_TASKS_WAIT = 1.0  # access while waiting for a lock, an operation
+_SHARE_ASLEEP = 0.1  # of an operation's work: how often such tasks sleep is the clock's doing
+_LONG = 20_000
+"""Instructions of an operation from which it may have more than `_EXACT` and `_BY_CHANCE` say, in proportion.
+
+The longer an operation is, the more of what the clock decides falls into one.
+"""
+_SELDOM = 1.0  # writes an operation, below which an object's writes alone are held
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a count was before."""
+
+    count: Count  # of the kernel that is held against: the least and the most of its repetitions
+    mean: float  # of them all
+    varies: float = 0.0  # by how much it does, from repetition to repetition and from kernel to kernel
+
+    @property
+    def most(self) -> float:
+        """Of the repetitions."""
+        return max(self.count.repetitions)
+
+
+def check(before: Sequence[Known], after: Sequence[Count]) -> list[Finding]:
+    """Each name that is held and that both were recorded for, worst first."""
+    known = {(one.count.what, one.count.name, one.count.unit): one for one in before}
+    now = {(one.what, one.name, one.unit): one for one in after}
+    recorded = {one.what == "work" for one in after}
+    tolerances = _Tolerances(before)
+    found = []
+    for what, name in dict.fromkeys((what, name) for what, name, _ in (*known, *now)):
+        if what == "sleeping" or (what == "work") not in recorded:
+            continue
+        units = _units(what, now.get((what, name, "writes")), tolerances)
+        finding = _finding(
+            name,
+            units,
+            [known.get((what, name, unit)) for unit in units],
+            [now.get((what, name, unit)) for unit in units],
+            [tolerances.of(what, name, unit) for unit in units],
+        )
+        if finding:
+            found.append(finding)
+    return worst_first(found)
+
+
+class _Tolerances:
+    """By how much counts may exceed what was before."""
+
+    def __init__(self, before: Sequence[Known]) -> None:
+        def most(what: What) -> float:
+            return max((one.most for one in before if one.count.what == what), default=0.0)
+
+        self.tasks_wait = most("waiting") >= _TASKS_WAIT
+        self._asleep = most("sleeping") > _SHARE_ASLEEP * most("work")
+        self._long = max(1.0, most("work") / _LONG)
+
+    def of(self, what: What, name: str, unit: str) -> Tolerance:
+        """Of a name's unit."""
+        if what == "work":
+            return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
+        if what == "waiting":
+            return _OF_WAITING
+        by_chance = _CHANCE.fullmatch(name)
+        if self.tasks_wait and not by_chance:
+            return _WRITES_WHERE_TASKS_WAIT if unit == "writes" else _ACCESSES_WHERE_TASKS_WAIT
+        usual = _BY_CHANCE if by_chance else _EXACT
+        return replace(usual, absolute=usual.absolute * self._long)
+
+
+def _units(what: What, written: Count | None, tolerances: _Tolerances) -> tuple[str, ...]:
+    """Those that are held of a name."""
+    if what == "work":
+        return ("instructions",)
+    if what == "waiting":  # how much they wait where they do anyway is chance
+        return () if tolerances.tasks_wait else ("accesses",)
+    seldom = written and min(written.repetitions) < _SELDOM
+    return ("writes",) if seldom else ("writes", "accesses")
+
+
+def _finding(
+    name: str,
+    units: tuple[str, ...],
+    before: Sequence[Known | None],
+    after: Sequence[Count | None],
+    tolerances: Sequence[Tolerance],
+) -> Finding | None:
+    """None where there is too little on both sides to speak of."""
+    most = [one.most if one else 0.0 for one in before]
+    least = tuple(min(one.repetitions) if one else 0.0 for one in after)
+    if max((*most, *least), default=0.0) <= LEAST:
+        return None
+    allowed = tuple(
+        tolerance.allows(max(was, LEAST)) + (one.varies if one else 0.0)
+        for tolerance, was, one in zip(tolerances, most, before, strict=True)
+    )
+    touched = next((one.functions for one in after if one), ())
+    return Finding(
+        name,
+        units,
+        tuple(one.mean if one else 0.0 for one in before) if any(before) else None,
+        allowed,
+        least,
+        f"touched by {', '.join(function for function, _ in touched)}" if touched else "",
+    )

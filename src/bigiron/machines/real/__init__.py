@@ -1,0 +1,8 @@
+"""Real machines: this one, and others over ssh."""
+
+from typing import TYPE_CHECKING
+
+from bigiron.util import lazy
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy.submodules(__name__)

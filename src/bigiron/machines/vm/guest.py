@@ -1,0 +1,271 @@
+"""One QEMU: started, listened to until the agent's last word, and ended. It dies with this process."""
+
+import fcntl
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+from bigiron.errors import KernelCrashError, MachineError
+from bigiron.introspect.memory import GoneError, GuestRam
+from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.outcome import Outcome
+from bigiron.machines.vm import monitor
+from bigiron.machines.vm.monitor import Monitor, MonitorEndedError, RefusedError
+from bigiron.util.parent_death import dying_with
+from bigiron.util.sanitize import sanitize
+from bigiron.util.threads import StoppedError
+
+_CONSOLE_KEPT = 64 << 10  # bytes
+_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
+_LOOK_S = 0.25  # how soon a stop is noticed
+
+Parts = Sequence[tuple[int, int]]
+"""Pieces of a machine's memory: where each starts, and how long it is."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """QEMU's ends of its lines to here: file descriptors."""
+
+    console: int
+    agent: int
+    monitor: int
+    resumes: bool  # whether the machine takes on another's state
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What all of a machine's stages have in common: how long it may take, and who watches."""
+
+    deadline_s: float
+    stop: threading.Event
+    on_stage: Callable[[str], None]
+
+
+class Guest:
+    """A running machine."""
+
+    def __init__(
+        self, console: socket.socket, agent: socket.socket, monitor: socket.socket, state: int,
+        ram: GuestRam, wishes: Wishes, pid: int,
+    ) -> None:  # fmt: skip
+        self.log = bytearray()
+        self.outcome = Outcome(stage="booting")
+        self._console, self._agent, self._connection = console, agent, monitor
+        self._state = state
+        self._ram = ram
+        self._wishes = wishes
+        self._pid = pid
+        self._decoder = Decoder()
+        self._started = time.monotonic()
+
+    def boot(self, look: Callable[[], None]) -> Message:
+        """Until it waits for its agent, and says where there is room for that; calls `look` now and then."""
+        self._wishes.on_stage(self.outcome.stage)
+        return self._listen("room", look)
+
+    def save(self, is_settled: Callable[[], bool]) -> bytes:
+        """Its state at a moment that suits; it stays stopped until it is given its agent."""
+        control = self._monitor()
+        control.stop()
+        while not is_settled():
+            control.go_on()
+            control.stop()
+        control.save(self._state)
+        return os.pread(self._state, os.fstat(self._state).st_size, 0)
+
+    def load(self, state: bytes, memory: Callable[[int], None]) -> None:
+        """Take on another's state; `memory` is called with QEMU's process once that has made the machine."""
+        self.outcome.stage = "resuming"
+        self._wishes.on_stage(self.outcome.stage)
+        os.pwrite(self._state, state, 0)
+        control = self._monitor()
+        memory(self._pid)  # only now: a machine writes into its memory when it is made
+        control.load(self._state)
+
+    def run(self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None) -> Outcome:
+        """Give it its agent and listen until that one's last word; `meanwhile` is called once it runs.
+
+        Not before: who loads libraries in another thread lets this one wait.
+        """
+        left = memoryview(content)
+        for offset, length in room:
+            self._ram.write(offset, left[:length])
+            left = left[length:]
+        self._agent.sendall(b"\n")
+        control = self._monitor()
+        # Before it goes on, so that it is there at the same moment of its clock each time.
+        while _waits_to_be_read(self._agent):
+            control.look()
+        with suppress(MonitorEndedError):  # done before QEMU could answer: what the agent said is still there
+            control.go_on()
+        meanwhile()
+        self._listen("end")
+        return self.outcome
+
+    def _monitor(self) -> Monitor:
+        if not hasattr(self, "_control"):
+            deadline = self._started + self._wishes.deadline_s
+            self._control = Monitor(self._connection, deadline, self._wishes.stop)
+        return self._control
+
+    def _listen(self, until: str, look: Callable[[], None] = lambda: None) -> Message:
+        """Until a message of that type. What the console shows is kept in `log`, as far as it matters."""
+        with selectors.DefaultSelector() as selector:
+            for channel in (self._console, self._agent):
+                selector.register(channel, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(_LOOK_S):
+                    data = _receive(key.fileobj)  # type: ignore[arg-type]
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.fileobj is self._console:
+                        self.log += data
+                        del self.log[:-_CONSOLE_KEPT]
+                    elif last := self._take_in(data, until):
+                        return last
+                look()
+                if self._wishes.stop.is_set():
+                    raise StoppedError
+                if not selector.get_map():
+                    raise MonitorEndedError
+                if time.monotonic() - self._started > self._wishes.deadline_s:
+                    deadline = f"its deadline of {self._wishes.deadline_s:.0f} s"
+                    raise MachineError(f"the machine was still {self.outcome.stage} after {deadline}")
+
+    def _take_in(self, data: bytes, until: str) -> Message | None:
+        for message in self._decoder.feed(data):
+            self.outcome.damaged = self._decoder.damaged
+            self.outcome.receive(message, time.monotonic() - self._started)
+            self._wishes.on_stage(self.outcome.stage)
+            if message.type == until:
+                return message
+        return None
+
+
+@contextmanager
+def started(
+    command: Callable[[Channels], Sequence[str]], ram: GuestRam, wishes: Wishes, *, resumes: bool = False
+) -> Iterator[Guest]:
+    """Start QEMU; `command` gets what it inherits.
+
+    What goes wrong with it is a MachineError with the console's tail.
+    """
+    with ExitStack() as stack:
+        stderr = stack.enter_context(tempfile.TemporaryFile())
+        state = os.fdopen(monitor.state_file(), "rb")
+        stack.enter_context(state)
+        console, agent, control = (_pair(stack) for _ in range(3))
+        with console.theirs, agent.theirs, control.theirs:
+            fds = [end.theirs.fileno() for end in (console, agent, control)]
+            words = command(Channels(fds[0], fds[1], fds[2], resumes))
+            process = subprocess.Popen(
+                [*dying_with(os.getpid()), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                pass_fds=[*fds, ram.fd, state.fileno()],
+                start_new_session=True,  # a Ctrl-C is for us, not for it
+            )
+        running = stack.enter_context(ExitStack())
+        running.callback(_end, process)
+        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes, process.pid)
+        try:
+            yield guest
+            if ram.is_private:
+                process.send_signal(signal.SIGSTOP)
+                if process.returncode is None:  # it has not ended before
+                    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                ram.outlives(running.pop_all().close)
+        except (MonitorEndedError, GoneError):
+            process.wait()
+            log, stage = bytes(guest.log), guest.outcome.stage
+            if line := _out_of_memory(log):
+                reason = f"the machine ran out of memory {stage}: {line}: give it more (--memory MIB)"
+                raise MachineError(reason, _tail(log)) from None
+            if crash := next(_crashes(log), ""):
+                raise KernelCrashError(f"the kernel crashed {stage}: {crash}", _tail(log)) from None
+            reason = _why_it_ended(words[0], stage, stderr, process.returncode)
+            raise MachineError(reason, _tail(log)) from None
+        except (MachineError, RefusedError) as error:
+            raise MachineError(str(error), _tail(bytes(guest.log))) from None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+@dataclass(frozen=True)
+class _Pair:
+    ours: socket.socket
+    theirs: socket.socket
+
+
+def _pair(stack: ExitStack) -> _Pair:
+    ours, theirs = socket.socketpair()
+    return _Pair(stack.enter_context(ours), stack.enter_context(theirs))
+
+
+def _waits_to_be_read(channel: socket.socket) -> bool:
+    """Whether what was sent is still to be received."""
+    return any(fcntl.ioctl(channel, termios.TIOCOUTQ, bytes(4)))
+
+
+def _receive(channel: socket.socket) -> bytes:
+    try:
+        return channel.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
+_BUGS = ("Oops", "BUG:")
+
+
+def _crashes(log: bytes) -> Iterator[str]:
+    """What the kernel said of its end, if it crashed.
+
+    The first line is the cause: an oops ends in a panic that says no more than "Fatal exception".
+    """
+    return _lines_with(log, "Kernel panic", *_BUGS)
+
+
+def _out_of_memory(log: bytes) -> str:
+    """What the kernel said when it ran out of memory, unless it then met a bug of its own.
+
+    The panic that follows is no fault of the kernel: without memory it can only end, or end its PID 1.
+    """
+    return "" if any(_lines_with(log, *_BUGS)) else next(_lines_with(log, "Out of memory"), "")
+
+
+def _lines_with(log: bytes, *signs: str) -> Iterator[str]:
+    for line in _shown(log).splitlines():
+        if any(sign in line for sign in signs):
+            yield line.split("] ", 1)[-1].strip()
+
+
+def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:
+    stderr.seek(0)
+    complaint = stderr.read().decode(errors="replace").strip().splitlines()
+    if status or complaint:
+        said = complaint[-1] if complaint else "it said nothing"
+        return f"{qemu} ended with status {status} while {stage}: {said}"
+    return f"the machine stopped while {stage} and gave no reason"
+
+
+def _tail(console: bytes) -> str:
+    return "\n".join(_shown(console).splitlines()[-_CONSOLE_TAIL:])
+
+
+def _shown(console: bytes) -> str:
+    return sanitize(console.decode(errors="replace").replace("\r", ""))

@@ -1,0 +1,464 @@
+"""Templates: machines that were booted, stopped and kept, from which cells are resumed instead of booted.
+
+Invariant: a folder under its final name is complete and never changes, but for a note that it was checked.
+It is made under a temporary name and renamed. Whoever writes holds the lock, so a temporary folder found
+under the lock is a dead writer's. Who resumes from one has its files open: it may be dropped meanwhile, and
+nobody's machine needs it. What a folder holds is checked when it is read, so that nothing waits for a disk
+when it is written.
+"""
+
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from bigiron.errors import UserError
+from bigiron.introspect.memory import GuestRam
+from bigiron.util import decode
+from bigiron.util.cache_dir import cache_folder, keep_whole, locked
+from bigiron.util.threads import StoppedError
+
+FORMAT = 5
+BOOTS = 4
+"""How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
+
+_LOOK_S = 0.25  # how soon a stop is noticed
+_STAGING = ".new-"
+_CHECKED = "checked"
+_BLOCK = 1 << 14  # of zeros: is left out
+_AT_ONCE = 1 << 20
+_DEFAULT_MIB = 8 << 10
+_LIMIT = "BIGIRON_TEMPLATES_MIB"
+_COUNTER_ERROR = 0.01  # what arch/x86/kernel/tsc.c takes for the same
+_refused: set[str] = set()
+_log = logging.getLogger(__name__)
+
+
+class DamagedError(Exception):
+    """A template is not as it was made, or cannot be used: why."""
+
+
+class Part(msgspec.Struct, array_like=True, frozen=True):
+    """A piece of a machine's memory."""
+
+    offset: int
+    length: int
+
+
+class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """All that goes into a booted machine, but which QEMU made it."""
+
+    arch: str
+    kernel: str  # its release
+    kernel_sha256: str
+    boot: str
+    sockets: int
+    nodes: int
+    cores: int
+    threads: int
+    memory_mib: int
+    options: list[str]  # of QEMU: the machine, the CPU
+    initramfs_sha256: str
+    distances: tuple[tuple[int, ...], ...] = ()  # between nodes, where they are not QEMU's
+    boot_number: int = 1  # which of its boots: each has other random numbers, and so other places of objects
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        """What its template is called."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
+
+
+class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Which QEMU."""
+
+    path: str
+    version: str
+    modified_ns: int
+    host: str  # the architecture that it runs on
+    counter_khz: int = 0  # the rate of the host's counter, by which QEMU counts; 0: there is none
+
+    def __str__(self) -> str:
+        changed = datetime.fromtimestamp(self.modified_ns // 10**9, UTC)
+        counter = f", its counter of {self.counter_khz / 1e3:.0f} MHz" if self.counter_khz else ""
+        return f"QEMU {self.version} ({self.path} of {changed:%Y-%m-%d %H:%M}){counter}"
+
+    def resumes(self, other: "Emulator") -> bool:
+        """Whether it can go on with what the other one has kept, its clock too."""
+        same = msgspec.structs.replace(other, counter_khz=self.counter_khz) == self
+        return same and counters_agree(self.counter_khz, other.counter_khz)
+
+
+class Record(msgspec.Struct, forbid_unknown_fields=True):
+    """template.json."""
+
+    machine: Machine
+    emulator: Emulator
+    room: list[Part]  # where a cell's agent is handed over
+    symbols_crc: int
+    state_crc: int
+    memory_crc: int
+    memory: list[Part]  # what is in the file `memory`; the rest of it are holes
+    crc: int = 0  # of all this with a zero here
+
+
+@dataclass(frozen=True)
+class Template:
+    """One that was found, its files open."""
+
+    folder: Path
+    record: Record
+    state: bytes
+    symbols: bytes  # /proc/kallsyms
+    _memory: FileIO
+
+    @property
+    def fd(self) -> int:
+        """The file of its memory: as large as the machine's RAM, with holes where that is zero."""
+        return self._memory.fileno()
+
+    @property
+    def stopped(self) -> "Stopped":
+        """What it goes on from, but for its memory."""
+        return Stopped(self.state, self.symbols, [(part.offset, part.length) for part in self.record.room])
+
+    def check(self) -> None:
+        """DamagedError where its memory is not what was kept.
+
+        A crash of the host may have lost some of it: it is read once while this host runs, and again when
+        somebody has written into it. With 300 CPUs that is 5 GiB.
+        """
+        note, seen = self.folder / _CHECKED, self._as_it_is()
+        with suppress(OSError):
+            if note.read_text() == seen:
+                return
+        crc = 0
+        for _, content in self._pieces():
+            crc = zlib.crc32(content, crc)
+        if crc != self.record.memory_crc:
+            raise DamagedError("its memory is not what was kept")
+        with suppress(OSError):
+            note.write_text(seen)
+
+    def _as_it_is(self) -> str:
+        """What is another after each boot of the host, and after each change of the file of its memory."""
+        file, boot = os.fstat(self.fd), Path("/proc/sys/kernel/random/boot_id").read_text()
+        return f"{boot}{file.st_dev} {file.st_ino} {file.st_size} {file.st_mtime_ns} {file.st_ctime_ns}\n"
+
+    def fill(self, ram: GuestRam) -> None:
+        """Give a machine its memory, where that cannot be a private copy."""
+        for at, content in self._pieces():
+            ram.write(at, content)
+
+    def __enter__(self) -> "Template":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._memory.close()
+
+    def _pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """Where each lies, and its bytes until the next is asked for."""
+        buffer = memoryview(bytearray(_AT_ONCE))
+        for part in self.record.memory:
+            end = part.offset + part.length
+            for at in range(part.offset, end, _AT_ONCE):
+                view = buffer[: min(end - at, _AT_ONCE)]
+                if os.preadv(self.fd, [view], at) != len(view):
+                    raise DamagedError("its memory is cut off")
+                yield at, view
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A booted machine, but for its memory."""
+
+    state: bytes
+    symbols: bytes
+    room: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One as a list shows it."""
+
+    name: str
+    machine: Machine | None  # None: it is damaged
+    used: float  # when, by the clock
+    size: int  # bytes
+
+
+def counters_agree(khz: float, other_khz: float) -> bool:
+    """Whether two rates of a counter are one, as precisely as a kernel asks for.
+
+    >>> counters_agree(2445426, 2445000), counters_agree(2445426, 540644)
+    (True, False)
+    """
+    return abs(khz - other_khz) <= _COUNTER_ERROR * khz
+
+
+def find(machine: Machine, emulator: Emulator) -> Template | None:
+    """The template of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
+    folder = _root() / machine.name
+    try:
+        template = _open(folder)
+    except FileNotFoundError as missing:
+        if not folder.exists():
+            return None
+        discard(folder, f"it has no {Path(str(missing.filename)).name}")
+        return None
+    except (OSError, DamagedError) as error:
+        discard(folder, str(error))
+        return None
+    if not emulator.resumes(template.record.emulator):
+        template._memory.close()
+        discard(folder, f"it was made with {template.record.emulator}, and this is {emulator}")
+        return None
+    os.utime(folder)
+    return template
+
+
+def discard(folder: Path, why: str) -> None:
+    """Drop one that cannot be used."""
+    _log.warning("template %s is made anew: %s", folder.name, why)
+    with _writing(folder.parent):
+        _remove(folder)
+
+
+def keep(
+    machine: Machine,
+    emulator: Emulator,
+    stopped: Stopped,
+    ram: GuestRam,
+) -> bool:
+    """Keep a stopped machine. Where there is no room for it, a line says so."""
+    root, name = _root(), machine.name
+    try:
+        with _writing(root):
+            _check_room(root, sum(end - start for start, end in ram.touched()))
+            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+                folder = Path(staging) / name
+                folder.mkdir()
+                (folder / "state").write_bytes(stopped.state)
+                (folder / "symbols").write_bytes(stopped.symbols)
+                parts, crc = _pack(ram, folder / "memory")
+                rooms = [Part(*one) for one in stopped.room]
+                crcs = zlib.crc32(stopped.symbols), zlib.crc32(stopped.state), crc
+                record = Record(machine, emulator, rooms, *crcs, parts)
+                record.crc = _crc(record)
+                (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
+                _remove(root / name)
+                folder.rename(root / name)
+            _drop_oldest(root / name)
+    except OSError as error:
+        refuse(machine, f"no template is kept in {root}: {error.strerror or error}")
+        return False
+    return True
+
+
+def refuse(machine: Machine, why: str) -> None:
+    """Try no more to keep it, in this process: its cells boot, and a line says so."""
+    _log.warning("%s; each machine boots", why)
+    _refused.add(machine.name)
+
+
+def was_refused(machine: Machine) -> bool:
+    """Whether this process could not keep it: it would boot once more for nothing."""
+    return machine.name in _refused
+
+
+@contextmanager
+def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Only one process, and one thread of it, makes a template; StoppedError where one should not wait."""
+    with (_root() / f"{machine.name}.lock").open("w") as lock:
+        waited = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waited:
+                    on_wait()
+                    waited = True
+                if stop.wait(_LOOK_S):
+                    raise StoppedError from None
+        yield
+
+
+def symbols_of(kernel_sha256: str) -> bytes | None:
+    """Those of a kernel, as they were kept or as a template of any shape has them; None where neither is."""
+    with suppress(OSError):
+        content = _kept_symbols(kernel_sha256).read_bytes()
+        os.utime(_kept_symbols(kernel_sha256))
+        return content
+    for kept in everything():
+        if kept.machine and kept.machine.kernel_sha256 == kernel_sha256:
+            with suppress(OSError, DamagedError), _open(_root() / kept.name) as found:
+                return found.symbols
+    return None
+
+
+def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
+    """For machines that boot without a template; whoever cannot keep them asks a machine again."""
+    file = _kept_symbols(kernel_sha256)
+    with suppress(OSError), _writing(_root()):
+        keep_whole(file, symbols)
+        _drop_oldest(file)
+
+
+def _kept_symbols(kernel_sha256: str) -> Path:
+    return cache_folder("symbols") / kernel_sha256
+
+
+def everything() -> list[Kept]:
+    """All templates, the one used last first."""
+    found = []
+    for folder in _folders(_root()):
+        with suppress(FileNotFoundError):  # another process has just dropped it
+            found.append(_kept(folder))
+    return sorted(found, key=lambda kept: kept.used, reverse=True)
+
+
+def _kept(folder: Path) -> Kept:
+    size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
+    try:
+        machine = decode.from_json((folder / "template.json").read_bytes(), Record).machine
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        machine = None
+    return Kept(folder.name, machine, folder.stat().st_mtime, size)
+
+
+def drop(name: str | None) -> list[Kept]:
+    """Remove the one with that name, or the start of it, or all, and the symbols that are kept alone.
+
+    UserError where none or several have that name.
+    """
+    fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
+    if name is not None and len(fitting) != 1:
+        what = "several templates start with" if fitting else "there is no template"
+        raise UserError(f"{what} {name!r}: see `bigiron template list`")
+    with _writing(_root()):
+        for kept in fitting:
+            _remove(_root() / kept.name)
+        for file in _symbol_files() if name is None else ():
+            file.unlink(missing_ok=True)
+    return fitting
+
+
+def _root() -> Path:
+    _limit_bytes()  # what is wrong with it is said before anything boots
+    return cache_folder("templates")
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    with locked(root, lambda: None):
+        for dead in root.glob(_STAGING + "*"):
+            shutil.rmtree(dead, ignore_errors=True)
+        yield
+
+
+def _check_room(root: Path, size: int) -> None:
+    """OSError where there is none."""
+    limit, free = _limit_bytes(), shutil.disk_usage(root).free
+    if size > limit:
+        raise OSError(f"it takes {size >> 20} MiB, and {_LIMIT} allows {limit >> 20}")
+    if size > free:
+        raise OSError(f"it takes {size >> 20} MiB, and {free >> 20} are free")
+
+
+def _folders(root: Path) -> list[Path]:
+    return [path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+
+
+def _open(folder: Path) -> Template:
+    try:
+        record = decode.from_json((folder / "template.json").read_bytes(), Record)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedError(f"its template.json is damaged: {error}") from None
+    if record.crc != _crc(record):
+        raise DamagedError("its template.json is not what was kept")
+    state = (folder / "state").read_bytes()
+    symbols = (folder / "symbols").read_bytes()
+    if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
+        raise DamagedError("its state or symbols are not what was kept")
+    if (folder / "memory").stat().st_size != record.machine.memory_mib << 20:
+        raise DamagedError("its memory is cut off")
+    return Template(folder, record, state, symbols, FileIO(folder / "memory"))
+
+
+def _crc(record: Record) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(record, crc=0)))
+
+
+def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
+    """Write what is not zero of a machine's memory; where it was, and its checksum."""
+    parts: list[Part] = []
+    crc, zeros = 0, bytes(_BLOCK)
+    with to.open("wb") as file:
+        file.truncate(ram.bytes)
+        for at, piece in ram.pieces():
+            content = memoryview(piece)
+            for offset in range(0, len(content), _BLOCK):
+                block = content[offset : offset + _BLOCK]
+                if block == zeros[: len(block)]:
+                    continue
+                file.seek(at + offset)
+                file.write(block)
+                crc = zlib.crc32(block, crc)
+                if parts and parts[-1].offset + parts[-1].length == at + offset:
+                    parts[-1] = Part(parts[-1].offset, parts[-1].length + len(block))
+                else:
+                    parts.append(Part(at + offset, len(block)))
+    return parts, crc
+
+
+def _limit_bytes() -> int:
+    given = os.environ.get(_LIMIT, "")
+    if given and not given.isdecimal():
+        raise UserError(f"{_LIMIT} is {given!r}: give a whole number of MiB")
+    return (int(given) if given else _DEFAULT_MIB) << 20
+
+
+def _drop_oldest(newest: Path) -> None:
+    """Templates and symbols that were used least recently, until the rest is within the limit."""
+    found = [(kept.used, kept.size, _root() / kept.name) for kept in everything()]
+    for file in _symbol_files():
+        status = file.stat()
+        found.append((status.st_mtime, status.st_blocks * 512, file))
+    left = _limit_bytes()
+    for _, size, path in sorted(found, reverse=True):
+        left -= size
+        if left >= 0 or path == newest:
+            continue
+        if path.is_dir():
+            _remove(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _symbol_files() -> list[Path]:
+    return [path for path in cache_folder("symbols").iterdir() if not path.name.startswith(".")]
+
+
+def _remove(folder: Path) -> None:
+    """All at once, for whoever looks meanwhile."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder.parent) as aside:
+            folder.rename(Path(aside) / folder.name)
+    except FileNotFoundError:
+        pass  # by another, just now

@@ -1,0 +1,497 @@
+"""The virtual machine: a real kernel under QEMU with the guest agent as PID 1.
+
+One call boots it, or resumes one that was booted, listens until the agent has said its last word, and ends
+it. It has a deadline, and dies with this process however that ends.
+"""
+
+import functools
+import os
+import platform
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from bigiron import _sim, compile, kernels
+from bigiron.architectures import Architecture
+from bigiron.errors import MachineError, UserError
+from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
+from bigiron.introspect.symbolize import types_in
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines.messages import Message
+from bigiron.machines.outcome import Outcome
+from bigiron.machines.vm import boot_ticks, dilation, guest, icount, template
+from bigiron.machines.vm.boot_ticks import BootTicks
+from bigiron.machines.vm.guest import Channels, Guest, Parts, Wishes
+from bigiron.machines.vm.initramfs import announced, handover, initramfs
+from bigiron.machines.vm.monitor import RefusedError
+from bigiron.machines.vm.qemu import find_qemu
+from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
+from bigiron.machines.vm.template import DamagedError, Emulator, Machine, Stopped, Template
+from bigiron.machines.vm.topology import Topology
+from bigiron.util import lazy
+from bigiron.util.threads import StoppableThreads
+
+_ONE_THREAD = "tcg,thread=single"
+_A_CPU_MIB = 1024
+_LEAST_MIB = 4096  # so that most of it is no DMA32 zone
+_MOST_MIB = 960 << 10
+_SEED_BYTES = 32
+_SYMBOLS = "kallsyms"  # the recorder's file of them
+_ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
+
+
+@dataclass(frozen=True)
+class VirtualMachine:
+    """What is booted. `plugin` is the recorder, which writes its results into `results`.
+
+    `ram` is for who wants to read the machine's memory when it has said its last word: its job says `stay`.
+    """
+
+    architecture: Architecture
+    kernel: Path
+    agent: Path
+    job: str
+    topology: Topology
+    memory_mib: int
+    deadline_s: float
+    boot: str = ""
+    plugin: Path | None = None
+    results: Path | None = None
+    ram: GuestRam | None = None
+    files: tuple[Path, ...] = ()  # that the agent finds in its root folder
+    kvm: bool = False
+    changes_code: bool = False  # the kernel its own, while its CPUs run
+    turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
+    release: str = ""  # of the kernel, for who reads it
+    init: Path | None = None  # what it boots into; None: compiled here
+    modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
+    from_template: bool = False  # whether it is resumed from one that was booted and kept
+    boot_number: int = 1  # which of the boots of such a machine it is resumed from
+    instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
+    clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
+    seed: bytes = b""  # of its random numbers; empty: another one each time
+
+    @property
+    def turn(self) -> str:
+        """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
+
+        Where its turns are changed, `10 operations` or `random`. `none` where they run at once.
+        """
+        if self.accelerator != _ONE_THREAD:
+            return "none"
+        return self.change.turn if self.turns else "time"
+
+    @property
+    def boot_line(self) -> str:
+        """The kernel's parameters: what the console needs, what makes a crash end the machine, the user's.
+
+        nokaslr: an address means the same in every cell. norandmaps: where a task's memory lies decides how
+        many page tables it needs, and so how much work it is to map and unmap. lpj: each CPU would take
+        0.15 s to find out how long its delay loop lasts; as on 4 GHz, so that no driver's delay is too short.
+        notests: no 0.3 s for the ciphers' self-tests.
+        """
+        ours = "quiet panic=-1 oops=panic nokaslr norandmaps lpj=16000000 cryptomgr.notests"
+        return " ".join([*self.architecture.boot, ours, self.boot]).strip()
+
+    @property
+    def remapping(self) -> tuple[str, ...]:
+        """QEMU's options that it takes for interrupts to reach every CPU."""
+        return self.architecture.remapping if self.topology.apic_id_bits > 8 else ()
+
+    @property
+    def accelerator(self) -> str:
+        """One thread runs all CPUs, unless there is a core for each.
+
+        A recording always uses one thread: with several, a CPU that spins for a lock would be counted
+        for as long as the host takes, and PAUSE would not let the lock's holder go on. So does a clock that
+        follows instructions: they are counted one after the other. And a kernel that changes its own code,
+        to trace it, relies on no CPU running the old one any more: of several threads one may, and it crashes
+        at an int3 that nobody knows.
+        """
+        if self.kvm:
+            # QEMU can remap only what its own controllers send.
+            return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
+        enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
+        one = self.plugin or self.instructions_a_ns or self.changes_code or not enough
+        return _ONE_THREAD if one else "tcg,thread=multi"
+
+
+def memory_mib(cpus: int) -> int:
+    """How much memory a machine has by default: as much a CPU as a server, of which little is ever touched.
+
+    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/machine.md). More than
+    QEMU's 40 address bits hold, below its devices, no machine has.
+    """
+    return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
+
+
+def touched_mib(mib: int, cpus: int) -> int:
+    """How much of a machine's memory the host has to give: what a kernel writes at boot, and tasks touch."""
+    return min(mib, 128 + mib // 32 + 32 * cpus)
+
+
+def host_mib() -> int:
+    """How much memory this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+
+
+def side_by_side(mib: int, cpus: int) -> int:
+    """How many such machines: one a core, as far as what they touch fits into half of this one's memory."""
+    fit = host_mib() // 2 // touched_mib(mib, cpus)
+    return max(1, min(len(os.sched_getaffinity(0)), fit))
+
+
+def check_memory(mib: int, cpus: int) -> None:
+    """Raise UserError if what a machine of so much memory touches cannot fit into this one's."""
+    touched, here = touched_mib(mib, cpus), host_mib()
+    if touched > here:
+        raise UserError(
+            f"a machine of {mib} MiB for {cpus} CPUs does not fit into this one's {here} MiB, as it touches "
+            f"{touched} MiB: ask for fewer CPUs, or for less with --memory MIB"
+        )
+
+
+def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
+    """Boot the machine, or resume one that was booted, and listen until the agent's last word.
+
+    Raises UserError where what it was given cannot run (the workload crashed, a setting does not exist),
+    MachineError with the console's tail where the machine failed, StoppedError where `stop` was set.
+    """
+    with ExitStack() as stack:
+        ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
+        cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
+        return cell.from_template() if vm.from_template else cell.booted()
+
+
+def _content(vm: VirtualMachine) -> bytes:
+    turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
+    dilated = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
+    slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
+    job = vm.job + "".join(f"{line}\n" for line in (*turns, *dilated, *slowed))
+    files = {file.name: file.read_bytes() for file in vm.files}
+    content = handover(vm.agent.read_bytes(), job, files)
+    return announced(content, vm.seed or os.urandom(_SEED_BYTES))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A machine and what it is given."""
+
+    vm: VirtualMachine
+    content: bytes
+    folder: Path
+    ram: GuestRam
+    wishes: Wishes
+
+    @property
+    def room_mib(self) -> int:
+        """How much room it has for what it is given: the same for most, so that they share a template."""
+        return max(_ROOM_MIB, 1 << ((len(self.content) >> 20).bit_length()))
+
+    @cached_property
+    def initrd(self) -> Path:
+        """What it boots into."""
+        boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
+        symbols = self.vm.from_template or bool(self.vm.plugin or self.vm.instructions_a_ns)
+        modules = {file.name: file.read_bytes() for file in self.vm.modules}
+        file = self.folder / "initramfs"
+        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols, modules=modules))
+        return file
+
+    def booted(self) -> Outcome:
+        """It boots for this alone."""
+        if self.vm.instructions_a_ns or self.vm.clock_slower > 1:
+            with GuestRam(self.vm.memory_mib) as ram:
+                try:
+                    return self._resumed(self._stopped(ram), ram, lambda: None)
+                except DamagedError as error:
+                    raise MachineError(f"the machine cannot go on with another clock: {error}") from None
+        ticks = self._boot_ticks()
+        with self._started() as guest:
+            room = self._room(guest.boot(ticks.look))
+            ticks.put_back()
+            self._check_symbols()
+            self._check_clock()
+            return guest.run(self.content, room)
+
+    def from_template(self) -> Outcome:
+        """It is resumed from a template, which is made where there is none; where none can be, it boots."""
+        found = template.find(self._machine, self._emulator) or self._make()
+        if not found:
+            return self.booted()
+        try:
+            return self._from(found)
+        except DamagedError as error:
+            template.discard(found.folder, str(error))
+            self.ram.clear()
+        found = self._make()
+        if not found:
+            return self.booted()
+        try:
+            return self._from(found)
+        except DamagedError as error:
+            raise MachineError(f"the machine cannot be resumed: {error}") from None
+
+    def _from(self, found: Template) -> Outcome:
+        with found, StoppableThreads() as aside:
+            whole = aside.submit(found.check)
+            return self._resumed(found.stopped, found, whole.result)
+
+    def _make(self) -> Template | None:
+        """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
+        with template.making(self._machine, self.wishes.stop, self._wait):
+            found = template.find(self._machine, self._emulator)  # another may have made it meanwhile
+            if found or template.was_refused(self._machine):
+                return found
+            with GuestRam(self.vm.memory_mib) as ram:
+                try:
+                    stopped = self._stopped(ram)
+                except DamagedError as error:
+                    template.refuse(self._machine, str(error))
+                    return None
+                kept = template.keep(self._machine, self._emulator, stopped, ram)
+            return template.find(self._machine, self._emulator) if kept else None
+
+    def _stopped(self, ram: GuestRam) -> Stopped:
+        """Boot a machine, with the recorder, which hears the kernel's symbols, and stop it."""
+        results = self.folder / "booting"
+        results.mkdir(exist_ok=True)
+        vm = replace(self.vm, plugin=compile.recorder(), results=results)
+        booting = replace(self, vm=vm, ram=ram)
+        ticks = booting._boot_ticks()
+        with booting._started() as guest:
+            room = booting._room(guest.boot(ticks.look))
+            ticks.put_back()
+            booting._check_clock()
+            self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
+            try:
+                state = guest.save(booting._is_settled)
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            return Stopped(state, booting._symbols(), room)
+
+    def _boot_ticks(self) -> BootTicks:
+        vm = self.vm
+        gains = vm.accelerator == _ONE_THREAD and vm.topology.cpus >= boot_ticks.FROM_CPUS
+        symbols = self._symbols_elsewhere() if gains and vm.architecture.tick_period else b""
+        return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
+
+    def _symbols_elsewhere(self) -> bytes:
+        """The kernel's, kept, of a template of any shape, or of a machine of one CPU that boots for this."""
+        sha256 = kernels.sha256_of(self.vm.kernel)
+        if (symbols := template.symbols_of(sha256)) is not None:
+            return symbols
+        vm = replace(self.vm, topology=Topology(), memory_mib=memory_mib(1))
+        folder = self.folder / "one CPU"
+        folder.mkdir(exist_ok=True)
+        with GuestRam(vm.memory_mib) as ram:
+            try:
+                symbols = replace(self, vm=vm, folder=folder)._stopped(ram).symbols
+            except (DamagedError, MachineError, UserError):
+                return b""  # it boots as ever
+        template.keep_symbols(sha256, symbols)
+        return symbols
+
+    def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
+        """It goes on from what another was stopped in; `check` raises DamagedError where that is no good."""
+        if self.vm.results:
+            (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
+        self._check_symbols()
+        state, now = icount.counting(stopped.state) if self.vm.instructions_a_ns else (stopped.state, 0)
+        content, slower = self.content, self.vm.clock_slower
+        if private := private_copies_work():
+            self.ram.map_private(memory)
+        with StoppableThreads() as aside, self._started(resumes=True) as guest:
+            try:
+                guest.load(state, self.ram.reach if private else lambda _: memory.fill(self.ram))
+            except RefusedError as error:
+                raise DamagedError(str(error)) from None
+            check()
+            if self.vm.instructions_a_ns:
+                self._dilate(stopped.symbols, now)
+            elif slower > 1 and not self._slow_down(stopped):
+                content, slower = _content(replace(self.vm, clock_slower=1)), 1
+            outcome = guest.run(
+                content, stopped.room, lambda: aside.submit(self._read_ahead, stopped.symbols)
+            )
+            outcome.clock_slower = slower
+            return outcome
+
+    def _dilate(self, content: bytes, now: int) -> None:
+        """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
+        vm = self.vm
+        if not content:
+            raise MachineError(
+                "the kernel does not tell its symbols, by which its clock would be slowed down"
+            )
+        symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
+        if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
+            raise DamagedError("it was stopped while its clock was carried on")
+
+    def _slow_down(self, stopped: Stopped) -> bool:
+        """Slow a clock down that follows the host's; False where its kernel does not tell how."""
+        vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
+        try:
+            now, cpus = icount.counter(stopped.state), vm.topology.cpus
+            slowed = dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
+        except MachineError:
+            return False
+        if not slowed:
+            raise DamagedError("it was stopped while its clock was carried on")
+        return True
+
+    def _is_settled(self) -> bool:
+        """Whether the stopped machine's clock could be changed."""
+        symbols = SymbolTable.shared(self._symbols())
+        return dilation.is_settled(self.ram, self.vm.architecture, symbols, self.vm.topology.cpus)
+
+    def _read_ahead(self, content: bytes) -> None:
+        """Have ready what whoever makes tables of a recording asks for."""
+        lazy.load()
+        if self.vm.plugin:
+            types_in(self._memory(content), SymbolTable.shared(content)).read_ahead()
+
+    def _symbols(self) -> bytes:
+        """Those of the kernel, as the recorder heard them."""
+        file = (self.vm.results or self.folder) / _SYMBOLS
+        return file.read_bytes() if file.exists() else b""
+
+    def _check_symbols(self) -> None:
+        if self.vm.plugin and not self._symbols():
+            raise MachineError("the kernel does not tell its symbols (CONFIG_KALLSYMS?)")
+
+    def _check_clock(self) -> None:
+        """As far as the kernel tells its symbols; most take what QEMU counts by from the boot line."""
+        counter, symbols = self.vm.architecture.counter, self._symbols()
+        if not (counter and symbols and counter_khz()):
+            return
+        rate = SymbolTable.shared(symbols).address(counter.symbol)
+        if rate is None:
+            return
+        taken_for = int.from_bytes(self._memory(symbols).read(rate, 4) or b"", "little")
+        if not template.counters_agree(counter_khz(), taken_for):
+            raise MachineError(
+                f"the kernel takes its time stamp counter of {counter_khz() / 1e3:.0f} MHz for one of "
+                f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "
+                f"without {counter.parameter} in its boot line"
+            )
+
+    def _memory(self, symbols: bytes) -> KernelMemory:
+        return KernelMemory.of(self.ram, self.vm.architecture, SymbolTable.shared(symbols))
+
+    def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
+        return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
+
+    def _command(self, channels: Channels) -> list[str]:
+        return _command(self.vm, self.ram, self.initrd, channels)
+
+    def _wait(self) -> None:
+        self.wishes.on_stage("waiting for another that boots the same machine")
+
+    def _room(self, message: Message) -> Parts:
+        """Where the machine's word says that there is room for what it is given."""
+        size, parts = message.content["page_bytes"], []
+        for frame, pages in message.content["runs"]:
+            start, length = frame * size, pages * size
+            offset = self.vm.architecture.ram_offset(start, self.ram.bytes)
+            last = self.vm.architecture.ram_offset(start + length - 1, self.ram.bytes)
+            if not frame or pages < 1 or offset is None or last != offset + length - 1:
+                raise MachineError(f"the machine has room at page {frame}, it says, where it has no memory")
+            parts.append((offset, length))
+        if sum(length for _, length in parts) != self.room_mib << 20:
+            raise MachineError("the machine does not have the room that it was asked for")
+        return parts
+
+    @cached_property
+    def _machine(self) -> Machine:
+        vm = self.vm
+        return Machine(
+            arch=vm.architecture.name,
+            kernel=vm.release,
+            kernel_sha256=kernels.sha256_of(vm.kernel),
+            boot=vm.boot_line,
+            sockets=vm.topology.sockets,
+            nodes=vm.topology.nodes,
+            cores=vm.topology.cores,
+            threads=vm.topology.threads,
+            distances=vm.topology.distances,
+            memory_mib=vm.memory_mib,
+            options=[*vm.architecture.machine, *vm.remapping],
+            initramfs_sha256=kernels.sha256_of(self.initrd),
+            boot_number=vm.boot_number,
+        )
+
+    @property
+    def _emulator(self) -> Emulator:
+        qemu = find_qemu(self.vm.architecture.qemu)
+        assert qemu
+        of = qemu.path.stat().st_mtime_ns
+        return Emulator(str(qemu.path), qemu.version, of, platform.machine(), counter_khz())
+
+
+def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels) -> list[str]:
+    topology = vm.topology
+    machine = list(vm.architecture.machine)
+    if vm.kvm:
+        machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
+    command = [vm.architecture.qemu, *machine]
+    command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
+    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm, ram)]
+    command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
+                f"threads={topology.threads}"]  # fmt: skip
+    command += vm.remapping
+    for name, fd in (("console", channels.console), ("agent", channels.agent)):
+        command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
+    command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
+    if channels.resumes:
+        command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_a_ns else ())]
+    if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
+        command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
+    if vm.plugin:
+        command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
+    return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]
+
+
+def _parameters(vm: VirtualMachine) -> str:
+    """The boot line, and before it how fast the clock runs, which is this host's affair and no study's."""
+    counter = vm.architecture.counter
+    rate = f"{counter.parameter}={counter_khz()} " if counter and counter_khz() and not vm.kvm else ""
+    return rate + vm.boot_line
+
+
+@functools.cache
+def counter_khz() -> int:
+    """The rate of this machine's counter by which QEMU emulates the guest's; 0: it counts nanoseconds."""
+    return round(_sim.counter_khz() or 0)
+
+
+def _escaped(path: Path | None) -> str:
+    """A path in QEMU's option syntax, where a comma ends a value."""
+    return str(path).replace(",", ",,")
+
+
+def _memory(vm: VirtualMachine, ram: GuestRam) -> list[str]:
+    nodes = vm.topology.nodes
+    if nodes == 1:
+        return [*ram.backend("ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"]
+    cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
+    options = []
+    start = 0
+    for node in range(nodes):
+        size = memory if node else vm.memory_mib - memory * (nodes - 1)
+        last = (node + 1) * cpus - 1
+        name = f"node{node}"
+        options += ram.backend(name, start, size)
+        options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
+        start += size
+    for a, row in enumerate(vm.topology.distances):
+        options += [
+            word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
+        ]
+    return options

@@ -1,0 +1,1 @@
+"""A comparison as text, Markdown, CSV and JSON."""

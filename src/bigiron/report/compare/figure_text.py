@@ -1,0 +1,125 @@
+"""What the renderers of a comparison have in common: its figures, changes and notes as text."""
+
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from statistics import median, stdev
+
+from bigiron.analysis.comparison.model import Comparison, Point, Row, largest_change
+from bigiron.report.formats import lkp
+
+_MOST_BESIDE = 4  # columns a variant; with more of them the variants stand one below the other
+
+_VERDICT_COLUMNS = (
+    "tasks",
+    "CPUs",
+    "variant",
+    "median",
+    "least to most",
+    "reps",
+    "ratio",
+    "interval",
+    "p",
+    "verdict",
+)
+VERDICT_ALIGN = ">><>>>>>><"
+"""Of the columns of a table of verdicts."""
+
+
+def stand_beside(point: Point) -> bool:
+    """Whether the variants stand beside each other; else each row has a line for each."""
+    return len(point.columns) <= _MOST_BESIDE
+
+
+def headings(point: Point) -> list[str]:
+    """Of the columns under each variant."""
+    return ["/".join(point.measures[number].name for number in column) for column in point.columns]
+
+
+def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) -> list[str]:
+    """A row's figures of one variant, one for each column; with how much repetitions differ if wanted."""
+    if variant not in row.main.values:
+        return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
+    return [
+        "/".join(
+            _figure(point, row, variant, number, with_spread)
+            for number in column
+            if number < len(row.figures)
+        )
+        for column in point.columns
+    ]
+
+
+def _figure(point: Point, row: Row, variant: str, number: int, with_spread: bool) -> str:
+    measure, figure = point.measures[number], row.figures[number]
+    form, values = row.form or measure.form, figure.values.get(variant, ())
+    if not values:
+        return "-"
+    shown = form(figure.mean(variant))
+    match measure.beside:
+        case "range" if len(values) > 1:
+            return f"{shown} ({form(min(values))} to {form(max(values))})"
+        case "deviation":
+            spread = f" +- {form(stdev(values))}" if len(values) > 1 else ""
+            ratio = figure.ratio(point.base, variant) if variant in point.others else None
+            return shown + spread + (f" {ratio:+.0%}" if ratio is not None else "")
+        case "change" if variant in point.others:
+            return f"{shown} {lkp.change(figure, point.base, variant)}".rstrip()
+    share = figure.spread(variant) if with_spread and measure.beside == "nothing" else None
+    return shown + (f" +-{100 * share:.0f}%" if share is not None else "")
+
+
+def change_of(point: Point, row: Row) -> str:
+    """The largest change of the figure by which rows are ranked; nothing where it is too small to show."""
+    form = row.form or point.measures[row.rank].form
+    change = largest_change(row.main, point.base, point.others)
+    shown = form(abs(change))
+    return f"{'+' if change > 0 else '-'}{shown}" if float(shown) else ""
+
+
+def notes_on(point: Point, cut: int) -> list[str]:
+    """What marks mean, what is not shown, and what is missing. `cut`: rows that were left out here."""
+    notes = [f"* {point.legend}"] if point.legend and point.others else []
+    if point.hidden + cut:
+        notes.append(f"{point.hidden + cut} more {point.more} (--format csv has all)")
+    return [*notes, *point.notes, *point.caveats]
+
+
+def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
+    """Of each metric its heading and its cells, the first row being the columns' names."""
+    for heading, points in groupby(comparison.points, key=lambda point: point.heading):
+        cells = [list(_VERDICT_COLUMNS)]
+        for point in points:
+            where = [str(point.tasks), str(point.cpus)]
+            for row in point.rows:
+                for variant in row.main.values:
+                    cells.append([*where, variant, *_verdict_cells(point, row, variant)])
+                    where = ["", ""]
+        yield heading, cells
+
+
+def _verdict_cells(point: Point, row: Row, variant: str) -> list[str]:
+    values, form = row.main.values[variant], point.measures[0].form
+    figures = [form(median(values)), f"{form(min(values))} to {form(max(values))}", str(len(values))]
+    found = row.judgements.get(variant)
+    if not found:
+        return [*figures, "", "", "", row.missing.get(variant, "")]
+    ratio = found.ratio
+    interval = "-" if math.isnan(ratio.low) else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    p = "<0.001" if found.p < 0.001 else f"{found.p:.3f}"
+    return [*figures, f"{ratio.value:.3f}", interval, p, found.in_words]
+
+
+def verdict_notes(comparison: Comparison) -> list[str]:
+    """What the figures of all tables are, how sure they are, and what is odd about them."""
+    return list(dict.fromkeys(note for point in comparison.points for note in point.notes))
+
+
+def caveats(comparison: Comparison) -> list[str]:
+    """What must be known of the figures, and where: what is missing in them, how machines differ."""
+    said = [
+        one if one == point.missing else f"{point.where}: {one}"
+        for point in comparison.points
+        for one in point.caveats
+    ]
+    return list(dict.fromkeys(said))

@@ -1,0 +1,188 @@
+"""A comparison for a terminal or a mail: at most 100 columns with up to two variants."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bigiron.analysis.comparison import profiles
+from bigiron.analysis.comparison.model import Comparison, Point, Row
+from bigiron.report.compare.figure_text import (
+    VERDICT_ALIGN,
+    caveats,
+    cells_of,
+    change_of,
+    headings,
+    notes_on,
+    stand_beside,
+    verdict_notes,
+    verdict_tables,
+)
+from bigiron.report.formats import lkp
+
+_WIDTH = 100
+_LEAST_NAME = 32  # columns that names have at least, whatever the figures need
+_GAP = 2
+
+
+def text(comparison: Comparison) -> str:
+    """All points."""
+    if comparison.judged:
+        return _judged(comparison)
+    lay_out = _pairs if comparison.pairwise else _table
+    points = (
+        "\n".join(line.rstrip() for line in lay_out(comparison, point)).rstrip("\n")
+        for point in comparison.points
+    )
+    return "\n\n".join(points) + "\n"
+
+
+def _wrapped(words: str, indent: str = "", later: str = "") -> list[str]:
+    return textwrap.wrap(words, _WIDTH, initial_indent=indent, subsequent_indent=later or indent)
+
+
+# Verdicts
+
+
+def _judged(comparison: Comparison) -> str:
+    """All verdicts on one metric in one table, and after the last what must be known of them."""
+    blocks = []
+    for heading, cells in verdict_tables(comparison):
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(
+                f"{cell:{align}{width}}"
+                for cell, align, width in zip(row, VERDICT_ALIGN, widths, strict=True)
+            )
+            for row in cells
+        ]
+        blocks.append([*_wrapped(heading), "", *(line.rstrip() for line in lines)])
+    blocks.append(
+        [
+            line
+            for note in (*verdict_notes(comparison), *caveats(comparison))
+            for line in _wrapped(note, later="  ")
+        ]
+    )
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+# A table
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a table before anybody knows how wide its columns are."""
+
+    name: str
+    cells: list[list[str]]  # of each variant, or of the only one whose line it is: of each column
+    change: str = ""
+    beneath: list[str] = field(default_factory=list)
+
+
+def _table(comparison: Comparison, point: Point) -> Iterator[str]:
+    yield from _wrapped(point.heading)
+    yield ""
+    rows = point.rows[: point.most]
+    yield from (_beside if stand_beside(point) else _below)(comparison, point, rows)
+    if notes := notes_on(point, len(point.rows) - len(rows)):
+        yield ""
+    for note in notes:
+        yield from _wrapped(note, later="  ")
+    for appendix in point.appendices:
+        yield ""
+        yield from _wrapped(appendix.title, later="  ")
+        yield from appendix.lines
+
+
+def _beside(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+    """The variants beside each other."""
+    heads, mark = headings(point), _mark(point, None)
+    lines: list[_Line] = []
+    section = None
+    for row in rows:
+        if row.section != section and len(heads) > 1:
+            section = row.section
+            change = "change" if point.shows_change and point.others else ""
+            lines.append(_Line(mark + (section or point.thing), [heads] * len(point.variants), change))
+        cells = [cells_of(point, row, variant) for variant in point.variants]
+        change = change_of(point, row) if point.shows_change else ""
+        lines.append(
+            _Line(_mark(point, row) + row.name, cells, change, list(_beneath(comparison, point, row)))
+        )
+    if point.total:
+        cells = [cells_of(point, point.total, variant) for variant in point.variants]
+        lines.append(_Line(mark + point.total.name, cells))
+    if comparison.paths and any(row.ways for row in rows):
+        lines[0].beneath.append(" " * 6 + f"{point.ranked_by} by call path: {', '.join(point.variants)}")
+    yield from _laid_out(lines, point.variants)
+
+
+def _below(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each row and variant: where there are too many figures to stand beside each other."""
+    width = max(map(len, point.variants))
+    lines = [_Line(point.thing, [[" " * width, *headings(point)]])]
+    for row in rows:
+        for number, variant in enumerate(point.variants):
+            name = "" if number else row.name
+            lines.append(_Line(name, [[f"{variant:{width}}", *cells_of(point, row, variant)]]))
+        lines[-1].beneath.extend(_beneath(comparison, point, row))
+    yield from _laid_out(lines, ())
+
+
+def _laid_out(lines: Sequence[_Line], variants: Sequence[str]) -> Iterator[str]:
+    """In columns as wide as what is in them; a name that leaves no room for the figures has its own line."""
+    of_lines = [cells for line in lines for cells in line.cells]
+    widths = [max(map(len, column)) + _GAP for column in zip(*of_lines, strict=True)]
+    group = max([sum(widths), *(len(variant) + _GAP for variant in variants)])
+    after = max((len(line.change) for line in lines), default=0)
+    after += _GAP if after else 0
+    room = _WIDTH - after - group * max((len(line.cells) for line in lines), default=1)
+    names = max(_LEAST_NAME, min(room, max((len(line.name) for line in lines), default=0)))
+    if variants:
+        yield " " * names + "".join(f"{variant:>{group}}" for variant in variants)
+    for line in lines:
+        name = line.name
+        if len(name) > names:
+            yield from _wrapped(name, later="    ")
+            name = ""
+        figures = (
+            "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)).rjust(group)
+            for cells in line.cells
+        )
+        yield f"{name:{names}}{''.join(figures)}{line.change:>{after}}"
+        yield from line.beneath
+
+
+def _mark(point: Point, row: Row | None) -> str:
+    """Before each name, where exact counts are compared."""
+    if not point.legend:
+        return ""
+    return f"{row.mark if row else '':2}"
+
+
+def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
+    """What must be read with a row, and the call paths asked for, folded where they are too long."""
+    for caption in (*row.depends, *row.caption):
+        yield from _wrapped(caption, " " * 6)
+    for way in row.ways[: comparison.paths]:
+        figures = " ".join(f"{way.mean(variant):7.3f}" for variant in point.variants)
+        later = " " * (8 + len(figures))
+        yield from _wrapped(way.name.replace(";", "; "), f"      {figures}  ", later)
+
+
+# Each variant against the base
+
+
+def _pairs(comparison: Comparison, point: Point) -> Iterator[str]:
+    """As the kernel test robot lays it out."""
+    yield from _wrapped(point.heading)
+    figures = [row.main for row in point.rows]
+    for new in point.others or (point.base,):
+        here = [one for one in figures if max(one.mean(point.base), one.mean(new)) >= lkp.LEAST]
+        shown = profiles.ranked(here, point.base, [new])[: point.most]
+        yield ""
+        yield from lkp.head(point.base, new, "mean +- sd" if point.repeated else point.ranked_by)
+        yield from lkp.lines(shown, point.base, new, _WIDTH, as_stacks=point.thing == "chain")
+        if len(here) > len(shown):
+            yield f"{len(here) - len(shown)} more (--format csv has all)"
+    yield from (line for note in point.caveats for line in ("", *_wrapped(note)))

@@ -1,0 +1,1 @@
+"""One module per output format, and what several of them share."""

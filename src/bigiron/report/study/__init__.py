@@ -1,0 +1,1 @@
+"""A study as a page and as a mail."""

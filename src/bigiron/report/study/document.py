@@ -1,0 +1,587 @@
+"""What a report of a study says, whatever its format: the question, the answer, and all that they rest on.
+
+Of what was not measured (yet) a report has nothing, and says so: one of an unfinished study can be made too.
+"""
+
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import bigiron
+from bigiron import probes
+from bigiron.analysis.comparison.model import Options, Point, Row, not_compared, with_caveats
+from bigiron.analysis.comparison.profiles import Figure, number
+from bigiron.analysis.lines import shared_lines
+from bigiron.analysis.lines.shared_lines import SharedLines
+from bigiron.analysis.statistics.growth import number as three_digits
+from bigiron.analysis.statistics.knee import Curve
+from bigiron.analysis.statistics.ratio import Estimate
+from bigiron.analysis.statistics.repetitions import where
+from bigiron.analysis.statistics.verdict import Judgement
+from bigiron.errors import UserError
+from bigiron.report import explain as explanation
+from bigiron.report import growth, knee, predict
+from bigiron.report.compare import dispatch, figure_text
+from bigiron.report.explain import Explanation
+from bigiron.report.formats import flame, lkp
+from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.flame import Contexts, Flame
+from bigiron.results import measurements
+from bigiron.results.prediction import Prediction
+from bigiron.study import reproduce, store
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Study, losses
+from bigiron.util import sanitize
+from bigiron.util.english import listed
+
+_MOST_FINDINGS = 8
+_MOST_CHARTS = 6
+_SURE = 0.9  # of a law that is worth a sentence
+_SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
+_COUNTED = {"conflicts": "shared cache lines", "locks": "locks", "work": "instructions"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence, and label and text of what it rests on."""
+
+    sentence: str
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one probe has measured."""
+
+    probe: str
+    tables: tuple[Point, ...]  # by CPUs and tasks
+    charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
+    flame: Flame | None
+    growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
+
+    @property
+    def title(self) -> str:
+        """Of all its tables."""
+        return self.tables[0].title
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was measured with noise: verdicts on every metric, and its curves against the tasks."""
+
+    verdicts: tuple[Grid, ...]
+    judgements: tuple[Judgement, ...]  # what the verdicts are on
+    notes: tuple[str, ...]
+    scaling: tuple[Grid, ...]  # by the number of tasks
+    charts: tuple[Chart, ...]
+    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
+    said: tuple[Finding, ...]  # for the answer
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Throughput on a machine that was named."""
+
+    title: str
+    chart: Chart
+    tables: tuple[Grid, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Environments:
+    """What all cells have in common, and a row for each cell with what they have not."""
+
+    common: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    study: str
+    question: str
+    answered: str  # what the answer is about
+    answer: tuple[Finding, ...]
+    not_recorded: str  # what the answer says nothing of, in a sentence
+    planned: int  # cells
+    missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
+    predicted: Predicted | None
+    judged: Judged | None
+    parts: tuple[Section, ...]
+    environments: Environments
+    commands: tuple[tuple[str, str], ...]  # what for, and the command
+    study_file: str  # study.toml
+    source: str  # of the workload, where it is none that comes with bigiron
+    made: str
+    version: str
+
+
+def document_of(
+    study: Study,
+    base: str | None,
+    contexts: Contexts,
+    prediction: Prediction | None = None,
+) -> Document:
+    """Gather all that there is to say of a study."""
+    base = study.base(base)
+    measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    judged = _judged(study, base)
+    options = Options(base, contexts, costs=prediction.costs if prediction else None)
+    lines = None
+    if "conflicts" in measured:
+        lines = shared_lines.line_up_all(measurements.read(study, "conflicts"), options)
+    incomplete = losses(study.all_records())
+    parts = tuple(
+        _with_gaps(_part(study, probe, options, lines), study) for probe in measured if not _is_judged(probe)
+    )
+    if incomplete:
+        parts = tuple(_without_losses(part) for part in parts)  # the answer tells them, once
+    explained = None
+    if set(explanation.PROBES) & set(measured):
+        explained = explanation.explanation(study, options, lines)
+    answered, answer = _answer(judged, parts, explained, prediction)
+    cells = [(cell, study.record(cell)) for cell in study.plan()]
+    return Document(
+        study=study.name,
+        question=_question(study.spec, base),
+        answered=answered,
+        answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
+        not_recorded=_not_recorded(study, measured, explained),
+        planned=len(cells),
+        missing=tuple((str(cell), why) for cell, record in cells if (why := store.why_missing(record))),
+        predicted=_predicted(prediction) if prediction else None,
+        judged=judged,
+        parts=parts,
+        environments=_environments(study.spec, [(cell.id, record) for cell, record in cells]),
+        commands=tuple(_commands(study, base, measured, contexts, prediction)),
+        study_file=reproduce.study_file(study),
+        source=_source(study),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=bigiron.__version__,
+    )
+
+
+def _is_measured(study: Study, probe: str) -> bool:
+    return any(record.measured and probe in record.tables for record in study.records())
+
+
+def _not_recorded(study: Study, measured: Sequence[str], explained: Explanation | None) -> str:
+    """The counts of a virtual machine that an answer lacks, where its own notes do not name them."""
+    if explained and explained.recorded.others:
+        return ""
+    lacking = [what for probe, what in _COUNTED.items() if probe not in measured]
+    if not (study.spec.engine.emulated and measured and lacking):
+        return ""
+    return (
+        f"Nothing is said of {listed(lacking)}, which were not recorded "
+        f"(bigiron run --probe {','.join(_COUNTED)})."
+    )
+
+
+def _is_judged(probe: str) -> bool:
+    """Whether its figures are told by verdicts."""
+    return any(one.samples for one in probes.among([probe]))
+
+
+# The question and the answer
+
+
+def _question(spec: Spec, base: str) -> str:
+    cpus = listed([str(number) for number in spec.cpus])
+    where = f"with {cpus} CPU{'' if spec.cpus == [1] else 's'}"
+    if spec.engine.is_model:
+        where += f" of {spec.simulation.machine}, simulated"
+    elif spec.engine.emulated:
+        where += " in virtual machines"
+    others = [variant.name for variant in spec.variant if variant.name != base]
+    if others:
+        return f"{spec.workload} {where}: what is different on {listed(others)}, against {base}?"
+    return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
+
+
+def _answer(
+    judged: Judged | None,
+    parts: Sequence[Section],
+    explained: Explanation | None,
+    predicted: Prediction | None,
+) -> tuple[str, list[Finding]]:
+    answered, said = "", []
+    if explained:
+        answered, recorded = explanation.heading(explained), explained.recorded
+        said += [
+            Finding(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
+            for one in explained.findings[:_MOST_FINDINGS]
+        ]
+        said += map(Finding, explanation.notes(explained))
+    if predicted:
+        said += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
+    said += judged.said if judged else ()
+    for part in parts:
+        if part.probe not in explanation.PROBES and part.tables[-1].others:
+            said += _changes(part.tables[-1])
+    return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
+
+
+def _changes(table: Point) -> Iterator[Finding]:
+    """What changed most in a probe's table: its sum, or else the row that changed most."""
+    subject = table.total or next(iter(table.by_change), None)
+    if subject is None:
+        return
+    measure = "" if table.ranked_by in _SUMMARIES else f" ({table.ranked_by})"
+    what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
+    said = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
+    moved = [
+        row
+        for row in table.by_change
+        if row is not subject and row.main.largest_change(table.base, table.others)
+    ]
+    yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
+
+
+def _by_variant(figure: Figure, table: Point) -> str:
+    said = [f"{number(figure.mean(table.base))} on {table.base}"]
+    for variant in table.others:
+        change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
+        said.append(f"{number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+    return listed(said)
+
+
+def _growing(report: growth.Report) -> Iterator[Finding]:
+    for table in report.tables:
+        if table.growing and table.growing[0].growth.sure >= _SURE:
+            first = table.growing[0]
+            assert first.prediction
+            predicted = first.prediction
+            yield Finding(
+                f"On {table.variant}, {first.series.name} comes to {first.growth.best.formula} "
+                f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
+                f"{three_digits(predicted.value)} ({three_digits(predicted.low)} to "
+                f"{three_digits(predicted.high)})."
+            )
+
+
+# What was measured
+
+
+def _judged(study: Study, base: str) -> Judged | None:
+    """Verdicts where a metric was measured, curves where it was with several numbers of tasks."""
+    grids: list[Grid] = []
+    notes: list[str] = []
+    judgements: list[Judgement] = []
+    said: list[Finding] = []
+    noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
+    if noisy:
+        try:
+            found = dispatch.comparison_of(study, noisy[0], Options(base))
+        except UserError as error:
+            notes.append(str(error))
+        else:
+            grids = _grids(figure_text.verdict_tables(found))
+            notes = figure_text.verdict_notes(found)
+            judgements = [
+                one for point in found.points for row in point.rows for one in row.judgements.values()
+            ]
+            said += _verdicts(judgements, study.time)
+    try:
+        scaling = knee.knee_study(study, base)
+    except UserError:  # no metric has several numbers of tasks
+        if not (grids or notes):
+            return None
+        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
+    said += [Finding(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
+    told = [knee.in_words(scaling, one) for one in scaling.curves]
+    return Judged(
+        tuple(grids),
+        tuple(judgements),
+        tuple(notes),
+        tuple(_grids((heading, cells) for heading, _, cells in knee.tables(scaling))),
+        tuple(_curves(scaling, [variant.name for variant in study.spec.variant])),
+        tuple((variant, tuple(lines)) for variant, *lines in told),
+        tuple(said),
+    )
+
+
+def _predicted(found: Prediction) -> Predicted:
+    return Predicted(
+        f"Predicted for {found.machine}",
+        predict.chart(found),
+        tuple(_grids(predict.tables(found))),
+        tuple(predict.notes(found)),
+    )
+
+
+def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
+    return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
+
+
+def _verdicts(judgements: Sequence[Judgement], time: str) -> Iterator[Finding]:
+    """With the most CPUs and tasks, of every metric and variant."""
+    last = {(one.ours.metric, one.ours.variant): one for one in judgements}
+    for (metric, variant), one in last.items():
+        yield Finding(
+            f"{metric} ({time}) with {where(*one.ours.point)}, {variant} against {one.base.variant}: "
+            f"{one.in_words}."
+        )
+
+
+def _curves(scaling: knee.Scaling, names: Sequence[str]) -> Iterator[Chart]:
+    """A chart for each metric and number of CPUs, with the law that fits each variant best."""
+    kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
+    for metric, unit, cpus in kinds:
+        here = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
+        title = metric if cpus is None else f"{metric}, {cpus} CPU{'' if cpus == 1 else 's'}"
+        x = "tasks, each with a CPU" if cpus is None else "tasks"
+        lines = tuple(_curve(one, names.index(one.variant)) for one in here)
+        yield Chart(title, x, f"{unit} ({scaling.time})".strip(), lines)
+
+
+def _curve(curve: Curve, style: int) -> Line:
+    measured = tuple(_estimated(point.tasks, point.throughput) for point in curve.points)
+    if not curve.fits:
+        return Line(curve.variant, measured, style=style)
+    best = min(curve.fits, key=lambda fit: sum(missed**2 for missed in fit.residuals.values()))
+    law = [DataPoint(tasks, value) for tasks, value in sorted(best.curve.items())]
+    further = [_estimated(tasks, estimate) for tasks, estimate in sorted(best.predicted.items())]
+    return Line(curve.variant, measured, (*law, *further), best.law.value, style)
+
+
+def _estimated(x: int, estimate: Estimate) -> DataPoint:
+    if math.isnan(estimate.low):
+        return DataPoint(x, estimate.value)
+    return DataPoint(x, estimate.value, estimate.low, estimate.high)
+
+
+def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
+    if lines and probe == "conflicts":
+        read = measurements.read(study, probe)
+        points = with_caveats(shared_lines.compare(read, options, lines), read).points
+    else:
+        points = dispatch.comparison_of(study, probe, options).points
+    burning = None
+    if any(one.stacks for one in probes.among([probe])):
+        burning = flame.flame_of(study, probe, study.base(options.base), options.contexts)
+    grown = _growth(study, probe, options.contexts)
+    names = [variant.name for variant in study.spec.variant]
+    charts = _growth_charts(grown, names) if grown else _charts(points, names)
+    return Section(probe, points, tuple(charts), burning, grown)
+
+
+def _with_gaps(part: Section, study: Study) -> Section:
+    """The same, with the measured cells that lack the probe; the page lists the others at its top."""
+    lacking = [one for one in measurements.missing(study, part.probe) if one.why == measurements.NOT_RECORDED]
+    if not lacking:
+        return part
+    *tables, last = part.tables
+    return replace(part, tables=(*tables, replace(last, missing=not_compared(lacking))))
+
+
+def _without_losses(part: Section) -> Section:
+    return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
+
+
+def _charts(points: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+    """The sum, or the rows that matter most, against the number of CPUs, or of tasks; of each kind."""
+    for kind in dict.fromkeys(point.kind for point in points):
+        yield from _charts_of([point for point in points if point.kind == kind], names)
+
+
+def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+    last = found[-1]
+    many_cpus = len({table.cpus for table in found}) > 1
+    if len({(table.cpus if many_cpus else table.tasks) for table in found}) < max(2, len(found)):
+        return
+    chosen = [last.total] if last.total else list(last.rows[:_MOST_CHARTS])
+    for row in chosen:
+        at = [(table.cpus if many_cpus else table.tasks, _row_named(table, row.main.name)) for table in found]
+        lines = tuple(
+            Line(
+                variant,
+                tuple(_spot(x, one.main, variant) for x, one in at if one and variant in one.main.values),
+                style=names.index(variant),
+            )
+            for variant in last.variants
+        )
+        lines = tuple(line for line in lines if line.measured)
+        unit = "" if last.ranked_by in _SUMMARIES else last.ranked_by
+        if lines:
+            yield Chart(row.main.name, "CPUs" if many_cpus else "tasks", unit, lines)
+
+
+def _row_named(table: Point, name: str) -> Row | None:
+    rows = (*([table.total] if table.total else []), *table.rows)
+    return next((row for row in rows if row.main.name == name), None)
+
+
+def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
+    """The mean of the repetitions, and their range."""
+    values = figure.values[variant]
+    spread = (min(values), max(values)) if len(values) > 1 else (None, None)
+    return DataPoint(x, figure.mean(variant), *spread)
+
+
+def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
+    if probe not in growth.sources():
+        return None
+    try:
+        return growth.growth_study(study, None, None, probe, contexts)
+    except UserError:
+        return None  # too few numbers of CPUs
+
+
+def _growth_charts(report: growth.Report, names: Sequence[str]) -> Iterator[Chart]:
+    """What grows most in any variant, in all of them, with the laws."""
+    named: dict[str, list[tuple[growth.Table, growth.Row]]] = {}
+    for table in report.tables:
+        for row in (*table.growing[:_MOST_CHARTS], table.total):
+            named.setdefault(row.series.name, [])
+    for table in report.tables:
+        for row in (*table.rows, table.total):
+            if row.series.name in named and row.most >= table.counted.shown:
+                named[row.series.name].append((table, row))
+    unit = report.counted.unit
+    for name, rows in list(named.items())[:_MOST_CHARTS]:
+        if rows:
+            yield Chart(
+                name,
+                "CPUs",
+                unit,
+                tuple(_law_line(table, row, names.index(table.variant)) for table, row in rows),
+            )
+
+
+def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
+    measured = tuple(DataPoint(cpus, value) for cpus, value in sorted(row.series.points.items()))
+    if not row.growth.grows:
+        return Line(table.variant, measured, style=style)
+    first, last = min(row.series.points), table.at
+    steps = [round(first * (last / first) ** (step / 40)) for step in range(41)]
+    law = [row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})]
+    most = max(row.series.points)
+    law_spots = tuple(
+        DataPoint(one.cpus, one.value, one.low, one.high)
+        if one.cpus >= most
+        else DataPoint(one.cpus, one.value)
+        for one in law
+    )
+    return Line(table.variant, measured, law_spots, row.growth.best.formula, style)
+
+
+# How it was measured
+
+
+def _environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) -> Environments:
+    known = {name: _flat(record) for name, record in cells if record}
+    keys = list(dict.fromkeys(key for each in known.values() for key in each))
+    values = {key: [each.get(key, "") for each in known.values()] for key in keys}
+    alike = [key for key in keys if len(set(values[key])) == 1 and len(known) > 1]
+    differing = [key for key in keys if key not in alike]
+    rows = tuple(
+        (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
+        for name, record in cells
+    )
+    usual = _as_ever(spec)
+    common = tuple(
+        (_label(key), values[key][0]) for key in alike if values[key][0] and values[key][0] != usual.get(key)
+    )
+    return Environments(common, ("cell", "state", *map(_label, differing)), rows)
+
+
+def _as_ever(spec: Spec) -> dict[str, str]:
+    """What does not say anything of a study where it has this value in all cells."""
+    recorded = {kind.options for kind in probes.among(spec.probes)}
+    others = {probe.options for probe in probes.probes() if probe.options} - recorded
+    unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
+    return {**unused, "cpus_to_cycle": "0", "from_template": "True"}
+
+
+def _flat(record: CellRecord) -> dict[str, str]:
+    """All that produced a cell, as text."""
+    texts = {key: _text(value) for key, value in record.environment.items()}
+    return {**texts, "started": record.started, "seconds": f"{record.seconds:.1f}"}
+
+
+def _text(value: Any) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{key}={one}" for key, one in value.items())
+        case list():
+            return ", ".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def _state(record: CellRecord | None) -> str:
+    return store.why_missing(record).partition(":")[0] or "measured"
+
+
+def _label(key: str) -> str:
+    return key.replace("_mib", ", MiB").replace("_", " ").replace("sha256", "SHA-256")
+
+
+def _commands(
+    study: Study, base: str, measured: Sequence[str], contexts: Contexts, prediction: Prediction | None
+) -> Iterator[tuple[str, str]]:
+    name = shlex.quote(study.name)
+    options = (
+        f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("operation",) else ""
+    )
+    if base != study.base(None):
+        options += f" --base {shlex.quote(base)}"
+    for kernel in dict.fromkeys(reproduce.kernels(study).values()):
+        if kernel.startswith("debian/"):
+            yield "the kernels", f"bigiron kernel fetch {kernel}"
+    if study.spec.engine.is_elsewhere:
+        yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
+    else:
+        yield "every cell", f"bigiron run study.toml -o {name}"
+    if study.spec.engine.is_model:
+        yield "the figures", f"bigiron compare {name}{options}"
+        measured = ()
+    ranked = f" --machine {shlex.quote(prediction.machine_file)}" if prediction else ""
+    if "conflicts" in measured:
+        yield "the answer", f"bigiron explain {name}{options}{ranked}"
+    for probe in measured:
+        by = ranked if probe == "conflicts" else ""
+        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}{by}"
+    if prediction and prediction.one_task:
+        ranked += f" --one-task {prediction.one_task!r}"
+    if prediction and prediction.measured:
+        ranked += f" --measured {shlex.quote(prediction.measured.file)}"
+    yield "this report", f"bigiron report {name}{options}{ranked} -o report.html"
+
+
+def _imports(study: Study) -> Iterator[str]:
+    """What imports each file or folder again that a study's figures are from."""
+    sources: dict[tuple[str, str, str, str, int], set[int]] = {}
+    for record in study.records():
+        format, file, workload = (str(record.environment[key]) for key in ("format", "file", "workload"))
+        source = format, file, workload, record.variant, record.cpus
+        sources.setdefault(source, set()).add(record.tasks)
+    for (format, file, workload, variant, cpus), tasks in sources.items():
+        words = ["bigiron", "import", format, file, "--variant", variant, "--workload", workload]
+        # A file with figures of several numbers of tasks says itself which are whose.
+        given = ["--tasks", str(min(tasks))] if len(tasks) == 1 else []
+        yield shlex.join([*words, "--cpus", str(cpus), *given])
+
+
+def _source(study: Study) -> str:
+    """The workload's C file, where the user gave one: it is part of what was measured."""
+    file = study.folder / "workload.c"
+    if not study.spec.workload_file or not file.is_file() or file.is_symlink():
+        return ""
+    return sanitize.sanitize(file.read_text(encoding="utf-8", errors="replace"))

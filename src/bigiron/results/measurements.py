@@ -1,0 +1,113 @@
+"""What a study has measured, as the plain values that `bigiron.analysis` compares."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from bigiron import probes
+from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, Missing
+from bigiron.machines.vm.shape_change import CHANGES
+from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.results import metrics
+from bigiron.study import store
+from bigiron.study.store import CellRecord, Study, losses, unlike
+
+NOT_RECORDED = "the probe was not recorded"
+
+
+def read(study: Study, probe: str) -> Measurements:
+    """All measured cells of one probe, each with its tables. UserError where there is none."""
+    if any(one.samples for one in probes.among([probe])):
+        return _with_noise(study, probe)
+    measured = study.measured(probe)
+    return Measurements(
+        study=study.name,
+        workload=study.spec.workload,
+        probe=probe,
+        time=study.time,
+        operations=study.operations(probe),
+        scope=study.spec.options[ConflictsOptions].scope,
+        machine=study.spec.simulation.machine,
+        points=_cells(study, measured, probe),
+        lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
+        unlike={point: unlike(chain(*cells.values())) for point, cells in measured.items()},
+        changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
+    )
+
+
+_Measured = Mapping[tuple[int, int], Mapping[str, list[CellRecord]]]
+
+
+def _cells(study: Study, measured: _Measured, probe: str) -> dict[tuple[int, int], dict[str, list[Cell]]]:
+    return {
+        point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
+        for point, cells in measured.items()
+    }
+
+
+def _changed(study: Study, probe: str) -> Iterator[ChangedShape]:
+    """What was measured on machines of other shapes."""
+    for change in CHANGES:
+        if measured := study.measured_with(change.name, probe):
+            records = {point: next(chain.from_iterable(cells.values())) for point, cells in measured.items()}
+            phrases = {point: _phrase(change.of, record.environment) for point, record in records.items()}
+            # Without a template each cell boots, and with other memory or nodes it is of another boot anyway.
+            resumed = all("resuming" in record.times for record in records.values())
+            boots = not resumed or change.times_memory * change.times_nodes > 1
+            yield ChangedShape(change.of, phrases, _cells(study, measured, probe), boots)
+
+
+def _phrase(of: str, environment: Mapping[str, Any]) -> str:
+    """How that machine differs."""
+    if of == "memory":
+        return f"with {environment['memory_mib'] / 1024:g} GiB"
+    if of == "nodes":
+        return f"with {environment['nodes']} nodes"
+    if of == "the boot":
+        return "when booted again"
+    turn = environment["turn"]
+    return "with turns at random" if turn == "random" else f"with turns of {turn}"
+
+
+def _with_noise(study: Study, probe: str) -> Measurements:
+    """All metrics, whatever probe they are of: their verdicts are corrected for each other."""
+    records = [record for record in study.records() if record.measured]
+    return Measurements(
+        study=study.name,
+        workload=study.spec.workload,
+        probe=probe,
+        time=study.time,
+        operations=study.spec.operations,
+        scope="",
+        machine=study.spec.simulation.machine,
+        points={},
+        lost={
+            point: tuple(losses(record for record in records if (record.cpus, record.tasks) == point))
+            for point in dict.fromkeys((record.cpus, record.tasks) for record in records)
+        },
+        repeated=metrics.repeated(study),
+    )
+
+
+def missing(study: Study, probe: str) -> tuple[Missing, ...]:
+    """The cells that the study asks for and that have nothing of a probe, in the plan's order."""
+    any_will_do = any(one.samples for one in probes.among([probe]))  # as all metrics are compared at once
+    found = []
+    for cell in study.plan():
+        record = study.record(cell)
+        why = store.why_missing(record)
+        if record and not why and not any_will_do and probe not in record.tables:
+            why = NOT_RECORDED
+        if why and (probe == probes.DEFAULT or not cell.change):
+            found.append(Missing(cell.id, str(cell), why))
+    return tuple(found)
+
+
+def cell(study: Study, record: CellRecord, probe: str) -> Cell:
+    """What a probe left of one cell: its table, and those whose names start with its own."""
+    others = [name for name in record.tables if name.startswith(f"{probe}_")]
+    return Cell(
+        study.table(record, probe),
+        record.facts.get(probe, {}),
+        {name.removeprefix(f"{probe}_"): study.table(record, name) for name in others},
+    )

@@ -1,0 +1,433 @@
+"""What a study has recorded, replayed on a machine that is described (docs/predict.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from bigiron import _sim
+from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.carry import Counts, carry
+from bigiron.analysis.lines.line_costs import LineCosts
+from bigiron.analysis.replay import callbacks, prediction, synthetic_operation, trace
+from bigiron.analysis.replay.prediction import PredictedCurve, PredictedRatio
+from bigiron.analysis.replay.program import Program
+from bigiron.analysis.statistics import growth
+from bigiron.errors import UserError
+from bigiron.readers.measured_points import Measured
+from bigiron.results import measurements
+from bigiron.simulator import machine_files
+from bigiron.simulator.fitted import FITTED, Constants
+from bigiron.simulator.replay import Asked, KnownRate, Replayed, Source, replay
+from bigiron.study.store import CellRecord, Study, clock_step
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
+
+PROBES = ("conflicts", "locks", "work")
+"""Without a trace, these are what a prediction is made of."""
+
+_CARRIED_FROM = ("work", "conflicts")  # the probes that tell what more CPUs add
+
+DRAWS = 64
+"""Machines drawn from all that is not known."""
+
+_SAMPLED = 32  # operations of a trace in one draw
+_UNEVEN = 1.0  # standard deviation of operations' instructions, of their mean, from which all are in it
+
+_ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+
+_SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
+
+_FEWEST = 50  # instructions an operation in the kernel: entering and leaving it takes more than twice as many
+_OUTSIDE = (
+    "most of its operations do not enter the kernel, and how much they execute outside is not recorded: "
+    "take a workload whose operation is a system call or a fault, or many"
+)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A variant of which nothing is predicted."""
+
+    variant: str
+    why: str
+
+
+class NothingPredictedError(UserError):
+    """Of no variant of a study anything can be predicted."""
+
+    def __init__(self, study: Study, refused: Sequence[Refused]) -> None:
+        self.why = f"{refused[0].variant}: {refused[0].why}"
+        super().__init__(f"nothing of {study.folder} can be predicted: {self.why}")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a variant's programs come from."""
+
+    variant: str
+    cpus: int
+    instructions: float  # an operation
+    source: Source
+    carried: Carried = NOTHING
+    is_trace: bool = False
+    not_carried: str = ""  # why a study of several numbers of CPUs does not tell what more of them add
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a study's variants would do on a machine."""
+
+    study: str
+    workload: str
+    machine: str
+    machine_file: str  # the machine as `predict` was given it: its name, or its file's
+    description: str
+    tasks: list[int]
+    first: str  # the study's first variant, whose rate `one_task` and `measured` are
+    one_task: float | None  # operations a second, where that was given
+    measured: Measured | None
+    lock: str
+    draws: int
+    unknowns: int
+    recordings: list[Recording]
+    curves: list[PredictedCurve]
+    ratios: list[PredictedRatio]
+    refused: list[Refused]
+    costs: LineCosts  # at the most tasks
+
+
+def predict(
+    study: Study,
+    machine: str,
+    tasks: Sequence[int],
+    *,
+    one_task: float | None = None,
+    measured: Measured | None = None,
+    draws: int = DRAWS,
+    seed: int = 1,
+    lock: str | None = None,
+    spread: bool = False,
+    constants: Constants = FITTED,
+    traces: bool = True,
+    carried: Mapping[str, Carried] | None = None,
+) -> Prediction:
+    """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
+
+    `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
+    the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
+    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine.
+    `carried`: what an operation of each variant does more of as the machine has more CPUs; else what the
+    study's own numbers of CPUs tell of that.
+    """
+    model = _machine(machine)
+    tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
+    if max(tasks) > model.cpus:
+        raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
+    recordings, refused = record(study, max(tasks), traces, carried, model.cpus)
+    if not recordings:
+        raise NothingPredictedError(study, refused)
+    first = study.spec.variant[0].name
+    _refuse_without_first(first, refused, {"--one-task": one_task, "--measured": measured})
+    known = KnownRate(first, 1, one_task) if one_task else None
+    asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
+    found = replay({one.variant: one.source for one in recordings}, asked)
+    return Prediction(
+        study.name,
+        study.spec.workload,
+        model.name,
+        machine,
+        model.description,
+        tasks,
+        first,
+        one_task,
+        measured,
+        lock or model.spinlocks,
+        draws,
+        len(found.unknowns),
+        recordings,
+        _curves(found, tasks),
+        _ratios(found),
+        refused,
+        _costs(found, asked, refused),
+    )
+
+
+def _refuse_without_first(first: str, refused: Sequence[Refused], given: Mapping[str, object]) -> None:
+    """UserError where something is given of the first variant, and that variant cannot be predicted."""
+    options = " and ".join(option for option, value in given.items() if value)
+    for one in refused:
+        if options and one.variant == first:
+            raise UserError(
+                f"{options}: of {first}, the study's first variant, which cannot be predicted: {one.why}; "
+                f"leave out {options}"
+            )
+
+
+def line_costs(study: Study, machine: str) -> LineCosts:
+    """What share of the tasks' time each shared line takes with a task on every CPU of the machine."""
+    return predict(study, machine, [_machine(machine).cpus]).costs
+
+
+def _machine(name: str) -> _sim.Machine:
+    model = machine_files.load(name)
+    if not model.has_processor:
+        raise UserError(
+            f"{name} does not say what its processors are: add the table [processor] (docs/predict.md)"
+        )
+    return model
+
+
+def doublings(machine: str) -> list[int]:
+    """1, 2, 4 and so on, and as many as the machine has CPUs."""
+    most = machine_files.load(machine).cpus
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
+
+
+def _curves(found: Replayed, asked: Sequence[int]) -> list[PredictedCurve]:
+    return [
+        prediction.curve(variant, found.tasks, draws.throughput, draws.shares, found.unknowns, asked)
+        for variant, draws in found.variants.items()
+    ]
+
+
+def _costs(found: Replayed, asked: Asked, refused: Sequence[Refused]) -> LineCosts:
+    most = max(asked.tasks)
+    column = found.tasks.index(most)
+    by_variant = {
+        variant: prediction.costs(draws.line_costs(column)) for variant, draws in found.variants.items()
+    }
+    return LineCosts(asked.machine.name, most, by_variant, {one.variant: one.why for one in refused})
+
+
+def _ratios(found: Replayed) -> list[PredictedRatio]:
+    (base, of_base), *others = found.variants.items()
+    return [
+        prediction.ratio(base, variant, found.tasks, of_base.throughput, draws.throughput)
+        for variant, draws in others
+    ]
+
+
+def record(
+    study: Study,
+    most_tasks: int,
+    traces: bool = True,
+    carried: Mapping[str, Carried] | None = None,
+    cpus: int = 0,
+) -> tuple[list[Recording], list[Refused]]:
+    """The programs of every variant, of its cells with the most CPUs; why there are none of the others.
+
+    `carried`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
+    """
+    if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
+        raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
+    found: list[Recording] = []
+    measured = [one for one in study.records() if one.measured]
+    by_variant = {
+        variant.name: [one for one in measured if one.variant == variant.name]
+        for variant in study.spec.variant
+    }
+    refused = [
+        Refused(name, "no cell of it was measured") for name, records in by_variant.items() if not records
+    ]
+    by_variant = {name: records for name, records in by_variant.items() if records}
+    adds, why_not = _carried(study, by_variant, cpus) if carried is None else (carried, "")
+    for name, records in by_variant.items():
+        most = max((one.tasks, one.cpus) for one in records)
+        repeated = [one for one in records if (one.tasks, one.cpus) == most]
+        of_trace = traces and all("trace" in one.tables for one in repeated)
+        more = adds.get(name, NOTHING)
+        recorded = [
+            _traced(study, one, more) if of_trace else _counted(study, one, most_tasks, more)
+            for one in repeated
+        ]
+        if refusals := [one for one in recorded if isinstance(one, Refused)]:
+            refused.append(refusals[0])
+        else:
+            whole = [
+                _with_callbacks(one, _callbacks(study, of, most_tasks))
+                for one, of in zip(recorded, repeated, strict=True)
+                if isinstance(one, Recording)
+            ]
+            found.append(replace(_any_of(whole), not_carried=why_not))
+    return found, refused
+
+
+def _carried(
+    study: Study, variants: Mapping[str, Sequence[CellRecord]], cpus: int
+) -> tuple[dict[str, Carried], str]:
+    """What a machine with so many CPUs adds to each variant, by cells with a task on each of several CPUs.
+
+    Where such cells are enough, but do not tell, nothing, and why.
+    """
+    alike = {
+        name: [one for one in records if one.tasks == one.cpus > 1] for name, records in variants.items()
+    }
+    numbers = sorted({one.cpus for records in alike.values() for one in records})
+    most = max((one.cpus for records in variants.values() for one in records), default=0)
+    if len(numbers) < growth.FEWEST or numbers[-1] < most or most >= cpus:
+        return {}, ""
+    every = [one for records in alike.values() for one in records]
+    if not all({one.cpus for one in records} == set(numbers) for records in alike.values()):
+        return {}, "not all variants have the same numbers of CPUs"
+    if not all(set(_CARRIED_FROM) <= set(one.tables) for one in every):
+        return (
+            {},
+            f"not all cells have the probes {' and '.join(_CARRIED_FROM)}: {study.recording(*_CARRIED_FROM)}",
+        )
+    if any(_lost(one) for one in every):
+        return {}, "something was lost while it was recorded"
+    if step := clock_step(every):
+        return {}, step.partition(":")[0]
+    counts = {
+        name: Counts(
+            *(
+                {
+                    at: [measurements.cell(study, one, probe) for one in records if one.cpus == at]
+                    for at in numbers
+                }
+                for probe in _CARRIED_FROM
+            )
+        )
+        for name, records in alike.items()
+    }
+    return carry(counts, cpus), ""
+
+
+def _any_of(repeated: Sequence[Recording]) -> Recording:
+    """Of repetitions, of which each draw has one: where objects lie differs from boot to boot."""
+    if len(repeated) == 1:
+        return repeated[0]
+
+    def source(chance: np.random.Generator) -> Program:
+        return repeated[int(chance.integers(len(repeated)))].source(chance)
+
+    instructions = fmean(one.instructions for one in repeated)
+    return replace(repeated[0], instructions=instructions, source=source)
+
+
+def _lost(record: CellRecord) -> list[str]:
+    """What was lost while it was recorded, but for names."""
+    return [what for what, count in record.lost.items() if count and "lacks a name" not in what]
+
+
+def _why_not(study: Study, record: CellRecord) -> str:
+    missing = [probe for probe in PROBES if probe not in record.tables]
+    if missing:
+        return f"it was not recorded with {' and '.join(missing)}: {study.recording(*missing)}"
+    if record.tasks < 2:
+        return _ALONE
+    if lost := _lost(record):
+        return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
+    return ""
+
+
+def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | Refused:
+    table = study.table(record, "trace")
+    if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
+        return Refused(record.variant, f"its trace was cut: {lost[0]}")
+    if record.tasks < 2:
+        return Refused(record.variant, _ALONE)
+    if why := _lock_of_user_space(study, record):
+        return Refused(record.variant, why)
+    operations = table.select(pl.struct("task", "operation").n_unique()).item()
+    if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
+        return Refused(record.variant, _OUTSIDE)
+    try:
+        checked = trace.whole(table)
+        if why := trace.why_not_whole(checked):
+            return Refused(record.variant, why)
+        followed = trace.followed(checked)
+        whole = trace.program_of_followed(followed, carried, _nodes(record))
+    except trace.CutTraceError as error:
+        return Refused(record.variant, str(error))
+
+    each = followed.group_by("task", "operation").agg(pl.col("instructions").sum())
+    executed = each["instructions"].to_numpy()
+    # A seldom one that takes long would be in few draws, and weigh too much there: it is one of all instead.
+    is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
+
+    def source(chance: np.random.Generator) -> Program:
+        most = len(whole.operations)
+        chosen = chance.choice(most, most if is_uneven else min(most, _SAMPLED), replace=is_uneven)
+        return replace(whole, operations=[whole.operations[number] for number in chosen])
+
+    instructions = float(executed.mean())
+    return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
+
+
+def _nodes(record: CellRecord) -> int:
+    return int(record.environment.get("nodes", 1))
+
+
+def _lock_of_user_space(study: Study, record: CellRecord) -> str:
+    if "conflicts" not in record.tables:
+        return ""
+    function = synthetic_operation.lock_of_user_space(study.table(record, "conflicts"))
+    if not function:
+        return ""
+    return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
+
+
+def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried) -> Recording | Refused:
+    if why := _why_not(study, record):
+        return Refused(record.variant, why)
+    conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
+    operations = sum(record.facts["work"]["operations"])
+    asleep = synthetic_operation.share_of_sleep(work)
+    if asleep > _SLEEPS:
+        why = (
+            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, other than for locks: "
+            "whom they wait for is in no count, and needs a trace"
+        )
+        return Refused(record.variant, why)
+    if why := _lock_of_user_space(study, record):
+        return Refused(record.variant, why)
+    threads = study.spec.mode == "thread"
+    counted = synthetic_operation.count(
+        *(conflicts, locks, work, operations, record.tasks, most_tasks, threads),
+        carried=carried,
+        nodes=_nodes(record),
+    )
+    if counted.instructions < _FEWEST:
+        return Refused(record.variant, _OUTSIDE)
+
+    def source(chance: np.random.Generator) -> Program:
+        return counted.program(chance)
+
+    return Recording(record.variant, record.cpus, counted.instructions, source, carried)
+
+
+def _with_callbacks(recording: Recording, done: synthetic_operation.Counted | None) -> Recording:
+    """The same, whose programs execute what RCU's callbacks have done besides."""
+    if done is None:
+        return recording
+
+    def source(chance: np.random.Generator) -> Program:
+        return callbacks.with_callbacks(recording.source(chance), done, chance)
+
+    return replace(recording, source=source)
+
+
+def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> synthetic_operation.Counted | None:
+    """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
+    operations = sum(record.facts.get("work", {}).get("operations", []))
+    if _why_not(study, record) or not operations:
+        return None
+    counted = [study.table(record, probe) for probe in PROBES]
+    conflicts, locks, work = callbacks.of_operations(*counted)
+    if conflicts.is_empty():
+        return None
+    found = synthetic_operation.count(
+        conflicts,
+        locks,
+        work,
+        operations,
+        record.tasks,
+        most_tasks,
+        threads=False,
+        beside=synthetic_operation.without_waiting(counted[0].filter(context="operation")),
+        nodes=_nodes(record),
+    )
+    return found if found.lines else None

@@ -1,0 +1,67 @@
+"""Compilers and their like: programs that do one thing and end, and may fail."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+from bigiron.errors import UserError
+from bigiron.util.threads import LOOK_S, StoppedError, is_stopped
+
+
+def run(command: Sequence[str | Path], what: str) -> subprocess.CompletedProcess[str]:
+    """Run a compiler or one of its tools. UserError with `what` and its first error where it fails."""
+    try:
+        done = completed(command)
+    except OSError as error:
+        raise UserError(f"{what}: {command[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise UserError(f"{what}: {_first_error(done.stderr, done.returncode)}")
+    return done
+
+
+def completed(
+    command: Sequence[str | Path], timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a tool that speaks plain English said. OSError or TimeoutExpired where it does not run or end.
+
+    StoppedError where this thread's work is no longer wanted. What the tool started itself ends with it.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
+        start_new_session=True,  # its group is what it started
+    )
+    try:
+        out, err = _output(process, timeout_s)
+    except BaseException:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _output(process: "subprocess.Popen[str]", timeout_s: float | None) -> tuple[str, str]:
+    started = monotonic()
+    while not is_stopped():
+        try:
+            return process.communicate(timeout=LOOK_S)
+        except subprocess.TimeoutExpired as error:
+            if timeout_s is not None and monotonic() - started > timeout_s:
+                raise subprocess.TimeoutExpired(error.cmd, timeout_s) from None
+    raise StoppedError
+
+
+def _first_error(output: str, status: int) -> str:
+    lines = output.strip().splitlines()
+    errors = [line for line in lines if "error" in line or "undefined" in line]
+    how = f"killed by signal {-status}" if status < 0 else f"status {status}, and it said nothing"
+    return (errors or lines or [how])[0]
