@@ -14,8 +14,8 @@ from typing import Any
 
 import bigiron
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import work
-from bigiron.gate import check_lines, check_work
+from bigiron.analysis.probes import instructions
+from bigiron.gate import check_lines, check_instructions
 from bigiron.gate.check_lines import Point, Tolerance
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -36,7 +36,7 @@ def lines_fail(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> b
 
 def work_fails(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
     """Whether the work fails a check."""
-    return check_work.check(check_work.known(base), [], other, tolerance).worse
+    return check_instructions.check(check_instructions.known(base), [], other, tolerance).worse
 
 
 def rate(
@@ -76,7 +76,7 @@ def main() -> None:
                 operations = sum(record.facts["work"]["operations"])
                 profile = conflicts.profile(study.table(record, "conflicts"), operations)
                 lines.append(matching.lines_of(profile))
-                own = work.profile(study.table(record, "work"), operations).select("function", "own_per_op")
+                own = instructions.profile(study.table(record, "work"), operations).select("function", "own_per_op")
                 functions.append(dict(own.iter_rows()))
             rates = [rate(lines, tolerance, lines_fail) for tolerance in LINES]
             rates += [rate(functions, tolerance, work_fails) for tolerance in WORK]

@@ -40,7 +40,7 @@ from templates import Recorded, change, of_rows
 
 from bigiron import open_study
 from bigiron.analysis.probes import locks
-from bigiron.analysis.probes import work as functions
+from bigiron.analysis.probes import instructions as functions
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = (

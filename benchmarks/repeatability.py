@@ -25,7 +25,7 @@ from pathlib import Path
 from bigiron import workloads
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import locks, work
+from bigiron.analysis.probes import locks, instructions
 from bigiron.results import measurements
 from bigiron.study import store
 
@@ -131,7 +131,7 @@ def by_lock(cell: Cell) -> dict[str, float]:
 
 def instructions(cell: Cell) -> dict[str, float]:
     """All of them."""
-    return {"all": work.profile(cell.table, cell.operations)["own_per_op"].sum()}
+    return {"all": instructions.profile(cell.table, cell.operations)["own_per_op"].sum()}
 
 
 def largest(probe: str, recordings: Iterable[dict[str, float]]) -> float:

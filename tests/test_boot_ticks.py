@@ -15,7 +15,7 @@ from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.vm import boot_ticks, vm
 from bigiron.machines.vm.boot_ticks import BootTicks
 from bigiron.machines.vm.guest import Wishes
-from bigiron.machines.vm.template import Stopped
+from bigiron.machines.vm.snapshot import Stopped
 from bigiron.machines.vm.topology import Topology
 
 IMAGE = X86_64.page_tables.image

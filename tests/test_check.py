@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bigiron.analysis.lines.matching import Line
 from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
-from bigiron.gate import check_lines, check_work
+from bigiron.gate import check_lines, check_instructions
 from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
 from bigiron.gate.check_lines import Checked, Finding, Function, Known, Point, Tolerance, Work
 from bigiron.report import gate
@@ -223,8 +223,8 @@ WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
 
 
 def grown(*repetitions: dict[str, float], tolerance: Tolerance = WORK_TOLERANCE) -> Finding:
-    return check_work.check(
-        check_work.known([WORK]), check_work.functions([WORK]), [WORK | now for now in repetitions], tolerance
+    return check_instructions.check(
+        check_instructions.known([WORK]), check_instructions.functions([WORK]), [WORK | now for now in repetitions], tolerance
     )
 
 
@@ -253,8 +253,8 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
     was = Work(instructions=3000.0, most=3010.0, tolerance=100.0)
-    assert check_work.kept(was, Work(instructions=3120.0), WORK_TOLERANCE) is was
-    assert check_work.kept(was, Work(instructions=3200.0), WORK_TOLERANCE) == Work(
+    assert check_instructions.kept(was, Work(instructions=3120.0), WORK_TOLERANCE) is was
+    assert check_instructions.kept(was, Work(instructions=3200.0), WORK_TOLERANCE) == Work(
         instructions=3200.0, tolerance=100.0
     )
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_compare import LINE, both, count, counts, study_of
 
-from bigiron.analysis.probes import work
-from bigiron.probes.work import SCHEMA
+from bigiron.analysis.probes import instructions
+from bigiron.probes.instructions import SCHEMA
 from bigiron.report import stacks
 from bigiron.report.formats import folded
 
@@ -83,7 +83,7 @@ def test_work_is_by_call_path() -> None:
     ran = pl.DataFrame(
         [(0, "operation", "", "entry", 10), (1, "operation", "entry", "open", 5)], schema=SCHEMA, orient="row"
     )
-    assert work.stacks(ran, 5).rows() == [("operation", "entry", 2.0), ("operation", "entry;open", 1.0)]
+    assert instructions.stacks(ran, 5).rows() == [("operation", "entry", 2.0), ("operation", "entry;open", 1.0)]
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=200))

@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from test_compare import count, counts
 
 from bigiron import workloads
-from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.carry import Counts, carry
+from bigiron.analysis.replay.extrapolated import NOTHING, Carried
+from bigiron.analysis.replay.extrapolate import Counts, carry
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import merging
 from bigiron.analysis.lines.matching import Line
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.program import Event
 from bigiron.analysis.statistics import growth
@@ -395,7 +395,7 @@ def test_an_operation_is_carried_on_to_what_more_cpus_do(free_space: Path) -> No
     functions = {path.rsplit(";", 1)[-1] for path in carried.paths}
     assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
     executed = {
-        number: work.profile(cell.table, cell.operations).filter(pl.col("function").is_in(functions))
+        number: instructions.profile(cell.table, cell.operations).filter(pl.col("function").is_in(functions))
         for number in (4, 8)
         for cell in cells("work", number)[number]
     }

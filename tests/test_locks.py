@@ -18,7 +18,7 @@ from test_study import documented
 
 import bigiron
 from bigiron import compile, kernels, workloads
-from bigiron.analysis.probes import locks, work
+from bigiron.analysis.probes import locks, instructions
 from bigiron.architectures import X86_64
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.vm import vm
@@ -177,7 +177,7 @@ def test_a_lock_is_held_while_what_it_protects_is_done(tmp_path: Path) -> None:
     )
     study = bigiron.open_study(tmp_path / "s")
     (record,) = study.records()
-    done = work.profile(study.table(record, "work"), sum(record.facts["work"]["operations"]))
+    done = instructions.profile(study.table(record, "work"), sum(record.facts["work"]["operations"]))
     inclusive = dict(done.select("function", "inclusive_per_op").iter_rows())
     assert inclusive["do_mmap"] + inclusive["__do_munmap"] < held
     assert held < inclusive["vm_mmap_pgoff"] + inclusive["__vm_munmap"]

@@ -8,7 +8,7 @@ import pytest
 from conftest import WORKLOADS, compared, measured, says
 
 import bigiron
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 
 POWER = ("--arch", "ppc64le", "--kernel")
 
@@ -43,7 +43,7 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
     assert facts["lost_instructions"] == 0
     for context, total in facts["instructions"].items():
         assert table.filter(pl.col("context") == context)["instructions"].sum() == total
-    found = {row[0]: row[1] for row in work.profile(table, 4 * 500).iter_rows()}
+    found = {row[0]: row[1] for row in instructions.profile(table, 4 * 500).iter_rows()}
     for function in ("sys_openat", "do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open"):
         assert found[function] and found[function] % 1 == 0, function
     late = pl.concat_str("path", "function", separator=";").str.contains("timer_interrupt|irq_exit|__do_irq")

@@ -15,7 +15,7 @@ import pytest
 from conftest import bigiron, measured
 
 from bigiron import _sim
-from bigiron.analysis.carried import Carried
+from bigiron.analysis.replay.extrapolated import Carried
 from bigiron.analysis.replay import prediction, synthetic_operation, trace
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Event, Line, Lock, Program

@@ -10,14 +10,14 @@ import pytest
 from bigiron.analysis.comparison import cost
 from bigiron.analysis.lines import line_verdicts, matching
 from bigiron.analysis.lines.matching import Line, PerBoot, Row
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.analysis.statistics import spread, student
 from bigiron.analysis.statistics.spread import Boots, compare
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.lazy import polars as pl
 
 
-@pytest.mark.parametrize("module", [cost, spread, student, work, line_verdicts])
+@pytest.mark.parametrize("module", [cost, spread, student, instructions, line_verdicts])
 def test_the_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
@@ -114,5 +114,5 @@ def test_one_boot_of_what_is_uneven_does_not_tell() -> None:
 
 
 def test_functions_have_one_name_in_all_kernels() -> None:
-    assert work.same_function("__kmalloc_noprof") == "__kmalloc"
-    assert work.same_function("link_path_walk.part.0.constprop.0") == "link_path_walk"
+    assert instructions.same_function("__kmalloc_noprof") == "__kmalloc"
+    assert instructions.same_function("link_path_walk.part.0.constprop.0") == "link_path_walk"

@@ -22,9 +22,9 @@ from bigiron.architectures import X86_64
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.machines.vm import template, vm
+from bigiron.machines.vm import snapshot, vm
 from bigiron.machines.vm.initramfs import Entry, archive, handover
-from bigiron.machines.vm.template import DamagedError, Emulator, Machine, Record, Stopped
+from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Record, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.util.cache_dir import cache_folder
 from bigiron.util.threads import StoppedError
@@ -112,7 +112,7 @@ def ram() -> Iterator[GuestRam]:
 
 
 def keep(ram: GuestRam, boot: str = "quiet") -> Path:
-    assert template.keep(machine(boot), QEMU, STOPPED, ram)
+    assert snapshot.keep(machine(boot), QEMU, STOPPED, ram)
     return cache_folder("templates") / machine(boot).name
 
 
@@ -122,13 +122,13 @@ def keep(ram: GuestRam, boot: str = "quiet") -> Path:
 def test_what_is_kept_is_what_was_there(cache: Path, ram: GuestRam) -> None:
     folder = keep(ram)
     assert (folder / "memory").stat().st_blocks * 512 < 4 * MIB, "zeros are not kept"
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     assert found and (found.state, found.symbols) == (STOPPED.state, STOPPED.symbols)
     with found, GuestRam(64) as other:
         found.check()
         found.fill(other)
         assert other.read(0, 64 * MIB) == ram.read(0, 64 * MIB)
-    assert template.find(machine("another boot line"), QEMU) is None
+    assert snapshot.find(machine("another boot line"), QEMU) is None
 
 
 MAPS = """
@@ -147,7 +147,7 @@ sys.stdin.readline()
 def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
     folder = keep(ram)
     before = (folder / "memory").read_bytes()
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     assert found
     command = [sys.executable, "-c", MAPS, folder / "memory"]
     with (
@@ -197,7 +197,7 @@ def test_resumed_with_and_without_private_copies(
         assert vm.run(resumed, threading.Event(), lambda _stage: None).ended
         assert ram.is_private == readable
         symbols = SymbolTable.read(tmp_path / "kallsyms")
-        assert [kept.name for kept in template.everything()] == [real.name]
+        assert [kept.name for kept in snapshot.everything()] == [real.name]
         left = KernelMemory.of(ram, X86_64, symbols)
         banner = left.read(symbols.address("linux_banner") or 0, 13)
     assert banner == b"Linux version", "it is done, its memory is still there"
@@ -205,7 +205,7 @@ def test_resumed_with_and_without_private_copies(
 
 def test_memory_of_a_process_that_has_ended(cache: Path, ram: GuestRam) -> None:
     folder = keep(ram)
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     assert found
     command = [sys.executable, "-c", MAPS, folder / "memory"]
     with (
@@ -229,7 +229,7 @@ def test_memory_of_a_process_that_has_ended(cache: Path, ram: GuestRam) -> None:
 
 def test_memory_that_is_not_mapped(cache: Path, ram: GuestRam) -> None:
     keep(ram)
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     assert found
     with found, GuestRam(64) as other:
         other.map_private(found)
@@ -241,15 +241,15 @@ def test_its_memory_is_read_once_unless_it_is_written(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = keep(ram) / "memory"
-    pieces, read = template.Template._pieces, []
+    pieces, read = snapshot.Template._pieces, []
 
-    def count(self: template.Template) -> Iterator[tuple[int, memoryview]]:
+    def count(self: snapshot.Template) -> Iterator[tuple[int, memoryview]]:
         read.append(self.folder)
         return pieces(self)
 
-    monkeypatch.setattr(template.Template, "_pieces", count)
+    monkeypatch.setattr(snapshot.Template, "_pieces", count)
     for times in (1, 1):
-        found = template.find(machine(), QEMU)
+        found = snapshot.find(machine(), QEMU)
         assert found
         with found:
             found.check()
@@ -258,9 +258,9 @@ def test_its_memory_is_read_once_unless_it_is_written(
         file.seek(40 * MIB)
         file.write(b"something else")
     for _ in range(2):
-        found = template.find(machine(), QEMU)
+        found = snapshot.find(machine(), QEMU)
         assert found
-        with found, pytest.raises(template.DamagedError, match="its memory is not what was kept"):
+        with found, pytest.raises(snapshot.DamagedError, match="its memory is not what was kept"):
             found.check()
 
 
@@ -279,20 +279,20 @@ def test_one_that_is_damaged_is_none(
             damaged.write_bytes(content[:-3])
         case _:
             damaged.unlink()
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     if found:
         with found, pytest.raises(DamagedError):
             found.check()
-        template.discard(found.folder, "it is damaged")
+        snapshot.discard(found.folder, "it is damaged")
     assert f"template {machine().name} is made anew: it" in caplog.text
-    assert template.everything() == []
+    assert snapshot.everything() == []
 
 
 def test_one_of_another_qemu_is_made_anew(
     cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
 ) -> None:
     keep(ram)
-    assert template.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
+    assert snapshot.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
     assert "made anew: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
 
 
@@ -303,8 +303,8 @@ def test_one_whose_clock_would_be_wrong_is_made_anew(
     khz: int, kept: bool, cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
 ) -> None:
     made_with, here = (msgspec.structs.replace(QEMU, counter_khz=one) for one in (2_445_427, khz))
-    assert template.keep(machine(), made_with, STOPPED, ram)
-    assert bool(template.find(machine(), here)) == kept
+    assert snapshot.keep(machine(), made_with, STOPPED, ram)
+    assert bool(snapshot.find(machine(), here)) == kept
     if not kept:
         assert "its counter of 2445 MHz, and this is" in caplog.text
 
@@ -314,35 +314,35 @@ def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: p
     first, second = keep(ram, "first"), keep(ram, "second")
     for age, folder in enumerate((second, first)):
         os.utime(folder, (age, age))
-    assert template.find(machine("second"), QEMU)
+    assert snapshot.find(machine("second"), QEMU)
     third = keep(ram, "third")
-    assert {kept.name for kept in template.everything()} == {second.name, third.name}
+    assert {kept.name for kept in snapshot.everything()} == {second.name, third.name}
 
 
 def test_symbols_that_are_kept_alone_go_too(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They take room as a template does, and it is counted when they were used last."""
-    template.keep_symbols("used", bytes(MIB))
-    template.keep_symbols("old", bytes(MIB))
+    snapshot.keep_symbols("used", bytes(MIB))
+    snapshot.keep_symbols("old", bytes(MIB))
     monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "5")
     for age, name in enumerate(("old", "used")):
         os.utime(cache / "symbols" / name, (age, age))
     first = keep(ram, "first")
-    assert template.symbols_of("old") is None and first.exists()
-    assert template.symbols_of("used") == bytes(MIB)
+    assert snapshot.symbols_of("old") is None and first.exists()
+    assert snapshot.symbols_of("used") == bytes(MIB)
     os.utime(first, (0, 0))
-    template.keep_symbols("large", bytes(3 * MIB))
-    assert not first.exists() and template.symbols_of("used")
-    template.drop(None)
-    assert template.symbols_of("used") is None
+    snapshot.keep_symbols("large", bytes(3 * MIB))
+    assert not first.exists() and snapshot.symbols_of("used")
+    snapshot.drop(None)
+    assert snapshot.symbols_of("used") is None
 
 
 def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
     keep(ram)
-    found = template.find(machine(), QEMU)
+    found = snapshot.find(machine(), QEMU)
     assert found
-    template.drop(None)
+    snapshot.drop(None)
     with found:
         found.check()
 
@@ -351,15 +351,15 @@ def test_one_that_another_drops_while_all_are_listed(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, dropped = keep(ram, "first"), keep(ram, "dropped")
-    folders = template._folders
+    folders = snapshot._folders
 
     def then_dropped(root: Path) -> list[Path]:
         found = folders(root)
         shutil.rmtree(dropped, ignore_errors=True)
         return found
 
-    monkeypatch.setattr(template, "_folders", then_dropped)
-    assert [kept.name for kept in template.everything()] == [first.name]
+    monkeypatch.setattr(snapshot, "_folders", then_dropped)
+    assert [kept.name for kept in snapshot.everything()] == [first.name]
 
 
 def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam) -> None:
@@ -368,7 +368,7 @@ def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam)
     gc.collect()  # what other tests left open
     with warnings.catch_warnings(record=True) as left_open:
         warnings.simplefilter("always", ResourceWarning)
-        assert template.find(machine(), QEMU) is None
+        assert snapshot.find(machine(), QEMU) is None
         gc.collect()
     assert not left_open
 
@@ -377,10 +377,10 @@ def test_no_room(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "1")
-    assert not template.keep(machine("large"), QEMU, STOPPED, ram)
-    assert template.was_refused(machine("large"))
+    assert not snapshot.keep(machine("large"), QEMU, STOPPED, ram)
+    assert snapshot.was_refused(machine("large"))
     assert "it takes 4 MiB, and BIGIRON_TEMPLATES_MIB allows 1; each machine boots" in caplog.text
-    assert template.everything() == []
+    assert snapshot.everything() == []
 
 
 def test_what_a_killed_process_left_goes(cache: Path, ram: GuestRam) -> None:
@@ -394,18 +394,18 @@ def test_one_makes_it_and_others_wait(cache: Path) -> None:
     waits, made = threading.Event(), []
 
     def second() -> None:
-        with template.making(machine(), threading.Event(), waits.set):
+        with snapshot.making(machine(), threading.Event(), waits.set):
             made.append("second")
 
-    with template.making(machine(), threading.Event(), lambda: None):
+    with snapshot.making(machine(), threading.Event(), lambda: None):
         other = threading.Thread(target=second)
         other.start()
         assert waits.wait(SAFETY_NET_S)
-        with template.making(machine("another"), threading.Event(), lambda: None):
+        with snapshot.making(machine("another"), threading.Event(), lambda: None):
             made.append("first")
         stop = threading.Event()
         stop.set()
-        with pytest.raises(StoppedError), template.making(machine(), stop, lambda: None):
+        with pytest.raises(StoppedError), snapshot.making(machine(), stop, lambda: None):
             pass
     other.join(SAFETY_NET_S)
     assert made == ["first", "second"]
@@ -455,7 +455,7 @@ def test_bad_input(arguments: list[str], complaint: str, cache: Path) -> None:
 def test_a_limit_that_is_no_number(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said before a machine boots."""
     monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "-1")
-    for ask in (lambda: template.find(machine(), QEMU), lambda: template.symbols_of("a kernel")):
+    for ask in (lambda: snapshot.find(machine(), QEMU), lambda: snapshot.symbols_of("a kernel")):
         with pytest.raises(UserError, match="BIGIRON_TEMPLATES_MIB is '-1'"):
             ask()
     answer = bigiron("run", *OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="much")
@@ -554,7 +554,7 @@ def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: 
     (kept,) = json.loads(bigiron("template", "list", "--format", "json").out)
     assert (kept["CPUs"], kept["nodes"]) == ("2", "1")
     measured(*OPEN1, "--reps", "2", "-o", second)
-    assert len(template.everything()) == 2, "each repetition has a boot of its own"
+    assert len(snapshot.everything()) == 2, "each repetition has a boot of its own"
     expected = rows(booted)
     assert expected
     for found in map(rows, (first, second)):
@@ -591,18 +591,18 @@ def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
     answer = bigiron("run", *OPEN1, "--boot", "tsc_early_khz=540644", "-o", tmp_path / "s")
     assert answer.status == 3
     assert "MHz for one of 541, and its times would be wrong: boot it where less else runs" in answer.err
-    assert template.everything() == []
+    assert snapshot.everything() == []
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it has no time stamp counter")
 def test_the_counter_is_measured_alike_twice() -> None:
     first, second = _sim.counter_khz(), _sim.counter_khz()
-    assert first and second and template.counters_agree(first, second)
+    assert first and second and snapshot.counters_agree(first, second)
 
 
 def test_the_kernel_is_told_how_fast_its_clock_runs(real: Path) -> None:
     record = msgspec.json.decode((real / "template.json").read_bytes(), type=Record)
-    found = template.find(record.machine, record.emulator)
+    found = snapshot.find(record.machine, record.emulator)
     assert found
     symbols = SymbolTable.shared(found.symbols)
     with found, GuestRam(record.machine.memory_mib) as ram:
@@ -631,6 +631,6 @@ def test_stopped_while_it_is_made(cache: Path, tmp_path: Path) -> None:
         _, said = run.communicate(timeout=SAFETY_NET_S)
     assert run.returncode == 130 and b"stopped; run it again" in said
     assert not machines_of(temporary)
-    assert template.everything() == []
+    assert snapshot.everything() == []
     assert not list((cache / "templates").glob(".new-*"))
     shutil.rmtree(temporary)

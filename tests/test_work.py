@@ -11,11 +11,11 @@ from conftest import bigiron as command
 import bigiron
 from bigiron import compile, kernels, probes, workloads
 from bigiron.analysis.comparison import paths
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.architectures import architecture
 from bigiron.machines.vm import vm
 from bigiron.machines.vm.topology import Topology
-from bigiron.probes.work import SCHEMA
+from bigiron.probes.instructions import SCHEMA
 
 TRACING = "/sys/kernel/tracing"
 TRACED = ("security_file_open", "inode_permission", "__fput", "dput", "apparmor_file_free_security")
@@ -30,19 +30,19 @@ def test_own_and_inclusive_work() -> None:
     ran = counts(
         ("", "entry", 10), ("entry", "open", 20), ("entry;open", "lookup", 30), ("entry", "lookup", 5)
     )
-    found = {row[0]: row[1:] for row in work.profile(ran, operations=5).iter_rows()}
+    found = {row[0]: row[1:] for row in instructions.profile(ran, operations=5).iter_rows()}
     assert found == {"lookup": (7, 7), "open": (4, 10), "entry": (2, 13)}
 
 
 def test_recursion_counts_once() -> None:
     ran = counts(("walk", "walk", 10), ("walk;walk", "walk", 10))
-    assert work.profile(ran, operations=1).rows() == [("walk", 20.0, 20.0)]
+    assert instructions.profile(ran, operations=1).rows() == [("walk", 20.0, 20.0)]
 
 
 def test_other_contexts_are_apart() -> None:
     ran = counts(("", "tick", 10), context="interrupt")
-    assert work.profile(ran, operations=1).is_empty()
-    assert work.profile(ran, 1, ("interrupt",))["own_per_op"].sum() == 10
+    assert instructions.profile(ran, operations=1).is_empty()
+    assert instructions.profile(ran, 1, ("interrupt",))["own_per_op"].sum() == 10
 
 
 def test_the_sum_of_all_functions_is_the_recorder_s_total(open1: Path) -> None:
@@ -65,7 +65,7 @@ def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
         for context, total in record.facts["work"]["instructions"].items():
             inclusive = 0.0
             for (root,), entered in table.filter(pl.col("context") == context).group_by("root"):
-                profile = work.profile(entered, 1, (context,))
+                profile = instructions.profile(entered, 1, (context,))
                 inclusive += profile.filter(pl.col("function") == root)["inclusive_per_op"].item()
             assert inclusive == total, context
 
@@ -74,7 +74,7 @@ def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
     """On the way from openat to its file there is no clock: every task executes the same instructions."""
     study = bigiron.open_study(open1)
     for record in study.records():
-        found = {row[0]: row[1] for row in work.profile(study.table(record, "work"), 8 * 500).iter_rows()}
+        found = {row[0]: row[1] for row in instructions.profile(study.table(record, "work"), 8 * 500).iter_rows()}
         assert found["do_dentry_open"] == {"debian/6.1": 168, "debian/6.12": 176}[record.variant]
 
 

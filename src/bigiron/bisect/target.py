@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import locks, work
+from bigiron.analysis.probes import locks, instructions
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
 from bigiron.bisect.bisection import Rule, Value
 from bigiron.errors import UserError
@@ -172,7 +172,7 @@ def _mean(found: Sequence[Value]) -> Value:
 
 
 def _all_work(cell: Cell) -> Value:
-    own = work.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
+    own = instructions.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
     return (float(own.sum()),)
 
 
@@ -193,6 +193,6 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
         case "predicted":
             yield "", (float(cell.table["throughput"][0]),)
         case "work":
-            ran = work.profile(work_of_operations(cell.table), cell.operations)
+            ran = instructions.profile(work_of_operations(cell.table), cell.operations)
             inclusive = ran.select("function", "inclusive_per_op").iter_rows()
             yield from ((name, (instructions,)) for name, instructions in inclusive)

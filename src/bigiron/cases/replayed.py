@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.carried import Carried
+from bigiron.analysis.replay.extrapolated import Carried
 from bigiron.analysis.replay.prediction import Interval, Limit, limit_name
 from bigiron.errors import UserError
 from bigiron.results import prediction

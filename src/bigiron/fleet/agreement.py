@@ -8,8 +8,8 @@ each shared line, and all work, of an operation. Other probes' counts have no su
 from collections.abc import Iterator
 
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import work
-from bigiron.gate import check_lines, check_work
+from bigiron.analysis.probes import instructions
+from bigiron.gate import check_lines, check_instructions
 from bigiron.gate.baseline import WORK_TOLERANCE
 from bigiron.gate.check_lines import Finding, Point, Tolerance
 from bigiron.probes import Table
@@ -50,11 +50,11 @@ def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
 
 def _in_work(was: Table, now: Table) -> Iterator[Finding]:
     before, after = (
-        dict(work.profile(table.rows, _operations(table)).select("function", "own_per_op").iter_rows())
+        dict(instructions.profile(table.rows, _operations(table)).select("function", "own_per_op").iter_rows())
         for table in (was, now)
     )
-    known = check_work.known([before])
-    yield check_work.check(known, check_work.functions([before]), [after], WORK_TOLERANCE)
+    known = check_instructions.known([before])
+    yield check_instructions.check(known, check_instructions.functions([before]), [after], WORK_TOLERANCE)
 
 
 _FOUND = {"conflicts": _in_lines, "work": _in_work}

@@ -12,7 +12,7 @@ import msgspec
 
 from bigiron.analysis.lines import conflicts, matching, merging
 from bigiron.analysis.lines.matching import Line
-from bigiron.analysis.probes import locks, work
+from bigiron.analysis.probes import locks, instructions
 from bigiron.errors import UserError
 from bigiron.gate import repeatable_counts
 from bigiron.history import records
@@ -254,7 +254,7 @@ def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
 
 def _functions(study: Study, record: CellRecord) -> Iterator[tuple[str, tuple[float, float]]]:
     """Each function's own and inclusive instructions."""
-    profile = work.profile(study.table(record, "work"), _operations(record, "work"))
+    profile = instructions.profile(study.table(record, "work"), _operations(record, "work"))
     for function, own, inclusive in profile.iter_rows():
         yield function, (own, inclusive)
 

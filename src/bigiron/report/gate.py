@@ -9,9 +9,9 @@ import msgspec
 
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.lines.matching import Line
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.errors import UserError
-from bigiron.gate import against_history, check_lines, check_work, repeatable_counts
+from bigiron.gate import against_history, check_lines, check_instructions, repeatable_counts
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
 from bigiron.gate.check_lines import Checked, Finding, Point
@@ -68,7 +68,7 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
         found += check_lines.check(point, _lines(study, records), baseline.tolerances)
     if point.work and _is_in("work", point, baseline):
         now = _functions(study, records)
-        found.append(check_work.check(point.work, point.functions, now, baseline.work_tolerances))
+        found.append(check_instructions.check(point.work, point.functions, now, baseline.work_tolerances))
     return found
 
 
@@ -87,7 +87,7 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
         counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
         findings = repeatable_counts.check(before.counts, counts)
         if "work" in probes:
-            grown = check_work.grown(before.functions, check_work.functions(_functions(study, records)))
+            grown = check_instructions.grown(before.functions, check_instructions.functions(_functions(study, records)))
             findings = [
                 replace(one, by=grown) if one.name == repeatable_counts.WORK else one for one in findings
             ]
@@ -160,10 +160,10 @@ def _point(
         point = msgspec.structs.replace(point, lines=lines)
     if "work" in baseline.probes:
         now = _functions(study, records)
-        work = check_work.known(now)
-        functions = check_work.functions(now)
+        work = check_instructions.known(now)
+        functions = check_instructions.functions(now)
         if was and was.work:
-            work = check_work.kept(was.work, work, baseline.work_tolerances)
+            work = check_instructions.kept(was.work, work, baseline.work_tolerances)
             functions = was.functions if work is was.work else functions  # both of one measurement
         point = msgspec.structs.replace(point, work=work, functions=functions)
     return point
@@ -238,7 +238,7 @@ def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
 
 def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
     """The own instructions of each function, in each repetition."""
-    profiles = [work.profile(study.table(record, "work"), _operations(record, "work")) for record in records]
+    profiles = [instructions.profile(study.table(record, "work"), _operations(record, "work")) for record in records]
     return [dict(profile.select("function", "own_per_op").iter_rows()) for profile in profiles]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bigiron import _sim
-from bigiron.analysis.carried import NOTHING, Carried
-from bigiron.analysis.carry import Counts, carry
+from bigiron.analysis.replay.extrapolated import NOTHING, Carried
+from bigiron.analysis.replay.extrapolate import Counts, carry
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.replay import callbacks, prediction, synthetic_operation, trace
 from bigiron.analysis.replay.prediction import PredictedCurve, PredictedRatio

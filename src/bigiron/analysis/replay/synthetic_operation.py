@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.lines.conflicts import allocates, called_after
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes import locks as lock_table

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes.locks import waiting
 from bigiron.analysis.replay import synthetic_operation

@@ -23,14 +23,14 @@ from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
-from bigiron.machines.vm import boot_ticks, dilation, guest, icount, template
+from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
 from bigiron.machines.vm.guest import Channels, Guest, Parts, Wishes
 from bigiron.machines.vm.initramfs import announced, handover, initramfs
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
-from bigiron.machines.vm.template import DamagedError, Emulator, Machine, Stopped, Template
+from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Stopped, Template
 from bigiron.machines.vm.topology import Topology
 from bigiron.util import lazy
 from bigiron.util.threads import StoppableThreads
@@ -222,13 +222,13 @@ class _Cell:
 
     def from_template(self) -> Outcome:
         """It is resumed from a template, which is made where there is none; where none can be, it boots."""
-        found = template.find(self._machine, self._emulator) or self._make()
+        found = snapshot.find(self._machine, self._emulator) or self._make()
         if not found:
             return self.booted()
         try:
             return self._from(found)
         except DamagedError as error:
-            template.discard(found.folder, str(error))
+            snapshot.discard(found.folder, str(error))
             self.ram.clear()
         found = self._make()
         if not found:
@@ -245,18 +245,18 @@ class _Cell:
 
     def _make(self) -> Template | None:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
-        with template.making(self._machine, self.wishes.stop, self._wait):
-            found = template.find(self._machine, self._emulator)  # another may have made it meanwhile
-            if found or template.was_refused(self._machine):
+        with snapshot.making(self._machine, self.wishes.stop, self._wait):
+            found = snapshot.find(self._machine, self._emulator)  # another may have made it meanwhile
+            if found or snapshot.was_refused(self._machine):
                 return found
             with GuestRam(self.vm.memory_mib) as ram:
                 try:
                     stopped = self._stopped(ram)
                 except DamagedError as error:
-                    template.refuse(self._machine, str(error))
+                    snapshot.refuse(self._machine, str(error))
                     return None
-                kept = template.keep(self._machine, self._emulator, stopped, ram)
-            return template.find(self._machine, self._emulator) if kept else None
+                kept = snapshot.keep(self._machine, self._emulator, stopped, ram)
+            return snapshot.find(self._machine, self._emulator) if kept else None
 
     def _stopped(self, ram: GuestRam) -> Stopped:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and stop it."""
@@ -285,7 +285,7 @@ class _Cell:
     def _symbols_elsewhere(self) -> bytes:
         """The kernel's, kept, of a template of any shape, or of a machine of one CPU that boots for this."""
         sha256 = kernels.sha256_of(self.vm.kernel)
-        if (symbols := template.symbols_of(sha256)) is not None:
+        if (symbols := snapshot.symbols_of(sha256)) is not None:
             return symbols
         vm = replace(self.vm, topology=Topology(), memory_mib=memory_mib(1))
         folder = self.folder / "one CPU"
@@ -295,7 +295,7 @@ class _Cell:
                 symbols = replace(self, vm=vm, folder=folder)._stopped(ram).symbols
             except (DamagedError, MachineError, UserError):
                 return b""  # it boots as ever
-        template.keep_symbols(sha256, symbols)
+        snapshot.keep_symbols(sha256, symbols)
         return symbols
 
     def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
@@ -375,7 +375,7 @@ class _Cell:
         if rate is None:
             return
         taken_for = int.from_bytes(self._memory(symbols).read(rate, 4) or b"", "little")
-        if not template.counters_agree(counter_khz(), taken_for):
+        if not snapshot.counters_agree(counter_khz(), taken_for):
             raise MachineError(
                 f"the kernel takes its time stamp counter of {counter_khz() / 1e3:.0f} MHz for one of "
                 f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "

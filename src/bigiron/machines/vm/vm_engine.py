@@ -12,7 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.outcome import Outcome
-from bigiron.machines.vm import dilation, kvm, template
+from bigiron.machines.vm import dilation, kvm, snapshot
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.cgroup import OF_A_SERVICE, Cgroup
 from bigiron.machines.vm.file_system import FileSystem
@@ -174,7 +174,7 @@ class VmEngine(Engine):
             change=job.change,
             init=job.programs.init,
             from_template=target.resumes
-            and job.repetition <= template.BOOTS
+            and job.repetition <= snapshot.BOOTS
             and not (job.programs.fresh_boot or job.change.boots or under_kvm),
             boot_number=job.repetition,
         )

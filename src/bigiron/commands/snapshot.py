@@ -8,7 +8,7 @@ import typer
 from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
 from bigiron.errors import UserError
-from bigiron.machines.vm import template
+from bigiron.machines.vm import snapshot
 from bigiron.report.formats.listing import Listing
 
 _COLUMNS = ("template", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
@@ -19,7 +19,7 @@ app = typer.Typer(help="Booted machines that cells are resumed from: list, drop.
 @app.command("list")
 def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
     """List the templates that are kept, the one used last first."""
-    print_list(Listing(_COLUMNS, [_row(kept) for kept in template.everything()]), format)
+    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.everything()]), format)
 
 
 @app.command("drop")
@@ -33,11 +33,11 @@ def drop(
     """
     if (name is None) != all_:
         raise UserError("which template? give its name (`bigiron template list`), or --all")
-    dropped = template.drop(name)
+    dropped = snapshot.drop(name)
     print("\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there was none")
 
 
-def _row(kept: template.Kept) -> tuple[str, ...]:
+def _row(kept: snapshot.Kept) -> tuple[str, ...]:
     machine = kept.machine
     if machine is None:
         return kept.name, "damaged", "", "", "", "", f"{kept.size >> 20}", _time(kept.used)

@@ -5,7 +5,7 @@ Counted by the QEMU plugin in plugin/, a block at a time, for the same operation
 
 from __future__ import annotations
 
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import hexadecimal, looked_up, recorded
 from bigiron.util.lazy import Schema
@@ -55,18 +55,18 @@ PROBE = Probe(
     units={"instructions": "instructions"},
     job=_job,
     collect=_collect,
-    compare=lambda read, options: work.compare(read, options),
+    compare=lambda read, options: instructions.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
     by_default="vm",
     stacks=StackSource(
-        lambda table, done, contexts: work.stacks(table, done, contexts),
+        lambda table, done, contexts: instructions.stacks(table, done, contexts),
         "kernel instructions",
         ("instructions",),
         ("path",),
     ),
     growth=GrowthSource(
-        lambda cells, contexts: work.series(cells, contexts),
+        lambda cells, contexts: instructions.series(cells, contexts),
         thing="function",
         what="own instructions per operation of the kernel's functions",
         unit="instructions per operation",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.carried import NOTHING, Carried
+from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.probes import work
+from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Law, Series
@@ -23,7 +23,7 @@ _OPERATION = ("operation",)
 class Counts:
     """What a variant has counted: the repetitions at each number of CPUs."""
 
-    work: Mapping[int, Sequence[Cell]]
+    instructions: Mapping[int, Sequence[Cell]]
     conflicts: Mapping[int, Sequence[Cell]]
 
 
@@ -33,12 +33,12 @@ def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Carried]:
     What grows in one variant, but not surely, stays as it was in all of them: else they would differ by what
     could be told of them.
     """
-    executed = {name: _executed(counts.work) for name, counts in variants.items()}
+    executed = {name: _executed(counts.instructions) for name, counts in variants.items()}
     visits = {name: _visits(counts.conflicts) for name, counts in variants.items()}
     of_functions, of_objects = _factors(executed, to), _factors(visits, to)
     found = {}
     for name, counts in variants.items():
-        paths = _paths(counts.work, of_functions[name])
+        paths = _paths(counts.instructions, of_functions[name])
         more = Carried(paths, of_objects[name], to)
         found[name] = more if paths or more.visits else NOTHING
     return found
@@ -67,7 +67,7 @@ def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dic
 
 def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
     running = {cpus: [_of_operations(cell) for cell in here] for cpus, here in cells.items()}
-    series, total = work.series(running, _OPERATION)
+    series, total = instructions.series(running, _OPERATION)
     least = _LEAST * max(total.points.values())
     return [one for one in series if max(one.points.values()) > least]
 
@@ -83,7 +83,7 @@ def _paths(cells: Mapping[int, Sequence[Cell]], factors: Mapping[str, float]) ->
     here = [_of_operations(cell) for cell in cells[max(cells)]]
     found: dict[str, float] = {}
     for cell in here:
-        stacks = work.stacks(cell.table, cell.operations * len(here), _OPERATION)
+        stacks = instructions.stacks(cell.table, cell.operations * len(here), _OPERATION)
         for path, executed in stacks.select("path", "instructions_per_op").iter_rows():
             if factor := factors.get(path.rsplit(";", 1)[-1]):
                 found[path] = found.get(path, 0.0) + executed * (factor - 1)
