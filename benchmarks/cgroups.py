@@ -37,7 +37,7 @@ INTRODUCTION = """\
 Made by `benchmarks/cgroups.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: of {of}
 built-in workloads {number} with `--cgroup none` and with the default, one cell each, from one
 snapshot of each kernel, with `--clock instructions`. Accesses per operation to shared cache lines,
-in operation context. An object has come, or gone, where it has 0.05 accesses per operation or more
+in process context. An object has come, or gone, where it has 0.05 accesses per operation or more
 in one of the two cells and less than that in the other. Where tasks contend, an object near that
 limit may come or go by chance.
 

@@ -2,8 +2,8 @@
 
     benchmarks/clock.py [--kernel debian/6.12] [--workload open1] [--cpus 8,32,64] [--reps 3]
 
-For each number of CPUs, cells with either clock in turn: instructions an operation, what it takes by the
-guest's clock, instructions a nanosecond of it and CPU, timer interrupts, and the seconds of recording.
+For each number of CPUs, cells with either clock, in alternation: instructions per operation, what it takes by
+the guest's clock, instructions a nanosecond of it and CPU, timer interrupts, and the seconds of recording.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Cell:
 
 def measure(folder: Path, workload: str, kernel: str, cpus: int, operations: int, clock: str) -> Cell:
     """Run one cell."""
-    what = [workload, "--kernel", kernel, "--cpus", str(cpus), "--probe", "locks,work"]
+    what = [workload, "--kernel", kernel, "--cpus", str(cpus), "--probe", "locks,instructions"]
     how = ["--operations", str(operations), "--clock", clock, "--jobs", "1", "-o", str(folder)]
     subprocess.run([BIGIRON, "run", *what, *how], check=True, stdout=subprocess.DEVNULL)
     study = open_study(folder)
@@ -55,7 +55,7 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, operations: int
         record.recorded_ns / record.environment["operations"],
         ticks["acquisitions"].sum() / done,
         record.times["in recording"],
-        frozenset((*locks.rows(), *study.tables("work").rows())),
+        frozenset((*locks.rows(), *study.tables("instructions").rows())),
     )
 
 

@@ -12,7 +12,7 @@ up to a quarter of the range.
 STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each. With `--fit`
 the constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is
 scored with constants fitted to the curves of all other machines. Predicted is from traces, or with
-`--counts` from counts. DRAWS and SEED are environment variables.
+`--counts` from counts. SAMPLES and SEED are environment variables.
 
 Two columns are of predictions that were asked for in another way, with the same constants: without a rate,
 of which only what is relative to the first point is compared; and of a recording with as many CPUs and nodes
@@ -46,7 +46,7 @@ from bigiron.study import store
 HERE = Path(__file__).parent
 BIGIRON = Path(sys.executable).with_name("bigiron")
 OURS = HERE / "workloads"
-DRAWS = int(os.environ.get("DRAWS", "64"))
+SAMPLES = int(os.environ.get("SAMPLES", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
 WANTED = 0.85  # of all points, in their intervals
@@ -203,7 +203,7 @@ def recorded(folder: Path, name: str, like: str = "") -> store.Study:
             *(BIGIRON, "run", *what, "--kernel", f"debian/{kernel}", "--mode", mode),
             *(_shape(like) if like else () if "--cpus" in extra else ("--cpus", str(CPUS))),
             *(() if "--deadline" in extra else ("--deadline", str(DEADLINE_S))),
-            *("--probe", "conflicts,locks,work,trace"),
+            *("--probe", "conflicts,locks,instructions,trace"),
             *(*extra, "-o", str(study)),
         ]
         subprocess.run(command, check=True, stdout=sys.stderr)
@@ -224,7 +224,7 @@ def replayed(
     own_cpus: bool = False,
     has_rate: bool = True,
 ) -> tuple[Replayed, list[int], np.ndarray]:
-    """A curve's replays; the tasks that the machine has CPUs for; throughput of the first's, a row a draw."""
+    """A curve's replays; the tasks that the machine has CPUs for; the first's throughput, a row per sample."""
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]
@@ -235,7 +235,7 @@ def replayed(
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)
-    asked = Asked(model, tasks, DRAWS, SEED, known, lock, name in UNBOUND, constants)
+    asked = Asked(model, tasks, SAMPLES, SEED, known, lock, name in UNBOUND, constants)
     found = replay({curve: recordings[0].source}, asked)
     first, *later = (found.tasks.index(number) for number in tasks)
     throughput = found.variants[curve].throughput
@@ -268,7 +268,7 @@ def score(
     """Predict a curve, and compare."""
     _, tasks, relative = replayed(curve, points, folder, constants, own_cpus, has_rate)
     points = points[: len(tasks)]
-    intervals = [Interval.of(draws) for draws in relative.T]
+    intervals = [Interval.of(samples) for samples in relative.T]
     rows = [
         (number, value / points[0][1], at.value, at.low, at.high)
         for (number, value), at in zip(points[1:], intervals, strict=True)

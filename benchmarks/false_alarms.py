@@ -15,7 +15,7 @@ from typing import Any
 import bigiron
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
-from bigiron.gate import check_lines, check_instructions
+from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.check_lines import Point, Tolerance
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -64,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for workload in sys.argv[1:] or WORKLOADS:
             output = Path(folder) / workload
-            ask = ["--cpus", str(CPUS), "--reps", str(REPETITIONS), "--probe", "conflicts,work"]
+            ask = ["--cpus", str(CPUS), "--reps", str(REPETITIONS), "--probe", "conflicts,instructions"]
             subprocess.run(
                 [BIGIRON, "run", workload, "--kernel", KERNEL, *ask, "-o", output],
                 check=True,
@@ -76,7 +76,9 @@ def main() -> None:
                 operations = sum(record.facts["work"]["operations"])
                 profile = conflicts.profile(study.table(record, "conflicts"), operations)
                 lines.append(matching.lines_of(profile))
-                own = instructions.profile(study.table(record, "work"), operations).select("function", "own_per_op")
+                own = instructions.profile(study.table(record, "instructions"), operations).select(
+                    "function", "self_per_op"
+                )
                 functions.append(dict(own.iter_rows()))
             rates = [rate(lines, tolerance, lines_fail) for tolerance in LINES]
             rates += [rate(functions, tolerance, work_fails) for tolerance in WORK]

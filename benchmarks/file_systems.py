@@ -2,7 +2,7 @@
 
     benchmarks/file_systems.py [--kernel debian/6.1-amd64,debian/6.12-amd64] [--cpus 8,16,32,64]
                                [--fs tmpfs,ext4,xfs,btrfs,f2fs] [--workloads DWAL,MWCM]
-                               [--operations 50] [--probe conflicts,locks,work] [--clock instructions]
+                               [--operations 50] [--probe conflicts,locks,instructions] [--clock instructions]
                                [--twice] [--kept | --history HISTORY] [--csv FILE] [-o FOLDER]
 
 A table for each kernel, number of CPUs and file system, as Markdown: how many instructions an operation
@@ -36,11 +36,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from templates import Recorded, change, of_rows
+from snapshots import Recorded, change, of_rows
 
 from bigiron import open_study
-from bigiron.analysis.probes import locks
 from bigiron.analysis.probes import instructions as functions
+from bigiron.analysis.probes import locks
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = (
@@ -142,9 +142,9 @@ def line(recorded: Recorded) -> Limit:
 
 def own(recorded: Recorded) -> dict[str, float]:
     """Instructions an operation of each function, its own."""
-    counts = recorded.study.table(recorded.record, "work")
-    found = functions.profile(counts, recorded.operations("work"))
-    return dict(found.select("function", "own_per_op").iter_rows())
+    counts = recorded.study.table(recorded.record, "instructions")
+    found = functions.profile(counts, recorded.operations("instructions"))
+    return dict(found.select("function", "self_per_op").iter_rows())
 
 
 def of_history(folder: Path) -> dict[Cell, Recorded]:
@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--cpus", default="8")
     parser.add_argument("--operations", default="50")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--probe", default="conflicts,locks,work")
+    parser.add_argument("--probe", default="conflicts,locks,instructions")
     parser.add_argument("--clock", default="instructions")
     parser.add_argument("--twice", action="store_true")
     parser.add_argument("--kept", action="store_true")
@@ -340,7 +340,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
-    needed = {"locks", "work"} | ({"conflicts"} if arguments.twice else set())
+    needed = {"locks", "instructions"} | ({"conflicts"} if arguments.twice else set())
     if lacking := needed - set(arguments.probe.split(",")):
         parser.error(f"--probe lacks {', '.join(sorted(lacking))}, of which the table is made")
     if arguments.history and (arguments.twice or arguments.kept):

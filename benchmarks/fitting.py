@@ -48,10 +48,10 @@ class Surveyed:
     machine: str
     workload: str  # what was recorded for it
     truth: Array  # logarithm of throughput relative to the first point, by point
-    replayed: Array  # the same of each draw: a row a draw
-    places: Array  # where in its range each constant was, -1 to 1: a row a draw
+    replayed: Array  # the same of each sample: a row a sample
+    places: Array  # where in its range each constant was, -1 to 1: a row a sample
     more: Array  # times as many tasks as at the first point, by point
-    slower: Array  # logarithm of how long instructions take for the first point, of what each draw has
+    slower: Array  # logarithm of how long instructions take for the first point, of what each sample has
 
     def at(self, places: Array) -> Array:
         """What is replayed with those constants, a row each: the middle of all machines."""
@@ -59,7 +59,7 @@ class Surveyed:
 
     @cached_property
     def rest(self) -> Array:
-        """What else there is in each draw: the machine's ranges, and chance."""
+        """What else there is in each sample: the machine's ranges, and chance."""
         return self.replayed - self.at(self.places)
 
     @cached_property
@@ -93,11 +93,11 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
 
 def _instructions(slower: Sequence[Array], weights: Array) -> Constant:
     """The middle of all curves, and the least range with which the machines' own hold them."""
-    middle = _quantile(np.array([np.median(draws) for draws in slower]), weights, 0.5)
+    middle = _quantile(np.array([np.median(samples) for samples in slower]), weights, 0.5)
     ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     for either_way in _RANGES:
         chance = np.random.default_rng(1).uniform(-1, 1, _SIMULATED) * np.log(either_way)
-        off = [np.quantile(np.resize(draws, _SIMULATED) - middle - chance, ends) for draws in slower]
+        off = [np.quantile(np.resize(samples, _SIMULATED) - middle - chance, ends) for samples in slower]
         if weights @ [low <= 0 <= high for low, high in off] >= CONFIDENCE * weights.sum():
             break
     return Constant(float(f"{np.exp(middle):.2g}"), float(f"{either_way:.2g}"))
@@ -126,18 +126,18 @@ def least_error(curves: Sequence[tuple[Surveyed, Constants]], share: float) -> f
 def predicted(curve: Surveyed, constants: Constants) -> tuple[Array, Array, Array]:
     """The interval's middle, low and high end with those constants: logarithms, by point.
 
-    The draws are moved along the lines from where their constants were to where these are.
+    The samples are moved along the lines from where their constants were to where these are.
     """
     chance = np.random.default_rng(1)
     ranges = list(zip(_processors(constants), _processors(WIDE), strict=True))
     places = np.array([np.log(now.value / wide.value) / np.log(wide.either_way) for now, wide in ranges])
     narrow = np.array([np.log(now.either_way) / np.log(wide.either_way) for now, wide in ranges])
     at = places + narrow * chance.uniform(-1, 1, (_SIMULATED, len(places)))
-    draws = curve.at(at) + curve.rest[chance.integers(len(curve.rest), size=_SIMULATED)]
-    kept = np.exp(np.median(draws, axis=0)) / curve.more
+    samples = curve.at(at) + curve.rest[chance.integers(len(curve.rest), size=_SIMULATED)]
+    kept = np.exp(np.median(samples, axis=0)) / curve.more
     error = constants.model_error * share_of_error(kept)
-    draws += np.outer(chance.standard_normal(_SIMULATED), error)
-    low, middle, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], axis=0)
+    samples += np.outer(chance.standard_normal(_SIMULATED), error)
+    low, middle, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], axis=0)
     return middle, low, high
 
 

@@ -2,7 +2,7 @@
 
     benchmarks/matrix.py [MATRIX] [--kernel debian/6.12] [--tests 10] [--seed 1] [-o FOLDER]
 
-Of a matrix's tests on a kernel and tmpfs it draws so many that are conflict-free and so many that are not,
+Of a matrix's tests on a kernel and tmpfs it samples so many that are conflict-free and so many that are not,
 writes of each a C file with testcase() (benchmarks/workloads/of_a_test.h), and records that with the probe
 conflicts: two tasks, 60 operations, in each of which A and then B is called in a situation of its own. A
 struct counts there if both tasks touch lines of it, one writes them, and each does so at least every second
@@ -163,7 +163,7 @@ def recorded(test: Test, kernel: str, folder: Path) -> pl.DataFrame:
     counts = pl.read_parquet(next(study.rglob("conflicts.parquet")))
     # In memory that was freed and allocated again each operation had objects of its own.
     lines = conflicts.profile(counts, 2 * OPERATIONS).filter(~pl.col("recycled"))["line"]
-    return counts.filter(pl.col("context") == "operation", pl.col("line").is_in(lines.implode()))
+    return counts.filter(pl.col("context") == "process", pl.col("line").is_in(lines.implode()))
 
 
 def shared(table: pl.DataFrame) -> Touched:

@@ -45,7 +45,7 @@ ROUNDS = 3
 # Each takes about a second without the recorder.
 OPERATIONS = {"open1": 12_000, "getppid1": 600_000, "page_fault1": 400}
 FEW_OPERATIONS = 500  # what `bigiron run` records by default
-PROBES = (("conflicts",), ("work",), ("conflicts", "work"))
+PROBES = (("conflicts",), ("instructions",), ("conflicts", "instructions"))
 EMPTY = {
     "NOTHING": "plugin without callbacks",
     "BLOCKS": "empty callbacks, blocks",
@@ -53,7 +53,7 @@ EMPTY = {
     "ACCESSES": "empty callbacks, accesses but to the stack",
     "ALL_ACCESSES": "empty callbacks, all accesses",
 }
-KINDS = (("work",), ("locks",), ("conflicts",), ("conflicts", "work", "locks"))
+KINDS = (("instructions",), ("locks",), ("conflicts",), ("conflicts", "instructions", "locks"))
 CONTRIB = ("libhotpages.so", "libcache.so")
 
 
@@ -93,7 +93,7 @@ def measure(job: Job) -> Cost:
         machine = vm.VirtualMachine(
             architecture=replace(TARGET, qemu=job.qemu),
             kernel=kernels.find(KERNEL, TARGET.name).image,
-            agent=compile.agent(workloads.find(job.workload), TARGET.compiler, turns=True),
+            agent=compile.agent(workloads.find(job.workload), TARGET.compiler, time_slices=True),
             job=f"mode process\ncpus {job.cpus}\ntasks {job.cpus}\nstay\n"
             f"warmup {job.operations}\nsamples 1\n"
             f"operations {job.operations}\npatience_s 200\n"
@@ -103,7 +103,7 @@ def measure(job: Job) -> Cost:
             deadline_s=500,
             plugin=job.plugin or (compile.recorder() if job.probes else None),
             results=Path(results),
-            turns=True,  # or a CPU goes on for 100 ms, and which operations are recorded is left to chance
+            time_slices=True,  # else a CPU runs for 100 ms, and chance decides which operations are recorded
         )
         vm.run(machine, threading.Event(), on_stage)
     began = {stage: seconds for stage, seconds, _ in reversed(marks)}  # the first of each stage

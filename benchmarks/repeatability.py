@@ -25,13 +25,13 @@ from pathlib import Path
 from bigiron import workloads
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import locks, instructions
+from bigiron.analysis.probes import instructions, locks
 from bigiron.results import measurements
 from bigiron.study import store
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
-PROBES = ("conflicts", "locks", "work")
-LEAST = {"conflicts": 0.1, "locks": 0.1, "work": 1.0}
+PROBES = ("conflicts", "locks", "instructions")
+LEAST = {"conflicts": 0.1, "locks": 0.1, "instructions": 1.0}
 CLASSES = ((0.0005, "exact"), (0.01, "1 %"), (0.1, "10 %"))
 """The largest deviation of each class; exact: to the third decimal."""
 
@@ -106,7 +106,7 @@ def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     return {
         "conflicts": largest("conflicts", map(by_kind, lines)),
         "locks": largest("locks", map(by_lock, cells["locks"])),
-        "work": largest("work", map(instructions, cells["work"])),
+        "instructions": largest("instructions", map(executed, cells["instructions"])),
         "layout": f"{min(layout):.3g} to {max(layout):.3g}" if max(layout) >= LEAST["conflicts"] else "",
     }
 
@@ -129,9 +129,9 @@ def by_lock(cell: Cell) -> dict[str, float]:
     return found
 
 
-def instructions(cell: Cell) -> dict[str, float]:
+def executed(cell: Cell) -> dict[str, float]:
     """All of them."""
-    return {"all": instructions.profile(cell.table, cell.operations)["own_per_op"].sum()}
+    return {"all": instructions.profile(cell.table, cell.operations)["self_per_op"].sum()}
 
 
 def largest(probe: str, recordings: Iterable[dict[str, float]]) -> float:

@@ -1,12 +1,12 @@
-"""Cells that are resumed from a template beside cells that boot: the same counts? and how much faster?
+"""Cells that are resumed from a snapshot beside cells that boot: the same counts? and how much faster?
 
-    benchmarks/templates.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
+    benchmarks/snapshots.py [--kernels 6.1,6.12] [--workloads open1,mmap1] [--fs ext4] [--cpus 8] [--reps 1]
                             [--operations 500] [--clock host]
 
-For each workload and kernel, in turn: a cell with --fresh-boot and, from a template that is there already, a
-resumed one. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
+For each workload and kernel, in alternation: a cell with --fresh-boot and a cell resumed from an existing
+snapshot. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
 for two kernels; work is all instructions an operation. With two repetitions or more, two booted cells are
-compared too: what differs between those is no template's doing. CPU time is that of bigiron and its machine,
+compared too: what differs between those is no snapshot's doing. CPU time is that of bigiron and its machine,
 and less blurred on a busy machine than real time.
 """
 
@@ -29,7 +29,7 @@ from bigiron.study.store import CellRecord, Study
 BIGIRON = Path(sys.executable).with_name("bigiron")
 SMALLEST = 0.5  # accesses an operation
 HEADINGS = (
-    *("workload", "kernel", "rows", "largest change", "of", "work", "of two booted", "work"),
+    *("workload", "kernel", "rows", "largest change", "of", "instructions", "of two booted", "instructions"),
     *("booted, s", "resumed, s", "ratio", "of CPU time"),
 )
 
@@ -67,16 +67,24 @@ class Recorded:
         counts = self.study.table(self.record, "conflicts")
         return lines_of(conflicts.profile(counts, self.operations("conflicts")))
 
-    def work(self, context: str = "operation") -> float:
+    def work(self, context: str = "process") -> float:
         """Instructions an operation, of the operations themselves or of kernel threads beside them."""
         instructions = self.record.facts["work"]["instructions"]
-        return float(instructions.get(context, 0) / self.operations("work"))
+        return float(instructions.get(context, 0) / self.operations("instructions"))
 
 
 def measure(folder: Path, workload: str, kernel: str, cpus: int, *options: str) -> Cell:
     """Run one cell."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    what = [workload, "--kernel", f"debian/{kernel}", "--cpus", str(cpus), "--probe", "conflicts,work"]
+    what = [
+        workload,
+        "--kernel",
+        f"debian/{kernel}",
+        "--cpus",
+        str(cpus),
+        "--probe",
+        "conflicts,instructions",
+    ]
     bigiron("run", *what, "--jobs", "1", "-o", folder, *options)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -125,7 +133,7 @@ def main() -> None:
     options += ("--fs", given.fs) if given.fs else ()
     print(f"| {' | '.join(HEADINGS)} |\n|{'--|' * len(HEADINGS)}", flush=True)
     for kernel in given.kernels.split(","):
-        with tempfile.TemporaryDirectory() as name:  # which makes the template
+        with tempfile.TemporaryDirectory() as name:  # which makes the snapshot
             measure(Path(name) / "first", workloads[0], kernel, given.cpus)
         for workload in workloads:
             try:

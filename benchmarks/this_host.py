@@ -104,7 +104,7 @@ def compare(workload: str, folder: Path, kernel: str, boot: list[str]) -> Compar
         "--clock",
         "instructions",
         "--probe",
-        "conflicts,locks,work,trace",
+        "conflicts,locks,instructions,trace",
         "--deadline",
         1800,
     )

@@ -67,11 +67,11 @@ def left_by(
     instructions_a_ns: int = 0,
     clock_slower: int = 1,
     *,
-    from_template: bool = True,
+    from_snapshot: bool = True,
 ) -> Guest:
     """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again.
 
-    It has the memory that machines of two CPUs have, so that those of other tests are of the same template.
+    It has the memory that machines of two CPUs have, so that those of other tests are of the same snapshot.
     """
     memory_mib = vm.memory_mib(2)
     found, ram = kernels.find(kernel, "x86_64"), GuestRam(memory_mib)
@@ -90,7 +90,7 @@ def left_by(
             ram=ram,
             instructions_a_ns=instructions_a_ns,
             clock_slower=clock_slower,
-            from_template=from_template,
+            from_snapshot=from_snapshot,
         )
         outcome = vm.run(machine, threading.Event(), lambda _stage: None)
         symbols = SymbolTable.read(Path(results) / "kallsyms")

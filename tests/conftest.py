@@ -39,7 +39,7 @@ settings.register_profile("wide", deadline=None, max_examples=2000)
 settings.load_profile("repeatable")
 
 # All that they boot takes more than the 8 GiB that are kept: each run would boot it again.
-os.environ.setdefault("BIGIRON_TEMPLATES_MIB", "16384")
+os.environ.setdefault("BIGIRON_SNAPSHOTS_MIB", "16384")
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 WORKLOADS = Path(__file__).with_name("workloads")
@@ -224,7 +224,7 @@ def browser() -> Iterator["Browser"]:
 def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The main job's study, twice over: open1 on 6.1 and 6.12 with 8 CPUs. Only to be read: copy it."""
     kernels = ("--kernel", "debian/6.1", "--kernel", "debian/6.12")
-    probes = ("--probe", "conflicts,work")
+    probes = ("--probe", "conflicts,instructions")
     workers_own = tmp_path_factory.getbasetemp()
     folder = (workers_own.parent if "PYTEST_XDIST_WORKER" in os.environ else workers_own) / "session"
     folder.mkdir(exist_ok=True)

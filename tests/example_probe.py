@@ -55,9 +55,7 @@ def _collect(raw: RawOutput) -> Table:
     if lines is None:
         raise MachineError(f"the agent did not send {FILE}")
     prefix = raw.request.options[EventsOptions].events_prefix
-    rows = [
-        ("operation", name, int(count)) for name, count in map(str.split, lines) if name.startswith(prefix)
-    ]
+    rows = [("process", name, int(count)) for name, count in map(str.split, lines) if name.startswith(prefix)]
     operations = [raw.request.operations] * raw.request.tasks
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), {"operations": operations})
 

@@ -17,7 +17,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Failure, Study
 
 NEW = ("--kernel", "debian/6.12", "--cpus", "2", "--operations", "20")
-ALL = ["conflicts", "locks", "trace", "work"]
+ALL = ["conflicts", "locks", "trace", "instructions"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_vm_s_cell_records_what_the_other_commands_need(by_default: Path) -> N
 @pytest.mark.parametrize(
     ("workload", "machine", "recorded"),
     [
-        ("hotplug-cycle", "vm", ["conflicts", "locks", "work"]),
+        ("hotplug-cycle", "vm", ["conflicts", "locks", "instructions"]),
         ("hotplug-cycle", "host", ["operations"]),
         ("getppid1", "host", ["throughput"]),
     ],
@@ -150,15 +150,15 @@ def test_commands_name_what_to_run(conflicts_alone: Path, tmp_path: Path) -> Non
     for words in (
         ("compare", conflicts_alone, "--probe", "locks"),
         ("compare", conflicts_alone, "--probe", "throughput"),
-        ("growth", conflicts_alone, "--probe", "work"),
-        ("export", conflicts_alone, "--probe", "work", "--format", "folded"),
+        ("growth", conflicts_alone, "--probe", "instructions"),
+        ("export", conflicts_alone, "--probe", "instructions", "--format", "folded"),
     ):
         said.append(bigiron(*words))
         assert said[-1].status == 2
         assert named(said[-1].complaint) == ["run", str(conflicts_alone), "--probe", words[3]], words
     predicted = bigiron("predict", conflicts_alone, "--machine", "x86-2s")
     command = named(predicted.out + predicted.err)
-    assert command == ["run", str(conflicts_alone), "--probe", "locks,work"]
+    assert command == ["run", str(conflicts_alone), "--probe", "locks,instructions"]
     assert bigiron(*command).status == 0
     assert bigiron("predict", conflicts_alone, "--machine", "x86-2s").status == 0
 
@@ -169,5 +169,5 @@ def test_what_no_command_can_add(tmp_path: Path) -> None:
     )
     study = store.create(tmp_path / "s", spec, workloads.find("getppid1"))
     assert study.recording("conflicts") == f"`bigiron run {tmp_path / 's'}` goes on with it"
-    assert study.recording("work", "locks") == "probe locks is not recorded on ppc64le yet"
-    assert probes.by_default("unbounded", "ppc64le", in_vm=True) == ["conflicts", "work"]
+    assert study.recording("instructions", "locks") == "probe locks is not recorded on ppc64le yet"
+    assert probes.by_default("unbounded", "ppc64le", in_vm=True) == ["conflicts", "instructions"]

@@ -42,7 +42,10 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         ("run open1 {k} --probe conflict", "no probe 'conflict': there are conflicts, locks, trace, work, "),
         ("run open1 {k} --probe ,", "no probe: use conflicts, locks, trace, work, "),
-        ("run open1 {k} --probe work --scope user", "scope user is for the probe conflicts: record it too"),
+        (
+            "run open1 {k} --probe instructions --scope user",
+            "scope user is for the probe conflicts: record it too",
+        ),
         ("run open1 {k} --set rcu=1", "setting 'rcu=1': use PATH=VALUE, for instance /sys/"),
         ("run open1 {k} --cpus 0", "cpus = 0: use whole numbers from 1 to 8192"),
         ("run open1 {k} --cpus 8193", "cpus = 8193: use whole numbers from 1 to 8192"),
@@ -213,7 +216,7 @@ def test_another_version_s_cell(study: Path) -> None:
     ],
 )
 def test_another_question(open1: Path, arguments: list[str], difference: str) -> None:
-    same = ("--kernel", "debian/6.1", "--kernel", "debian/6.12", "--probe", "conflicts,work")
+    same = ("--kernel", "debian/6.1", "--kernel", "debian/6.12", "--probe", "conflicts,instructions")
     said = refused("run", *arguments[:1], *same, *arguments[1:], "-o", open1)
     assert said.startswith(f"the study {open1} asks something else ({difference}")
 
@@ -221,7 +224,7 @@ def test_another_question(open1: Path, arguments: list[str], difference: str) ->
 def test_another_image_of_a_kernel(study: Path) -> None:
     file = study / "study.toml"
     file.write_text(re.sub('kernel_sha256 = "....', 'kernel_sha256 = "0000', file.read_text(), count=1))
-    same = ("--kernel", "debian/6.12", "--probe", "conflicts,work", "--reps", "2")
+    same = ("--kernel", "debian/6.12", "--probe", "conflicts,instructions", "--reps", "2")
     said = refused("run", "open1", *KERNEL, *same, "-o", study)
     assert f"the study {study} asks something else (another image of kernel debian/6.1)" in said
 
@@ -324,7 +327,7 @@ def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
     assert (
         complaint == "bigiron: debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
     )
-    assert all(re.search(r"template \w+ is made anew: it was made with QEMU", line) for line in others)
+    assert all(re.search(r"snapshot \w+ is made anew: it was made with QEMU", line) for line in others)
 
 
 # A workload of one's own

@@ -54,7 +54,7 @@ BANNER = 'const char banner[] = "Linux version 6.1.0 (me@here)\\n";\n'
 MAIN = BANNER + "char room[8192] = {1};\nvoid _start(void) {}\n"
 OPEN = '#include "../include/fs.h"\nconst char cost[] = "instructions=100;";\n'
 DEARER = OPEN.replace("=100", "=200")
-BY = target.parse("work:do_sys_open")
+BY = target.parse("instructions:do_sys_open")
 
 
 class Tree:
@@ -123,7 +123,7 @@ class Boots:
                 "instructions": [int(cost[1])],
             }
         )
-        return {"work": [Cell(ran, {"operations": [1]})]}
+        return {"instructions": [Cell(ran, {"operations": [1]})]}
 
 
 def bisection(
@@ -616,9 +616,9 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
                 "instructions": [100, 10, waits],
             }
         )
-        return {"work": [Cell(ran, {"operations": [1]})]}
+        return {"instructions": [Cell(ran, {"operations": [1]})]}
 
-    for option, own in ("work", 110.0), ("work:do_sys_open", 110.0), ("work:alloc_fd", 10.0):
+    for option, own in ("work", 110.0), ("instructions:do_sys_open", 110.0), ("instructions:alloc_fd", 10.0):
         by = target.parse(option)
         values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
         assert values == [(own,), (own,)]
@@ -635,14 +635,22 @@ def test_what_differs_most_between_the_ends_is_looked_at() -> None:
             )
         )
         facts: dict[str, Any] = {"operations": [2], "lost_accesses": 0, "line_bytes": 64, "pair_bytes": 128}
-        return {"conflicts": [Cell(lines, facts)], "work": [Cell(executed(("", "f", instructions)), facts)]}
+        return {
+            "conflicts": [Cell(lines, facts)],
+            "instructions": [Cell(executed(("", "f", instructions)), facts)],
+        }
 
     before = cells(6, 2, 1, 1000)
     chosen = [
         target.most_changed(before, cells(*after))
         for after in ((8, 9, 99, 5000), (9, 3, 1, 1000), (6, 2, 99, 5000), (6, 2, 99, 1000))
     ]
-    assert [one and one.option for one in chosen] == ["conflicts:flag", "conflicts:label", "work", None]
+    assert [one and one.option for one in chosen] == [
+        "conflicts:flag",
+        "conflicts:label",
+        "instructions",
+        None,
+    ]
 
 
 # What is wrong with what was given

@@ -33,9 +33,9 @@ def row(context: str, task: str, state: str, path: str, count: int, total_ns: in
 
 ROWS = pl.DataFrame(
     [
-        row("operation", "init", "D", "write;store;work_on_cpu;schedule;__schedule", 1, 5000),
-        row("operation", "kworker/0:1", "D", "kthread;cpu_down;synchronize_rcu;schedule;__schedule", 2, 4000),
-        row("operation", "kworker/1:1", "D", "kthread;cpu_down;synchronize_rcu;schedule;__schedule", 1, 2000),
+        row("process", "init", "D", "write;store;work_on_cpu;schedule;__schedule", 1, 5000),
+        row("process", "kworker/0:1", "D", "kthread;cpu_down;synchronize_rcu;schedule;__schedule", 2, 4000),
+        row("process", "kworker/1:1", "D", "kthread;cpu_down;synchronize_rcu;schedule;__schedule", 1, 2000),
         row("kthread", "rcu_sched", "I", "kthread;rcu_gp_kthread;schedule;__schedule", 9, 90000),
     ],
     schema=SCHEMA,
@@ -43,7 +43,7 @@ ROWS = pl.DataFrame(
 
 
 def test_places_add_up_over_tasks_the_longest_first() -> None:
-    found = blocked.places(ROWS, ("operation",)).rows()
+    found = blocked.places(ROWS, ("process",)).rows()
     assert found == [
         ("synchronize_rcu < cpu_down < kthread", "D", 3, 6000, 4000),
         ("work_on_cpu < store < write", "D", 1, 5000, 5000),
@@ -52,7 +52,7 @@ def test_places_add_up_over_tasks_the_longest_first() -> None:
 
 
 def test_stacks_are_per_operation() -> None:
-    found = blocked.stacks(ROWS, 2, ("operation",)).filter(task="kworker/0:1")
+    found = blocked.stacks(ROWS, 2, ("process",)).filter(task="kworker/0:1")
     assert found.select("microseconds_per_op", "times_per_op").row(0) == (2.0, 1.0)
 
 
@@ -63,7 +63,7 @@ def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
         architecture=X86_64,
         kernel=found.image,
         release=found.release,
-        from_template=True,
+        from_snapshot=True,
         agent=compile.agent(SLEEPS, "gcc", libbpf.flags(X86_64) if with_bpf else ()),
         job="\n".join(
             ["mode process", "cpus 2", "tasks 1", "patience_s 100", "blocked /blocked.bpf.o", *job, ""]
@@ -202,7 +202,7 @@ def test_power_s_idle_handler_waits_for_a_grace_period(hotplug: Path) -> None:
     stack = re.compile(r"pseries_cpuidle_cpu_dead;cpuidle_pause_and_lock;(\w+;)?synchronize_rcu;")
     waited = [row for row in cell["rows"] if stack.search(row["path"])]
     assert sum(row["count"] for row in waited if row["state"] == "D") == 3
-    assert all(row["context"] == "operation" for row in waited)
+    assert all(row["context"] == "process" for row in waited)
 
 
 def test_compare_prints_stacks_as_bcc_does(hotplug: Path) -> None:

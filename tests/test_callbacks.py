@@ -84,7 +84,7 @@ def test_a_lock_within_another_is_not_taken() -> None:
         patch.setattr(synthetic_operation.Counted, "program", lambda *_: drawn)
         found = callbacks.with_callbacks(program, both, np.random.default_rng(1))
     assert len(found.locks) == 2
-    kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "work"]
+    kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "instructions"]
     assert kinds == [("lock", 0), ("unlock", 0), ("lock", 1), ("unlock", 1)]
 
 
@@ -92,7 +92,7 @@ def test_interrupts_and_rcu_itself_are_no_callbacks() -> None:
     paths = ["rcu_core;rcu_do_batch;free", "rcu_core;rcu_do_batch;free;asm_sysvec_irq_work", "rcu_core"]
     rows = {"context": "kthread", "path": paths, "function": ["kfree", "tick", "wake_nocb_gp"]}
     (found,) = callbacks.of_operations(pl.DataFrame(rows))
-    assert found.rows() == [("operation", "free", "kfree")]
+    assert found.rows() == [("process", "free", "kfree")]
 
 
 def test_a_line_may_be_shared_with_operations_alone() -> None:
@@ -106,7 +106,7 @@ def test_a_line_may_be_shared_with_operations_alone() -> None:
         "function": "open",
         "pc": 2,
     }
-    rows = [{"cpu": cpu, "context": "operation", "reads": 9, "writes": 9} | of for cpu in (2, 3)]
+    rows = [{"cpu": cpu, "context": "process", "reads": 9, "writes": 9} | of for cpu in (2, 3)]
     assert not counted(cpus=(0,)).lines
     assert [line.name for line in counted(pl.DataFrame(rows), (0,)).lines] == ["cred"]
 
@@ -114,7 +114,7 @@ def test_a_line_may_be_shared_with_operations_alone() -> None:
 def test_threads_that_close_files_count_in_their_cred_once_more(tmp_path: Path) -> None:
     """5.10's file_free_rcu puts what opening the file has got: as often, but later."""
     study = tmp_path / "s"
-    options = ("--mode", "thread", "--boot", "apparmor=0", "--probe", "conflicts,locks,work,trace")
+    options = ("--mode", "thread", "--boot", "apparmor=0", "--probe", "conflicts,locks,instructions,trace")
     measured("open1", "--kernel", "debian/5.10", "--cpus", "4", "--operations", "1000", *options, "-o", study)
     (recording,), refused = prediction.record(store.open_study(study), 4)
     assert recording.is_trace and not refused

@@ -55,17 +55,17 @@ def test_a_real_machine_has_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["process", "thread"])
 def test_tasks_are_in_it_while_they_are_recorded(mode: str, tmp_path: Path) -> None:
     workload = ("--workload-file", WORKLOADS / "in_cgroup.c", "--mode", mode, *NEW)
-    measured(*workload, "--set", says(SERVICE), "--probe", "work", "-o", tmp_path / "s")
+    measured(*workload, "--set", says(SERVICE), "--probe", "instructions", "-o", tmp_path / "s")
     environment = recorded(tmp_path / "s")
     assert environment["cgroup"] == "depth=2"
     assert environment["cgroup_controllers"] == ["cpu", "memory"]
-    functions = set(library.open_study(tmp_path / "s").tables("work")["function"])
+    functions = set(library.open_study(tmp_path / "s").tables("instructions")["function"])
     assert "proc_cgroup_show" in functions
     assert not functions & {"cgroup_mkdir", "cgroup_procs_write", "__cgroup_procs_write", "css_create"}
 
 
 def test_none_and_others(tmp_path: Path) -> None:
-    workload = ("--workload-file", WORKLOADS / "in_cgroup.c", *NEW, "--probe", "work")
+    workload = ("--workload-file", WORKLOADS / "in_cgroup.c", *NEW, "--probe", "instructions")
     limits = "depth=3,memory.max=64M,cpu.weight=50"
     deep = "/system.slice/system-bigiron.slice/bigiron.service"
     for asked, path, as_recorded in (("none", "/", "none"), (limits, deep, None)):
@@ -73,9 +73,9 @@ def test_none_and_others(tmp_path: Path) -> None:
         measured(*workload, "--set", says(path), "--cgroup", asked, "-o", study)
         assert set(recorded(study)["cgroup"].split(",")) == set((as_recorded or asked).split(","))
     # It is handed over, and no machine has to boot for it.
-    assert recorded(study)["from_template"]
+    assert recorded(study)["from_snapshot"]
     told = bigiron(
-        "run", "--workload-file", WORKLOADS / "tell.c", *NEW, "--cgroup", limits, "--probe", "work",
+        "run", "--workload-file", WORKLOADS / "tell.c", *NEW, "--cgroup", limits, "--probe", "instructions",
         "--boot", "tell=" + ",".join(f"/sys/fs/cgroup{deep}/{file}" for file in ("memory.max", "cpu.weight")),
         "-o", tmp_path / "t",
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_what_is_charged_shows_by_default(tmp_path: Path) -> None:
 
 def test_a_kernel_without_a_controller_says_so_and_goes_on(tmp_path: Path) -> None:
     lacks = ("--boot", "cgroup_disable=memory", "--operations", "20", "-o", tmp_path / "s")
-    answer = measured("getppid1", *NEW, *lacks, "--tasks", "1,2", "--probe", "work")
+    answer = measured("getppid1", *NEW, *lacks, "--tasks", "1,2", "--probe", "instructions")
     said = "bigiron: debian/6.12: the kernel has no memory controller for control groups: "
     assert sum(line.startswith(said) for line in answer.err.splitlines()) == 1
     records = library.open_study(tmp_path / "s").records()
@@ -107,7 +107,7 @@ def test_a_kernel_without_a_controller_says_so_and_goes_on(tmp_path: Path) -> No
 
 def test_a_study_has_one(tmp_path: Path) -> None:
     study = tmp_path / "s"
-    few = ("--operations", "20", "--probe", "work", "-o", study)
+    few = ("--operations", "20", "--probe", "instructions", "-o", study)
     measured("getppid1", *NEW, *few)
     other = bigiron("run", "getppid1", *NEW, *few, "--cgroup", "none")
     assert other.status == 2 and "asks something else (cgroup = , not none)" in other.complaint
@@ -135,7 +135,14 @@ def test_a_baseline_is_of_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/6.12"])
 def test_a_guest_has_what_a_server_has(kernel: str, tmp_path: Path) -> None:
-    workload = ("--workload-file", WORKLOADS / "environment.c", "--operations", "20", "--probe", "work")
+    workload = (
+        "--workload-file",
+        WORKLOADS / "environment.c",
+        "--operations",
+        "20",
+        "--probe",
+        "instructions",
+    )
     measured(*workload, "--kernel", kernel, "--cpus", "2", "-o", tmp_path / "s")
     environment = recorded(tmp_path / "s")
     assert {"capability", "apparmor"} <= set(environment["security_modules"].split(","))

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from bigiron.analysis.lines.matching import Line
 from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
-from bigiron.gate import check_lines, check_instructions
+from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
 from bigiron.gate.check_lines import Checked, Finding, Function, Known, Point, Tolerance, Work
 from bigiron.report import gate
 from bigiron.report.formats import comment, junit, ktap
 
 OLD, NEW = "debian/6.1", "debian/6.12"
-PROBES = ("--probe", "conflicts,work")
+PROBES = ("--probe", "conflicts,instructions")
 LABEL = "apparmor_file_free_security"
 TIGHT = Tolerance(0.05, 0.01)
 
@@ -224,7 +224,10 @@ WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
 
 def grown(*repetitions: dict[str, float], tolerance: Tolerance = WORK_TOLERANCE) -> Finding:
     return check_instructions.check(
-        check_instructions.known([WORK]), check_instructions.functions([WORK]), [WORK | now for now in repetitions], tolerance
+        check_instructions.known([WORK]),
+        check_instructions.functions([WORK]),
+        [WORK | now for now in repetitions],
+        tolerance,
     )
 
 
@@ -295,8 +298,8 @@ files = st.builds(
     arch=texts,
     tolerance=counts,
     relative_tolerance=counts,
-    work_tolerance=counts,
-    relative_work_tolerance=counts,
+    instructions_tolerance=counts,
+    relative_instructions_tolerance=counts,
     probes=st.lists(st.sampled_from(check_lines.PROBES), min_size=1, max_size=2),
     point=st.lists(points, max_size=3),
 )
@@ -408,14 +411,23 @@ BOTH = Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
     ("checked", "verdict"),
     [
         ([BOTH], "has no more conflicts and no more instructions than is allowed"),
-        ([only("label", "work")], "has no more conflicts than is allowed; instructions not compared"),
-        ([only("work", "conflicts")], "has no more instructions than is allowed; conflicts not compared"),
-        ([BOTH, only("a", "work")], "has no more conflicts than is allowed; instructions not compared"),
+        ([only("label", "instructions")], "has no more conflicts than is allowed; instructions not compared"),
+        (
+            [only("instructions", "conflicts")],
+            "has no more instructions than is allowed; conflicts not compared",
+        ),
+        (
+            [BOTH, only("a", "instructions")],
+            "has no more conflicts than is allowed; instructions not compared",
+        ),
         (
             [BOTH, SKIPPED],
             "has no more conflicts and no more instructions than is allowed; 1 of 2 points not checked",
         ),
-        ([only("work", "conflicts"), only("a", "work")], "conflicts not compared; instructions not compared"),
+        (
+            [only("instructions", "conflicts"), only("a", "instructions")],
+            "conflicts not compared; instructions not compared",
+        ),
     ],
 )
 def test_a_comment_claims_no_more_than_was_compared(checked: list[Checked], verdict: str) -> None:
@@ -423,7 +435,7 @@ def test_a_comment_claims_no_more_than_was_compared(checked: list[Checked], verd
 
 
 def test_each_format_says_what_was_not_compared() -> None:
-    checked = [only("label", "work")]
+    checked = [only("label", "instructions")]
     assert gate.text("open1", checked) == (
         "ok      open1, v, 8 CPUs, 8 tasks: 1 count; work not compared (the baseline has none)\n"
     )
@@ -438,7 +450,7 @@ def test_each_format_says_what_was_not_compared() -> None:
     (left_out,) = root.findall(".//testcase[@name='work']/skipped")
     assert left_out.get("message") == "not compared: the baseline has none"
     (at,) = json.loads(gate.as_document("open1", checked))["points"]
-    assert at["not_compared"] == {"work": "the baseline has none"}
+    assert at["not_compared"] == {"instructions": "the baseline has none"}
     assert gate.as_csv("open1", checked).splitlines()[-1].endswith("work,the baseline has none,skipped,,,,")
 
 
@@ -476,7 +488,7 @@ def test_what_a_baseline_does_not_have_is_not_said_to_be_the_same(
     studies: dict[str, Path], baseline: Path, tmp_path: Path
 ) -> None:
     of_lines, without = tmp_path / "of lines.toml", "; work not compared (the baseline has none)\n"
-    of_lines.write_text(baseline.read_text().replace('["conflicts", "work"]', '["conflicts"]'))
+    of_lines.write_text(baseline.read_text().replace('["conflicts", "instructions"]', '["conflicts"]'))
     assert bigiron("check", studies[NEW], "--baseline", of_lines).out.endswith(f": 1 count{without}")
     emptied = tmp_path / "emptied.toml"
     emptied.write_text(re.sub("\nwork = .*", "", baseline.read_text()))
@@ -551,13 +563,15 @@ def test_a_study_without_a_probe_of_the_baseline_s_is_refused(
     studies: dict[str, Path], baseline: Path, open1: Path, tmp_path: Path
 ) -> None:
     """The label is not all that open1 does more of on 6.1, so either probe alone fails the check."""
-    strict = baseline.read_text().replace("relative_work_tolerance = 0.010", "relative_work_tolerance = 0.0")
-    for probe in "conflicts", "work":
-        only = strict.replace('probes = ["conflicts", "work"]', f'probes = ["{probe}"]')
+    strict = baseline.read_text().replace(
+        "relative_instructions_tolerance = 0.010", "relative_instructions_tolerance = 0.0"
+    )
+    for probe in "conflicts", "instructions":
+        only = strict.replace('probes = ["conflicts", "instructions"]', f'probes = ["{probe}"]')
         (tmp_path / "only.toml").write_text(only)
         assert bigiron("check", studies[OLD], "--baseline", tmp_path / "only.toml").status == 1
         assert bigiron("check", studies[NEW], "--baseline", tmp_path / "only.toml").status == 0
-    asked = baseline.read_text().replace('probes = ["conflicts", "work"]', 'probes = ["throughput"]')
+    asked = baseline.read_text().replace('probes = ["conflicts", "instructions"]', 'probes = ["throughput"]')
     (tmp_path / "only.toml").write_text(asked)
     answer = bigiron("check", studies[NEW], "--baseline", tmp_path / "only.toml")
     assert (answer.status, "probe" in answer.complaint) == (2, True)

@@ -65,7 +65,7 @@ def test_all_clocks_of_a_kernel_take_the_instructions_for_their_time(kernel: str
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])
 def test_a_clock_that_follows_the_host_s_may_be_slower(kernel: str) -> None:
     """Also of a machine that boots for its cell."""
-    fast, slow, factor = left_by(kernel), left_by(kernel, clock_slower=64, from_template=False), 64
+    fast, slow, factor = left_by(kernel), left_by(kernel, clock_slower=64, from_snapshot=False), 64
     assert (fast.clock_slower, slow.clock_slower) == (1, factor)
     for then, now in zip(timekeepers(fast), timekeepers(slow), strict=True):
         for path in ("tkr_mono.mult", "tkr_raw.mult", "xtime_interval"):
@@ -86,12 +86,12 @@ def test_a_clock_that_follows_the_host_s_may_be_slower(kernel: str) -> None:
         (dilation.SLOWED_FROM, {}, 2 * dilation.SLOWED_FROM),
         (300, {}, 512),
         (300, {"recorder": None}, 1),
-        (300, {"turns": False}, 1),
+        (300, {"time slices": False}, 1),
     ],
 )
 def test_where_many_cpus_are_recorded_it_is_slower(cpus: int, change: dict[str, Any], slower: int) -> None:
     here = Path("/dev/null")
-    programs = replace(Programs(here, here, (), turns=True, init=here), **change)
+    programs = replace(Programs(here, here, (), time_slices=True, init=here), **change)
     job = Job("debian/6.12", "", (), cpus, cpus, 1, programs=programs)
     assert VmEngine("x86_64", "")._machine(job).clock_slower == slower
     assert VmEngine("x86_64", "", measures_time=True)._machine(job).clock_slower == 1
@@ -101,7 +101,9 @@ def test_where_many_cpus_are_recorded_it_is_slower(cpus: int, change: dict[str, 
 def test_what_a_fleet_asks_of_its_workers_is_known_before_a_cell_runs() -> None:
     """Or the workers would be refused where a study's cells have it already."""
     here = Path("/dev/null")
-    job = Job("debian/6.12", "", (), 64, 64, 1, programs=Programs(here, here, (), turns=True, init=here))
+    job = Job(
+        "debian/6.12", "", (), 64, 64, 1, programs=Programs(here, here, (), time_slices=True, init=here)
+    )
     assert set(controller._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
 
 
@@ -176,11 +178,11 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--fresh-boot",)])
 def test_two_studies_have_the_same_times(more: tuple[str, ...], tmp_path: Path) -> None:
-    """To the last digit from one template, but for a rare race of QEMU's threads; booted anew, nearly."""
+    """To the last digit from one snapshot, but for a rare race of QEMU's threads; booted anew, nearly."""
     times, rows = [], []
     for name in ("s", "t"):
         folder = tmp_path / name
-        clock = ("--clock", "instructions", "--probe", "conflicts,work", *more)
+        clock = ("--clock", "instructions", "--probe", "conflicts,instructions", *more)
         measured("open1", *KERNEL, "--cpus", "4", *clock, "--probe", "conflicts", "-o", folder)
         (record,) = store.open_study(folder).records()
         times.append(record.recorded_ns)
@@ -204,9 +206,9 @@ def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
     instructions = []
     for clock in ("host", "instructions"):
         folder = tmp_path / clock
-        measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "--probe", "work", "-o", folder)
+        measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "--probe", "instructions", "-o", folder)
         (record,) = store.open_study(folder).records()
-        work = record.facts["work"]
+        work = record.facts["instructions"]
         instructions.append(work["instructions"]["operation"] / sum(work["operations"]))
     assert instructions[0] == pytest.approx(instructions[1], rel=0.005)
 
@@ -276,7 +278,10 @@ def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:
     [
         (("--arch", "ppc64le", "--kernel", "debian/6.1"), "is of virtual machines of x86_64"),
         (("--machine", "host"), "is of virtual machines of x86_64"),
-        ((*KERNEL, "--probe", "work,throughput"), "throughput measures for seconds of the machine's clock"),
+        (
+            (*KERNEL, "--probe", "instructions,throughput"),
+            "throughput measures for seconds of the machine's clock",
+        ),
     ],
 )
 def test_a_clock_that_cannot_be_slowed_down(what: tuple[str, ...], complaint: str, tmp_path: Path) -> None:

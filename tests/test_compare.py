@@ -39,7 +39,7 @@ HEAP = "page or slab object"
 
 
 def count(
-    cpu: int, function: str, reads: int, writes: int, *, line: int = LINE, context: str = "operation",
+    cpu: int, function: str, reads: int, writes: int, *, line: int = LINE, context: str = "process",
     object: str = HEAP, types: str = "", byte: int = 0, pc: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """One row of the probe's table: one instruction of a function on one CPU, which touches one byte."""
@@ -550,7 +550,7 @@ def compare_study(study: Study, base: str | None, contexts: tuple[str, ...]) -> 
 @pytest.fixture
 def compared(tmp_path: Path) -> Comparison:
     study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
-    return compare_study(study, None, ("operation",))
+    return compare_study(study, None, ("process",))
 
 
 def rows_of(compared: Comparison) -> list[dict[str, Any]]:
@@ -590,15 +590,15 @@ def test_totals_are_the_sums_of_the_rows(compared: Comparison) -> None:
 
 def test_another_base(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
-    (point,) = compare_study(study, "new", ("operation",)).points
+    (point,) = compare_study(study, "new", ("process",)).points
     assert (point.base, point.others) == ("new", ("old",))
     with pytest.raises(UserError, match=r"^s has no variant 'newer': it has old, new$"):
-        compare_study(study, "newer", ("operation",))
+        compare_study(study, "newer", ("process",))
 
 
 def test_repetitions_are_averaged_and_failed_ones_left_out(tmp_path: Path) -> None:
     twice = {"old": [OLD, counts(*both("fput", 10, line=LINE))], "new": [NEW, None]}
-    compared = compare_study(study_of(tmp_path / "s", twice), None, ("operation",))
+    compared = compare_study(study_of(tmp_path / "s", twice), None, ("process",))
     fput = next(row["cells"] for row in rows_of(compared) if row["functions"] == ["fput"])
     assert fput["old"]["writes_per_op"] == pytest.approx(4)
     assert fput["new"]["writes_per_op"] == pytest.approx(2)
@@ -606,7 +606,7 @@ def test_repetitions_are_averaged_and_failed_ones_left_out(tmp_path: Path) -> No
 
 def test_a_variant_that_failed_has_no_column(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [None], "new": [NEW]})
-    (point,) = compare_study(study, None, ("operation",)).points
+    (point,) = compare_study(study, None, ("process",)).points
     assert (point.variants, point.base) == (("new",), "new")
 
 
@@ -639,7 +639,7 @@ def test_a_probe_that_some_cells_do_not_have_is_named(tmp_path: Path) -> None:
     cell.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, tables={})))
     text, _ = dispatch.compare(study, "conflicts", _as("text"))
     assert "not compared: new, 2 CPUs (the probe was not recorded)" in text
-    made = document.document_of(study, None, ("operation",))
+    made = document.document_of(study, None, ("process",))
     assert made.parts[0].tables[0].missing == "not compared: new, 2 CPUs (the probe was not recorded)"
 
 
@@ -667,7 +667,7 @@ def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_doe
         ),
         count(1, "rarely", 0, 0, object="struct a.rare (x)", byte=10),
     )
-    comparison = compare_study(study_of(tmp_path / "s", {"old": [table]}), None, ("operation",))
+    comparison = compare_study(study_of(tmp_path / "s", {"old": [table]}), None, ("process",))
     text = as_text.text(comparison)
     assert "  struct a.lock (x) " in text
     assert "      also read there: .flags (look), .id (g, f, …)\n" in text
@@ -685,7 +685,7 @@ def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_doe
 
 def test_what_was_lost_is_said(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
-    text = as_text.text(compare_study(study, None, ("operation",)))
+    text = as_text.text(compare_study(study, None, ("process",)))
     assert "old: the recorder had no room for 77 accesses: its figures are too low" in text
 
 
@@ -695,7 +695,7 @@ def test_every_format_for_people_and_json_say_what_was_lost(tmp_path: Path) -> N
     record = msgspec.structs.replace(study.records()[0], lost=lost)
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = dispatch.comparison_of(study, "conflicts", Options())
-    made = document.document_of(study, None, ("operation",))
+    made = document.document_of(study, None, ("process",))
     shown = [show(found) for name, show in dispatch.FORMATS.items() if name != "csv"]
     for text in (*shown, html.render(made), mail.text(made), markdown.text(made)):
         words = " ".join(text.split())
@@ -706,7 +706,7 @@ def test_every_format_for_people_and_json_say_what_was_lost(tmp_path: Path) -> N
 def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
     found = dispatch.comparison_of(study, "conflicts", Options())
-    made = document.document_of(study, None, ("operation",))
+    made = document.document_of(study, None, ("process",))
     for text in (as_text.text(found), markdown.text(made)):
         assert text.count("no room for 77 accesses") == 1
 
@@ -714,7 +714,7 @@ def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
 def test_every_format_says_where_clocks_differ(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]}, slower={"old": 1, "new": 64})
     sentence = "the clock was the host's on old, 64 times slower on new: what lives on time does not compare"
-    made = document.document_of(study, None, ("operation",))
+    made = document.document_of(study, None, ("process",))
     shown = [dispatch.compare(study, "conflicts", _as(name)) for name in dispatch.FORMATS]
     for text in (*shown, (html.render(made), []), (mail.text(made), []), (markdown.text(made), [])):
         words = html_escapes.unescape(" ".join([*text[0].split(), *text[1]]))
@@ -724,19 +724,19 @@ def test_every_format_says_where_clocks_differ(tmp_path: Path) -> None:
 
 
 def _as(format: str) -> dispatch.CompareOptions:
-    return dispatch.CompareOptions(format, None, ("operation",))
+    return dispatch.CompareOptions(format, None, ("process",))
 
 
 def test_the_report_and_compare_show_the_same_rows(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]})
     (point,) = dispatch.comparison_of(study, "conflicts", Options()).points
-    (part,) = document.document_of(study, None, ("operation",)).parts
+    (part,) = document.document_of(study, None, ("process",)).parts
     assert part.tables == (point,)
 
 
 def test_one_variant_is_a_profile(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]})
-    compared = compare_study(study, None, ("operation",))
+    compared = compare_study(study, None, ("process",))
     assert [row["functions"][0] for row in rows_of(compared)] == ["fput", "vm_stat_add", "iput", "d_alloc"]
     assert not any(row["differs"] for row in rows_of(compared))
     assert "*" not in as_text.text(compared)
@@ -749,7 +749,7 @@ def test_text_fits_a_mail(tmp_path: Path) -> None:
         *both("g" * 120, 5, line=LINE + 128),
     )
     study = study_of(tmp_path / "s", {"debian/6.1 rcu_expedited=1": [wide], "debian/6.12": [wide]})
-    text = as_text.text(compare_study(study, None, ("operation", "interrupt")))
+    text = as_text.text(compare_study(study, None, ("process", "interrupt")))
     assert max(map(len, text.splitlines())) <= 100
 
 

@@ -87,7 +87,7 @@ def test_without_bpf_the_kernel_s_own_accounts_are_left() -> None:
         architecture=X86_64,
         kernel=found.image,
         release=found.release,
-        from_template=True,
+        from_snapshot=True,
         agent=compile.agent(workloads.find("spin"), "gcc"),
         job="mode process\ncpus 2\ntasks 2\npatience_s 100\nefficiency /none\nefficiency_ms 500\n",
         topology=Topology(cores=2),

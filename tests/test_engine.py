@@ -225,7 +225,7 @@ def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.Captur
             live._tell("a cell", "in recording")
         last = HTTPConnection("127.0.0.1", int(port))
         last.request("GET", "/nothing")
-        assert last.getresponse().status == 404  # connections are taken in turn: those before it too
+        assert last.getresponse().status == 404  # connections are taken in time_slice: those before it too
         last.close()
         while any("process_request" in thread.name for thread in threading.enumerate()):
             live._tell("a cell", "at its end")

@@ -23,7 +23,7 @@ from bigiron.report import stacks
 from bigiron.report.formats import folded
 
 PER_OP = stacks.SCALE
-CONTEXTS = ("operation", "interrupt", "kthread")
+CONTEXTS = ("process", "interrupt", "kthread")
 
 
 def exported(study: Path, *options: str | Path) -> dict[str, int]:
@@ -46,7 +46,7 @@ def total(study: Path, variant: str, *options: str) -> dict[str, float]:
 
 def test_a_stack_is_the_path_to_a_line_and_the_line(tmp_path: Path) -> None:
     rows = counts(*both("f", 10, line=LINE, object="jiffies+0x0"), *both("g", 5, line=LINE, object="other"))
-    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": [rows]}), "conflicts", ("operation",))
+    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": [rows]}), "conflicts", ("process",))
     assert folded.encode(found).decode().splitlines() == [
         "read;f;jiffies+0x0 2000000",
         "read;g;jiffies+0x0 1000000",
@@ -57,13 +57,13 @@ def test_an_instruction_that_reads_and_writes_weighs_once(tmp_path: Path) -> Non
     rows = counts(*(count(cpu, "f", 10, 4) for cpu in (0, 1)))
     study = study_of(tmp_path / "s", {"v": [rows]})
     for weight, expected in (("accesses", 2 * PER_OP), ("writes", 8 * PER_OP // 10)):
-        found = stacks.stacks_of(study, "conflicts", ("operation",), weight=weight)
+        found = stacks.stacks_of(study, "conflicts", ("process",), weight=weight)
         assert (found.weights[0], found.values[weight]) == (weight, [expected])
 
 
 def test_recycled_lines_and_those_of_one_cpu_are_left_out(tmp_path: Path) -> None:
     rows = counts(*both("memset", 5, line=LINE), count(0, "f", 10, 10, line=LINE + 64))
-    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": [rows]}), "conflicts", ("operation",))
+    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": [rows]}), "conflicts", ("process",))
     assert folded.encode(found) == b""
 
 
@@ -75,15 +75,15 @@ def test_contexts_are_told_apart_where_there_are_several(tmp_path: Path) -> None
 
 def test_repetitions_are_averaged(tmp_path: Path) -> None:
     cells = [counts(*both("f", times, line=LINE, object="o")) for times in (10, 20)]
-    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": cells}), "conflicts", ("operation",))
+    found = stacks.stacks_of(study_of(tmp_path / "s", {"v": cells}), "conflicts", ("process",))
     assert found.values["writes"] == [3 * PER_OP]
 
 
 def test_work_is_by_call_path() -> None:
     ran = pl.DataFrame(
-        [(0, "operation", "", "entry", 10), (1, "operation", "entry", "open", 5)], schema=SCHEMA, orient="row"
+        [(0, "process", "", "entry", 10), (1, "process", "entry", "open", 5)], schema=SCHEMA, orient="row"
     )
-    assert instructions.stacks(ran, 5).rows() == [("operation", "entry", 2.0), ("operation", "entry;open", 1.0)]
+    assert instructions.stacks(ran, 5).rows() == [("process", "entry", 2.0), ("process", "entry;open", 1.0)]
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=200))
@@ -98,16 +98,16 @@ def test_rounding_keeps_the_sum(weights: list[float]) -> None:
 
 
 @pytest.mark.parametrize("variant", ["debian/6.1", "debian/6.12"])
-@pytest.mark.parametrize("context", ["operation", "all"])
+@pytest.mark.parametrize("context", ["process", "all"])
 def test_folded_stacks_add_up_to_what_compare_prints(open1: Path, variant: str, context: str) -> None:
     options = ("--variant", variant, "--context", context)
     figures = total(open1, variant, "--context", context)
     for weight in ("accesses", "writes"):
         found = exported(open1, *options, "--weight", weight)
         assert sum(found.values()) / PER_OP == pytest.approx(figures[f"{weight}_per_op"], abs=2e-6)
-    found = exported(open1, *options, "--probe", "work")
-    figures = total(open1, variant, "--context", context, "--probe", "work")
-    assert sum(found.values()) / PER_OP == pytest.approx(figures["own_per_op"], abs=2e-6)
+    found = exported(open1, *options, "--probe", "instructions")
+    figures = total(open1, variant, "--context", context, "--probe", "instructions")
+    assert sum(found.values()) / PER_OP == pytest.approx(figures["self_per_op"], abs=2e-6)
 
 
 def test_the_label_s_six_writes_are_in_the_flame_graph(open1: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_label_s_six_writes_are_in_the_flame_graph(open1: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("probe", "weight"), [("conflicts", "accesses"), ("conflicts", "writes"), ("work", "")]
+    ("probe", "weight"), [("conflicts", "accesses"), ("conflicts", "writes"), ("instructions", "")]
 )
 def test_pprof_reads_the_same_sums(open1: Path, tmp_path: Path, probe: str, weight: str) -> None:
     if not shutil.which("go"):
@@ -161,7 +161,7 @@ def test_a_profile_goes_down_a_pipe(open1: Path, tmp_path: Path) -> None:
         ("--variant 6.1", "open1 has no variant '6.1': it has debian/6.1, debian/6.12"),
         ("--variant debian/6.1 --cpus 4", "no cell of debian/6.1 with cpus = 4: it has 8"),
         (
-            "--variant debian/6.1 --probe work --weight writes",
+            "--variant debian/6.1 --probe instructions --weight writes",
             "stacks of work weigh instructions, not writes",
         ),
     ],

@@ -192,7 +192,7 @@ def run_with(file: Path, job: str, *at_boot: Path) -> None:
         architecture=X86_64,
         kernel=found.image,
         release=found.release,
-        from_template=True,
+        from_snapshot=True,
         agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
         job=f"{job}\ncpus 1\n",
         topology=Topology(),
@@ -231,7 +231,7 @@ def test_a_module_that_does_not_load(tmp_path: Path) -> None:
 def appended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     study = tmp_path_factory.mktemp("fs") / request.param
     asked = ("--kernel", kernel_with(request.param), *TWO_CPUS, "--fs", request.param)
-    measured("fxmark/DWAL", *asked, "--probe", "locks,work", "-o", study)
+    measured("fxmark/DWAL", *asked, "--probe", "locks,instructions", "-o", study)
     return request.param, study
 
 
@@ -260,7 +260,7 @@ def test_functions_of_modules_have_their_names(appended: tuple[str, Path]) -> No
     fs, study = appended
     function = {"tmpfs": "shmem_write_begin", "ext4": "ext4_da_write_begin", "xfs": "xfs_file_buffered_write",
                 "btrfs": "btrfs_buffered_write", "f2fs": "f2fs_write_begin"}[fs]  # fmt: skip
-    rows = compared(study, "--probe", "work")["rows"]
+    rows = compared(study, "--probe", "instructions")["rows"]
     assert function in {row["function"] for row in rows}
 
 
@@ -278,14 +278,14 @@ def test_what_the_record_says_of_it(appended: tuple[str, Path]) -> None:
 def test_the_journal_s_thread_is_no_part_of_an_operation(tmp_path: Path) -> None:
     """Each fsync waits for a commit, which ext4's journal makes in a thread of its own."""
     study = tmp_path / "s"
-    measured("fxmark/DWSL", *SMALL, "--fs", "ext4", "--probe", "work", "-o", study)
+    measured("fxmark/DWSL", *SMALL, "--fs", "ext4", "--probe", "instructions", "-o", study)
 
     def per_op(context: str) -> dict[str, float]:
         rows = compared(study, "--context", context)["rows"]
-        return {row["function"]: row["cells"][KERNEL]["own_per_op"] for row in rows}
+        return {row["function"]: row["cells"][KERNEL]["self_per_op"] for row in rows}
 
     commit = "jbd2_journal_commit_transaction"
-    operation, thread = per_op("operation"), per_op("kthread")
+    operation, thread = per_op("process"), per_op("kthread")
     assert thread[commit] > 0 and commit not in operation
     assert operation["ext4_sync_file"] > 0 and "ext4_sync_file" not in thread
 
@@ -300,7 +300,17 @@ def test_the_benchmark_of_all_of_them(tmp_path: Path) -> None:
     assert re.fullmatch(r"\| DRBH-direct \| refused: .* Invalid argument \| `struct inode\..*` \|", last)
     limit = last.split("|")[-2].strip()
     table = tmp_path / "all.csv"
-    more = [*command, "--cpus", "2,3", "--fs", "ext4", "--probe", "conflicts,locks,work", "--csv", table]
+    more = [
+        *command,
+        "--cpus",
+        "2,3",
+        "--fs",
+        "ext4",
+        "--probe",
+        "conflicts,locks,instructions",
+        "--csv",
+        table,
+    ]
     printed = subprocess.run(more, check=True, capture_output=True, text=True).stdout
     assert re.search(rf"\| DRBH-direct \| \d+ {re.escape(limit)} \| \d+ `struct inode\.", printed)
     assert re.search(r"\| debian/6.1 \| ext4 \| DRBH-direct \| 2, 3 \| [\d,]+, [\d,]+ \| none \|", printed)
@@ -319,5 +329,7 @@ def test_the_benchmark_of_all_of_them(tmp_path: Path) -> None:
 def test_another_file_system_is_another_question(appended: tuple[str, Path]) -> None:
     fs, study = appended
     other = "xfs" if fs == "ext4" else "ext4"
-    answer = bigiron("run", "fxmark/DWAL", *SMALL, "--fs", other, "--probe", "locks,work", "-o", study)
+    answer = bigiron(
+        "run", "fxmark/DWAL", *SMALL, "--fs", other, "--probe", "locks,instructions", "-o", study
+    )
     assert answer.status == 2

@@ -18,7 +18,7 @@ def test_a_shorter_fill_up_to_the_same_end_is_counted_too(tmp_path: Path) -> Non
     (record,) = study.records()
     writes = (
         study.table(record, "conflicts")
-        .filter(pl.col("function").str.starts_with("memset"), context="operation")
+        .filter(pl.col("function").str.starts_with("memset"), context="process")
         .group_by("cpu", at=pl.col("line") % 4096)
         .agg(pl.col("writes").sum())
     )

@@ -35,7 +35,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Collected, Study
 
 ROOT = Path(__file__).resolve().parent.parent
-PROBES = "conflicts,work"
+PROBES = "conflicts,instructions"
 SIMULATION = (
     "lock-bound",
     "--machine",
@@ -59,7 +59,7 @@ GUEST = (
     "--operations",
     "100",
     "--probe",
-    "conflicts,work",
+    "conflicts,instructions",
 )
 
 
@@ -169,7 +169,7 @@ def test_counts_of_virtual_machines(tmp_path: Path) -> None:
     here, there = store.open_study(tmp_path / "here"), store.open_study(tmp_path / "there")
     for one, other in zip(here.records(), there.records(), strict=True):
         assert not agreement.differences(here.spec, collected(here, one), collected(there, other))
-        kept = ("kernel", "kernel_sha256", "qemu", "accelerator", "turn", "boot", "memory_mib")
+        kept = ("kernel", "kernel_sha256", "qemu", "accelerator", "time_slice", "boot", "memory_mib")
         assert {what: one.environment[what] for what in kept} == {
             what: other.environment[what] for what in kept
         }
@@ -186,7 +186,7 @@ def collected(study: Study, record: store.CellRecord) -> Collected:
     return Collected(
         {
             name: messages.Table(study.table(record, name), record.facts[name])
-            for name in ("conflicts", "work")
+            for name in ("conflicts", "instructions")
         }
     )
 

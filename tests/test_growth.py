@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 from test_compare import count, counts
 
 from bigiron import workloads
-from bigiron.analysis.replay.extrapolated import NOTHING, Carried
-from bigiron.analysis.replay.extrapolate import Counts, carry
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import merging
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
+from bigiron.analysis.replay.extrapolate import Counts, carry
+from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import Event
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Law, Series, fit
@@ -301,7 +301,7 @@ def free_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workload whose every operation adds up what each CPU has of a percpu_counter, on 2 to 8 CPUs."""
     study = tmp_path_factory.mktemp("growth") / "s"
     source = WORKLOADS / "free_space.c"
-    probes = ("--probe", "conflicts,locks,work,trace")
+    probes = ("--probe", "conflicts,locks,instructions,trace")
     measured("--workload-file", source, "--kernel", "debian/6.12", "--cpus", "2,3,4,8", *probes, "-o", study)
     return study
 
@@ -369,7 +369,7 @@ def test_every_format_has_the_same_series(free_space: Path, series: list[dict[st
 
 
 def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
-    answer = bigiron("growth", free_space, "--probe", "work", "--at", "64", "--format", "json")
+    answer = bigiron("growth", free_space, "--probe", "instructions", "--at", "64", "--format", "json")
     assert (answer.status, answer.err) == (0, "")
     document = json.loads(answer.out)
     assert document["unit"] == "instructions per operation"
@@ -378,7 +378,7 @@ def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
     assert summing["law"] == "N" and summing["b"] > 2, "instructions for each CPU more"
     assert total["series"] == "all functions"
     assert total["points"]["8"] == pytest.approx(sum(one["points"]["8"] for one in functions), abs=0.01)
-    shown = bigiron("growth", free_space, "--probe", "work").out
+    shown = bigiron("growth", free_space, "--probe", "instructions").out
     assert "function " in shown and "__percpu_counter_sum" in shown
     assert max(map(len, shown.splitlines())) <= 100
 
@@ -391,17 +391,17 @@ def test_an_operation_is_carried_on_to_what_more_cpus_do(free_space: Path) -> No
         return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
 
     few = Counts(cells("work", 2, 3, 4), cells("conflicts", 2, 3, 4))
-    carried = carry({"few": few}, 8)["few"]
-    functions = {path.rsplit(";", 1)[-1] for path in carried.paths}
+    extrapolated = carry({"few": few}, 8)["few"]
+    functions = {path.rsplit(";", 1)[-1] for path in extrapolated.paths}
     assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
     executed = {
         number: instructions.profile(cell.table, cell.operations).filter(pl.col("function").is_in(functions))
         for number in (4, 8)
-        for cell in cells("work", number)[number]
+        for cell in cells("instructions", number)[number]
     }
-    more = executed[8]["own_per_op"].sum() - executed[4]["own_per_op"].sum()
-    assert carried.instructions == pytest.approx(more, rel=0.01)
-    ((counters, factor),) = carried.visits.items()
+    more = executed[8]["self_per_op"].sum() - executed[4]["self_per_op"].sum()
+    assert extrapolated.instructions == pytest.approx(more, rel=0.01)
+    ((counters, factor),) = extrapolated.visits.items()
     assert counters.endswith("used_blocks.counters of CPU")
     visits = {
         number: synthetic_operation.visits_of_each_cpu(cell.table)[counters] / cell.operations
@@ -435,8 +435,8 @@ def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: st
         for machine in ("i7-4770", "xeon-5418y-x2")
     }
     few, many = found.values()
-    assert few.carried == NOTHING, "it has no more CPUs"
-    assert (many.cpus, many.carried.cpus) == (8, 48)
+    assert few.extrapolated == NOTHING, "it has no more CPUs"
+    assert (many.cpus, many.extrapolated.cpus) == (8, 48)
     at = {
         name: [
             fmean(figures)
@@ -456,12 +456,14 @@ def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: st
 
 
 def test_what_is_carried_on_is_told(free_space: Path) -> None:
-    asked = ("predict", free_space, "--machine", "xeon-5418y-x2", "--tasks", "2", "--draws", "8")
+    asked = ("predict", free_space, "--machine", "xeon-5418y-x2", "--tasks", "2", "--samples", "8")
     answer = bigiron(*asked)
-    assert "recorded with 8 CPUs; carried on to 48: " in answer.out, answer
+    assert "recorded with 8 CPUs; extrapolated to 48: " in answer.out, answer
     (told,) = json.loads(bigiron(*asked, "--format", "json").out)["recordings"]
-    assert told["carried_to"] == 48 and told["carried_instructions"] == pytest.approx(34 * 40, rel=0.02)
-    assert list(told["carried_visits"].values()) == [pytest.approx(47 / 7, abs=0.01)]
+    assert told["extrapolated_to"] == 48 and told["extrapolated_instructions"] == pytest.approx(
+        34 * 40, rel=0.02
+    )
+    assert list(told["extrapolated_visits"].values()) == [pytest.approx(47 / 7, abs=0.01)]
 
 
 def of_work(sums: Mapping[int, float]) -> Counts:
@@ -479,7 +481,7 @@ def test_variants_are_carried_on_alike() -> None:
     line, noisy = {2: 20.0, 4: 40.0, 8: 80.0}, {2: 20.0, 4: 48.0, 8: 80.0}
     nothing = {2: 0.0, 4: 0.0, 8: 0.0}
     sure = carry({"line": of_work(line), "none": of_work(nothing)}, 64)
-    assert sure == {"line": Carried({"enter;sum": pytest.approx(560)}, {}, 64), "none": NOTHING}
+    assert sure == {"line": Extrapolated({"enter;sum": pytest.approx(560)}, {}, 64), "none": NOTHING}
     unsure = carry({"line": of_work(line), "noisy": of_work(noisy)}, 64)
     assert unsure == {"line": NOTHING, "noisy": NOTHING}
 
@@ -499,19 +501,24 @@ def test_why_nothing_is_carried_on(free_space: Path, cells: dict[str, list[int]]
         variant: [msgspec.structs.replace(like[cpus], variant=variant) for cpus in numbers]
         for variant, numbers in cells.items()
     }
-    found, told = prediction._carried(study, records, 48)
+    found, told = prediction._extrapolated(study, records, 48)
     assert told == why
     assert bool(found) == (not why and len(cells["new"]) > 2)
     lost = {
         name: [msgspec.structs.replace(one, lost={"x": 1}) for one in all] for name, all in records.items()
     }
     if found:
-        assert prediction._carried(study, lost, 48) == ({}, "something was lost while it was recorded")
+        assert prediction._extrapolated(study, lost, 48) == ({}, "something was lost while it was recorded")
         bare = {
-            name: [msgspec.structs.replace(one, tables={"work": one.tables["work"]}) for one in all]
+            name: [
+                msgspec.structs.replace(one, tables={"instructions": one.tables["instructions"]})
+                for one in all
+            ]
             for name, all in records.items()
         }
-        assert "not all cells have the probes work and conflicts" in prediction._carried(study, bare, 48)[1]
+        assert (
+            "not all cells have the probes work and conflicts" in prediction._extrapolated(study, bare, 48)[1]
+        )
 
 
 def test_other_contexts_have_growth_of_their_own(free_space: Path) -> None:

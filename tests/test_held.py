@@ -17,7 +17,7 @@ def conflicts(*rows: tuple[int, str, str, int, int], path: str = CALL) -> pl.Dat
     return pl.DataFrame(
         [
             {
-                "cpu": cpu, "context": "operation", "line": address - address % 64, "address": address,
+                "cpu": cpu, "context": "process", "line": address - address % 64, "address": address,
                 "bytes": 0xFF << address % 64, "object": object, "types": "", "pc": address,
                 "function": function, "offset": 0, "path": path, "reads": reads, "writes": writes,
             }
@@ -34,7 +34,7 @@ def work(**instructions: int | Sequence[int]) -> pl.DataFrame:
     for path, each in instructions.items():
         *callers, function = path.split("__of__")[::-1]
         for cpu, count in enumerate([each] * CPUS if isinstance(each, int) else each):
-            rows.append((cpu, "operation", ";".join([CALL, *callers]), function, count))
+            rows.append((cpu, "process", ";".join([CALL, *callers]), function, count))
     return pl.DataFrame(rows, ["cpu", "context", "path", "function", "instructions"], orient="row")
 
 
@@ -133,7 +133,7 @@ def test_a_seldom_written_object_is_held_by_its_writes_alone() -> None:
 def test_a_long_operation_may_have_more_and_one_whose_tasks_wait_too() -> None:
     was, now = count("object", "a", "writes", 5.0), count("object", "a", "writes", 6.4)
     assert worse([was], [now]) == ["a"]
-    assert not worse([was, count("work", repeatable_counts.WORK, "instructions", 100_000.0)], [now])
+    assert not worse([was, count("instructions", repeatable_counts.WORK, "instructions", 100_000.0)], [now])
     assert not worse([was, count("waiting", repeatable_counts.WAITING, "accesses", 9.0)], [now])
 
 
@@ -147,8 +147,8 @@ def test_waiting_is_told_where_none_waited() -> None:
 
 def test_work_of_tasks_that_sleep_may_differ_by_a_tenth() -> None:
     was, now = (
-        count("work", repeatable_counts.WORK, "instructions", 9000.0),
-        count("work", repeatable_counts.WORK, "instructions", 9500.0),
+        count("instructions", repeatable_counts.WORK, "instructions", 9000.0),
+        count("instructions", repeatable_counts.WORK, "instructions", 9500.0),
     )
     assert worse([was], [now]) == [repeatable_counts.WORK]
     assert not worse([was, count("sleeping", repeatable_counts.WORK, "instructions", 4000.0)], [now])

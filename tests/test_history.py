@@ -201,7 +201,7 @@ def test_the_records_hold_together(history: Path) -> None:
         whole = pytest.approx(lines[line].accesses_per_op, rel=0.05, abs=0.01)
         assert number <= collect._MOST_CHAINS
         assert accesses == whole if number < collect._MOST_CHAINS else accesses <= whole.expected * 1.05
-    (identity,) = {(i.recorder, i.qemu, i.turn) for i in opened.select(Identity)}
+    (identity,) = {(i.recorder, i.qemu, i.time_slice) for i in opened.select(Identity)}
     assert re.fullmatch("[0-9a-f]{32}", identity[0])
     for point in opened.select(Point):
         assert all((history / cell / "cell.json").is_file() for cell in point.cells)
@@ -428,7 +428,7 @@ def test_totals_and_locks_change_too() -> None:
         Counted(point(1, 1000.0, 4.0), [], [lock, own]), Counted(point(2, 1040.0, 3.0), [], [])
     )
     assert [(one.what, one.name, one.how) for one in found] == [
-        ("lines", "", "less"), ("work", "", "more"), ("lock", "struct zone.lock", "gone")
+        ("lines", "", "less"), ("instructions", "", "more"), ("lock", "struct zone.lock", "gone")
     ]  # fmt: skip
 
 
@@ -484,8 +484,8 @@ def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path:
 
 def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: Path) -> None:
     alike = {
-        "workload_sha256": "", "recorder": "a", "qemu": "", "accelerator": "", "turn": "", "memory_mib": 1,
-        "sockets": 1, "nodes": 1, "cores": 64, "threads": 1,
+        "workload_sha256": "", "recorder": "a", "qemu": "", "accelerator": "", "time_slice": "",
+        "memory_mib": 1, "sockets": 1, "nodes": 1, "cores": 64, "threads": 1,
         "kernel_release": "", "kernel_version": "", "kernel_sha256": "", "arch": "x86_64",
     }  # fmt: skip
     made_by: list[dict[str, object]] = [{}, {}, {"recorder": "b"}, {"clock_slower": 128}]
@@ -514,7 +514,8 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
     identities = {
         number: Identity(
             id=number, workload_sha256="", recorder="", qemu="", accelerator="", architecture="x86_64",
-            mode="", operations=1, turn="", clock=clock, memory_mib=number, sockets=1, nodes=1, cores=number,
+            mode="", operations=1, time_slice="", clock=clock,
+            memory_mib=number, sockets=1, nodes=1, cores=number,
             threads=1, cgroup="none", fs="",
         )
         for number, clock in clocks.items()

@@ -60,7 +60,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = study_file(
         folder,
         "hotplug-offline",
-        ["operations", "work", "functions"],
+        ["operations", "instructions", "functions"],
         ("5.10", "debian/5.10", []),
         ("6.1", "debian/6.1", []),
         ("6.12 verbose", "debian/6.12", ["/sys/kernel/debug/sched/verbose=Y", EXPEDITED]),
@@ -98,7 +98,7 @@ def test_expedited_grace_periods_are_told_apart(offline: Path) -> None:
 def test_the_work_of_a_round_is_recorded(offline: Path) -> None:
     for record in package.open_study(offline).records():
         assert record.facts["work"]["operations"] == [3]
-    work = rows(offline, "work", "6.1")
+    work = rows(offline, "instructions", "6.1")
     assert work.filter(function="partition_sched_domains_locked")["instructions"].sum() > 0
 
 
@@ -130,7 +130,9 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
 
 def instructions(study: Path, variant: str, *functions: str) -> float:
     """Of these functions and of all that they call."""
-    return float(hotplug_debugfs.inside(rows(study, "work", variant), functions)["instructions"].sum())
+    return float(
+        hotplug_debugfs.inside(rows(study, "instructions", variant), functions)["instructions"].sum()
+    )
 
 
 @pytest.mark.slow
@@ -296,7 +298,7 @@ def test_calls_of_tasks_that_take_turns(data: st.DataObject) -> None:
     found = list(calls(line for _, line in text))
     for task, total in roots.items():
         mine = [call for call in found if call.task == f"task{task}"]
-        assert sum(call.own_ns for call in mine) == total
+        assert sum(call.self_ns for call in mine) == total
         assert [call.nanoseconds for call in mine if not call.path] == [total]
 
 

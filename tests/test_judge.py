@@ -492,5 +492,5 @@ def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
     of_boots = [prediction.Recording("a", 8, float(of), lambda _, of=of: of) for of in (100, 300)]  # type: ignore[misc]
     both = prediction._any_of(of_boots)
     assert both.instructions == 200
-    assert {both.source(np.random.default_rng([1, draw])) for draw in range(16)} == {100, 300}
+    assert {both.source(np.random.default_rng([1, sample])) for sample in range(16)} == {100, 300}
     assert prediction._any_of(of_boots[:1]) is of_boots[0]

@@ -61,7 +61,7 @@ def judged(
     return judgement.judge(
         of("conflicts", base=counts(*base[0]), new=counts(*new[0])),
         of("locks", base=pl.DataFrame(base[1], schema=LOCKS), new=pl.DataFrame(new[1], schema=LOCKS)),
-        of("work", base=base[2], new=new[2]),
+        of("instructions", base=base[2], new=new[2]),
         "base",
         "new",
         Claim(regression, 64),
@@ -116,7 +116,7 @@ def test_kernels_differ_if_they_lie_further_apart_than_the_boots_of_either() -> 
         return judgement.judge(
             of("conflicts", base=[lines] * len(base), new=[lines] * len(new)),
             of("locks", base=[nothing] * len(base), new=[nothing] * len(new)),
-            of("work", base=list(map(work, base)), new=list(map(work, new))),
+            of("instructions", base=list(map(work, base)), new=list(map(work, new))),
             "base",
             "new",
             Claim(True, 64),
@@ -225,7 +225,7 @@ def of_each_cpu(
     return judgement.judge(
         replace(lines, points=points),
         of("locks", base=nothing, new=nothing),
-        of("work", base=executed_, new=executed_),
+        of("instructions", base=executed_, new=executed_),
         "base",
         "new",
         Claim(True, 64, report_s),

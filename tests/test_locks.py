@@ -18,7 +18,7 @@ from test_study import documented
 
 import bigiron
 from bigiron import compile, kernels, workloads
-from bigiron.analysis.probes import locks, instructions
+from bigiron.analysis.probes import instructions, locks
 from bigiron.architectures import X86_64
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.vm import vm
@@ -32,7 +32,7 @@ OPERATIONS = 300
 
 def taken(
     cpu: int, object: str, path: str, times: int, held: int, *, lock: int = 0xFFFF888003C5B240,
-    function: str = "_raw_spin_lock", context: str = "operation", longest: int = 0,
+    function: str = "_raw_spin_lock", context: str = "process", longest: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """One row of the probe's table."""
     row = (cpu, context, lock, object, function, path, times, held, longest or held // times)
@@ -169,7 +169,7 @@ def test_what_all_tasks_take_is_told_from_what_each_takes_alone(tmp_path: Path) 
 
 def test_a_lock_is_held_while_what_it_protects_is_done(tmp_path: Path) -> None:
     """mmap_lock is held for all of do_mmap() and __do_munmap(), and little of their callers."""
-    options = ("--cpus", "1", "--operations", "100", "--probe", "locks,work")
+    options = ("--cpus", "1", "--operations", "100", "--probe", "locks,instructions")
     measured("mmap1", "--kernel", "debian/5.10", *options, "-o", tmp_path / "s")
     (held,) = (
         cell["held_per_op"]
@@ -178,7 +178,7 @@ def test_a_lock_is_held_while_what_it_protects_is_done(tmp_path: Path) -> None:
     study = bigiron.open_study(tmp_path / "s")
     (record,) = study.records()
     done = instructions.profile(study.table(record, "work"), sum(record.facts["work"]["operations"]))
-    inclusive = dict(done.select("function", "inclusive_per_op").iter_rows())
+    inclusive = dict(done.select("function", "total_per_op").iter_rows())
     assert inclusive["do_mmap"] + inclusive["__do_munmap"] < held
     assert held < inclusive["vm_mmap_pgoff"] + inclusive["__vm_munmap"]
 
@@ -223,7 +223,7 @@ def traced(
         )
     ours: Counter[tuple[str, str]] = Counter()
     for function, path, acquisitions in (
-        table.filter(pl.col("context") == "operation").select("function", "path", "acquisitions").iter_rows()
+        table.filter(pl.col("context") == "process").select("function", "path", "acquisitions").iter_rows()
     ):
         ours[function, path.rpartition(";")[2]] += acquisitions
     (trace,) = [message.content["lines"] for message in outcome.messages if message.type == "file"]

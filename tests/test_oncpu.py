@@ -29,7 +29,7 @@ def test_each_sample_has_its_cpu_its_task_and_its_stack(sampled: Path) -> None:
         assert 100 * facts["lost"] <= rows["samples"].sum()  # stacks whose places in the maps others had
         assert rows["cost"].sum() == rows["samples"].sum() * facts["period"]
         assert set(rows["cpu"]) == {0, 1} and set(rows["context"]) <= set(CONTEXTS)
-        own = rows.filter(context="operation")
+        own = rows.filter(context="process")
         assert set(own["cpu"]) == {0, 1} and own["pid"].n_unique() == 2
         # Where the program asks, from glibc 2.41 on by the latter, and what the kernel does then.
         assert own["user_path"].str.contains(r"(^|;)(__open|__internal_syscall_cancel)").any()
@@ -92,4 +92,4 @@ def test_on_this_machine(tmp_path: Path) -> None:
     else:
         study = package.open_study(tmp_path / "s")
         (record,) = study.records()
-        assert study.table(record, "oncpu").filter(context="operation")["samples"].sum() > 0
+        assert study.table(record, "oncpu").filter(context="process")["samples"].sum() > 0

@@ -66,7 +66,7 @@ def test_a_repetition_finds_the_same(open1: Path) -> None:
 
 def test_each_of_the_six_writes_is_an_instruction_of_its_own(open1: Path) -> None:
     counts = (
-        bigiron.open_study(open1).tables("conflicts").filter(variant=OLD, context="operation", repetition=1)
+        bigiron.open_study(open1).tables("conflicts").filter(variant=OLD, context="process", repetition=1)
     )
     hottest = counts.filter(function="apparmor_file_free_security").sort("writes")["line"][-1]
     atomics = counts.filter(pl.col("line") == hottest, pl.col("writes") > 8)

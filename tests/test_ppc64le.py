@@ -17,7 +17,7 @@ POWER = ("--arch", "ppc64le", "--kernel")
 def open1_on_power(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """open1 on Debian's 6.1, which has no BTF, with 4 CPUs."""
     study = tmp_path_factory.mktemp("ppc64le") / "open1"
-    measured("open1", *POWER, "debian/6.1", "--cpus", "4", "--probe", "conflicts,work", "-o", study)
+    measured("open1", *POWER, "debian/6.1", "--cpus", "4", "--probe", "conflicts,instructions", "-o", study)
     return study
 
 
@@ -39,7 +39,7 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
     """
     study = bigiron.open_study(open1_on_power)
     (record,) = study.records()
-    table, facts = study.table(record, "work"), record.facts["work"]
+    table, facts = study.table(record, "instructions"), record.facts["instructions"]
     assert facts["lost_instructions"] == 0
     for context, total in facts["instructions"].items():
         assert table.filter(pl.col("context") == context)["instructions"].sum() == total
@@ -47,7 +47,7 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
     for function in ("sys_openat", "do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open"):
         assert found[function] and found[function] % 1 == 0, function
     late = pl.concat_str("path", "function", separator=";").str.contains("timer_interrupt|irq_exit|__do_irq")
-    assert table.filter(late & (pl.col("context") == "operation")).is_empty()
+    assert table.filter(late & (pl.col("context") == "process")).is_empty()
 
 
 def test_objects_have_names(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from conftest import bigiron, measured
 
 from bigiron import _sim
-from bigiron.analysis.replay.extrapolated import Carried
 from bigiron.analysis.replay import prediction, synthetic_operation, trace
+from bigiron.analysis.replay.extrapolated import Extrapolated
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Event, Line, Lock, Program
 from bigiron.analysis.statistics import knee
@@ -75,7 +75,7 @@ def traced(folder: Path, **variants: pl.DataFrame) -> Study:
 
 
 def answered(study: Study, *options: str) -> dict[str, Any]:
-    answer = bigiron("predict", study.folder, "--draws", "16", "--format", "json", *options)
+    answer = bigiron("predict", study.folder, "--samples", "16", "--format", "json", *options)
     assert answer.status == 0, answer
     document: dict[str, Any] = json.loads(answer.out)
     return document
@@ -91,7 +91,7 @@ def relative(document: dict[str, Any], variant: str) -> dict[int, tuple[float, f
 
 def test_a_shared_line_levels_off_and_is_named(tmp_path: Path) -> None:
     study = traced(tmp_path / "s", two=events(2), none=events(0))
-    asked = ("--tasks", "1..48", "--one-task", "2e6", "--draws", "64")
+    asked = ("--tasks", "1..48", "--one-task", "2e6", "--samples", "64")
     document = answered(study, "--machine", XEON, *asked)
     assert document["from"] == "trace" and document["one_task_per_s"] == 2e6
     two, none = (relative(document, variant) for variant in ("two", "none"))
@@ -137,12 +137,12 @@ def test_every_kind_of_lock_and_event_is_replayed() -> None:
             operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
     program = Program(lines, locks, [operation])
     machine = machine_files.load("epyc-9654-x2")
-    found = replay({"all": lambda _: program}, Asked(machine, [2, 40], draws=4))
-    draws: Draws = found.variants["all"]
-    assert draws.throughput.shape == (4, 3) and (draws.throughput > 0).all()
-    shares = draws.shares[0][-1]
+    found = replay({"all": lambda _: program}, Asked(machine, [2, 40], samples=4))
+    samples: Draws = found.variants["all"]
+    assert samples.throughput.shape == (4, 3) and (samples.throughput > 0).all()
+    shares = samples.shares[0][-1]
     assert sum(shares.values()) == pytest.approx(1, abs=0.3)
-    assert {kind for kind, _ in shares} == {"work", "memory", "interrupts", "line", "lock"}
+    assert {kind for kind, _ in shares} == {"instructions", "memory", "interrupts", "line", "lock"}
 
 
 def nested(first: int, then: int, lock: str) -> list[tuple[str, int, str]]:
@@ -172,7 +172,7 @@ def test_a_trylock_against_the_order_of_locks_is_no_deadlock(tmp_path: Path) -> 
     assert "the replay failed: deadlock" in waits.err and waits.err.count("\n") == 1
 
 
-ASKED = ("--tasks", "2,16", "--draws", "8")
+ASKED = ("--tasks", "2,16", "--samples", "8")
 
 
 def test_as_many_cpus_are_interrupted_as_were_recorded() -> None:
@@ -208,7 +208,7 @@ def test_on_power_spinlocks_are_powers_own(tmp_path: Path) -> None:
     own, generic = (answered(study, *asked, *more) for more in ((), ("--lock", "qspinlock")))
     assert (own["lock"], generic["lock"]) == ("powerpc", "qspinlock")
     assert relative(own, "spin") != relative(generic, "spin")
-    text = bigiron("predict", study.folder, *asked, "--draws", "8").out
+    text = bigiron("predict", study.folder, *asked, "--samples", "8").out
     assert "spinlocks are POWER's own, as since kernel 6.2" in " ".join(text.split())
 
 
@@ -223,8 +223,10 @@ def test_the_same_seed_gives_the_same(tmp_path: Path) -> None:
 def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     machine = machine_files.load(XEON)
     program = Program([], [], [[Event("work", 5000.0)]])
-    found = replay({"work": lambda _: program}, Asked(machine, [8], draws=8, known=KnownRate("work", 1, 1e6)))
-    assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
+    found = replay(
+        {"work": lambda _: program}, Asked(machine, [8], samples=8, known=KnownRate("work", 1, 1e6))
+    )
+    assert found.variants["instructions"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
 
 
@@ -233,7 +235,7 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
-    asked = Asked(machine, [24], draws=64)
+    asked = Asked(machine, [24], samples=64)
     given, told = (
         replay({"v": lambda _: program}, replace(asked, known=known))
         for known in (None, KnownRate("v", 1, 1.8e6))
@@ -251,7 +253,7 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
 
 def test_operations_a_second_are_shown_without_a_rate_too(tmp_path: Path) -> None:
     study = traced(tmp_path / "s", two=events(2))
-    text = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "1,24", "--draws", "8").out
+    text = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "1,24", "--samples", "8").out
     assert "predicted, operations/s" in text
     assert "How fast one task is was not given (--one-task)" in " ".join(text.split())
 
@@ -299,17 +301,19 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
-    asked = Asked(machine, [24], draws=64, known=KnownRate("v", 1, 2e6))
+    asked = Asked(machine, [24], samples=64, known=KnownRate("v", 1, 2e6))
     found = replay({"v": lambda _: program}, asked)
     interval = Interval.of(found.variants["v"].throughput[:, 1])
     assert 1.3 < interval.high / interval.low < 4
     assert len(np.unique(found.unknowns["core transfer"])) == 64
 
 
-@pytest.mark.parametrize("draws", [19, 64])
-def test_one_more_draw_lies_in_an_interval_with_90_percent(draws: int) -> None:
+@pytest.mark.parametrize("samples", [19, 64])
+def test_one_more_draw_lies_in_an_interval_with_90_percent(samples: int) -> None:
     chance = np.random.default_rng(1)
-    held = [Interval.of(chance.standard_normal(draws)).holds(chance.standard_normal()) for _ in range(10_000)]
+    held = [
+        Interval.of(chance.standard_normal(samples)).holds(chance.standard_normal()) for _ in range(10_000)
+    ]
     assert np.mean(held) == pytest.approx(0.9, abs=0.01)
 
 
@@ -324,7 +328,7 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
         widths = []
         for constants in none, some:
             known = KnownRate("v", 1, 2e6)
-            asked = Asked(machine, [24], draws=64, known=known, constants=constants)
+            asked = Asked(machine, [24], samples=64, known=known, constants=constants)
             found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
             interval = Interval.of(found.variants["v"].throughput[:, 1])
             widths.append(interval.high / interval.low)
@@ -333,7 +337,7 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
 
 
 def counts(path: str, function: str, **columns: object) -> dict[str, object]:
-    return {"cpu": 0, "context": "operation", "path": path, "function": function, **columns}
+    return {"cpu": 0, "context": "process", "path": path, "function": function, **columns}
 
 
 def test_page_faults_are_laid_out_one_by_one() -> None:
@@ -384,7 +388,7 @@ def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None
 
 def test_a_lock_of_user_space_is_refused() -> None:
     rows = [
-        {"cpu": cpu, "context": "operation", "function": function, "line": 64, "writes": 1}
+        {"cpu": cpu, "context": "process", "function": function, "line": 64, "writes": 1}
         for cpu in (0, 1)
         for function in ("user:___pthread_mutex_lock", "main")
     ]
@@ -398,7 +402,7 @@ def test_a_numa_aware_lock_is_better_across_sockets() -> None:
     program = Program([Line("l", "shared")], [Lock("l", "spinlock", 0)], [[Event("work", 500), *held]])
     machine = machine_files.load("xeon-e7-8895v3-x4")
     stock, cna = (
-        replay({"v": lambda _: program}, Asked(machine, [36], draws=8, lock=lock)).variants["v"].throughput
+        replay({"v": lambda _: program}, Asked(machine, [36], samples=8, lock=lock)).variants["v"].throughput
         for lock in ("qspinlock", "cna")
     )
     assert np.median(cna[:, 1]) > 1.5 * np.median(stock[:, 1])
@@ -410,12 +414,12 @@ def test_measured_points_stand_beside(tmp_path: Path) -> None:
     points.write_text("tasks,throughput\n1,2000000\n8,9700000\n24,9600000\n")
     answer = bigiron(
         *("predict", study.folder, "--machine", XEON, "--one-task", "2e6", "--measured", points),
-        *("--draws", "16"),
+        *("--samples", "16"),
     )
     assert answer.status == 0 and "9.6 M" in answer.out and "off by" in answer.out
     relative_ = bigiron(
         *("predict", study.folder, "--machine", XEON, "--measured", points, "--format", "csv"),
-        *("--draws", "16"),
+        *("--samples", "16"),
     )
     rows = list(csv.DictReader(io.StringIO(relative_.out)))
     shown = {row["tasks"]: row["measured"] for row in rows}
@@ -444,7 +448,7 @@ def test_a_known_rate_is_replayed_first() -> None:
         return lambda _: Program([], [], [[Event("work", instructions)]])
 
     sources = {"twice": source(10_000.0), "known": source(5000.0)}
-    found = replay(sources, Asked(machine, [8], draws=8, known=KnownRate("known", 1, 1e6)))
+    found = replay(sources, Asked(machine, [8], samples=8, known=KnownRate("known", 1, 1e6)))
     assert list(found.variants) == ["twice", "known"]
     assert found.variants["known"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert found.variants["twice"].throughput[:, 0] == pytest.approx([5e5] * 8, rel=0.02)
@@ -468,7 +472,7 @@ def test_names_are_text_in_markdown(tmp_path: Path) -> None:
     bits = events(2).with_columns(object=pl.lit("task_struct.sched_migrated|in_iowait"))
     study = traced(tmp_path / "s", a_b_c=bits, other=events(0))
     answer = bigiron(
-        *("predict", study.folder, "--machine", XEON, "--tasks", "24", "--draws", "16"),
+        *("predict", study.folder, "--machine", XEON, "--tasks", "24", "--samples", "16"),
         *("--format", "markdown"),
     )
     rows = [line for line in answer.out.splitlines() if line.startswith("|")]
@@ -583,14 +587,17 @@ def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
     study.add(store.new_record(cell, "vm"), {"conflicts": Table(pl.DataFrame({"cpu": [0]}))})
     answer = bigiron("predict", study.folder, "--machine", XEON)
     assert answer.status == 2
-    assert f"`bigiron run {study.folder} --probe locks,work` measures its cells again" in answer.complaint
+    assert (
+        f"`bigiron run {study.folder} --probe locks,instructions` measures its cells again"
+        in answer.complaint
+    )
 
 
 def test_a_trace_s_lines_and_locks() -> None:
     found = trace.program(events(2, lock="down_read"))
     assert found.lines == [Line("aa_label.count", "shared"), Line("file_lock", "shared")]
     assert found.locks == [Lock("file_lock", "rwsem", 1)]
-    kinds = [event.kind for event in found.operations[0] if event.kind != "work"]
+    kinds = [event.kind for event in found.operations[0] if event.kind != "instructions"]
     assert kinds == ["system call", "access", "access", "lock", "unlock"]
 
 
@@ -601,7 +608,7 @@ def test_a_lock_at_which_a_trylock_looks_and_which_it_takes_comes_once() -> None
         taken = (("lock", "", "down_read", "f"), ("unlock", "", "down_read", "f"))
         table = trace_of_steps(("access", "read", "", function), *taken)
         program = trace.program(table.with_columns(instructions=pl.lit(instructions)))
-        return [event.kind for event in program.operations[0] if event.kind != "work"]
+        return [event.kind for event in program.operations[0] if event.kind != "instructions"]
 
     assert kinds("down_read_trylock", 10) == ["lock", "unlock"]
     assert kinds("down_read_trylock", 500) == kinds("f", 10) == ["access", "lock", "unlock"]
@@ -626,12 +633,12 @@ def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
         ("unlock", "", "down_write", "f"),
     )
     program = trace.program(table)
-    assert [event[::3] for event in program.operations[0] if event.kind != "work"] == [
+    assert [event[::3] for event in program.operations[0] if event.kind != "instructions"] == [
         ("lock", "write"), ("downgrade", ""), ("unlock", "read"),
     ]  # fmt: skip
     machine = machine_files.load(XEON)
     assert (
-        replay({"of": lambda _: program}, Asked(machine, [8], draws=2)).variants["of"].throughput > 0
+        replay({"of": lambda _: program}, Asked(machine, [8], samples=2)).variants["of"].throughput > 0
     ).all()
 
 
@@ -647,10 +654,10 @@ def test_a_lockref_is_counted_with_its_spinlock_in_sight() -> None:
     count = ("access", "atomic", "", "lockref_get")
     taken = (("lock", "", "spin_lock", "f"), ("unlock", "", "spin_lock", "f"))
     program = trace.program(trace_of_steps(*taken, count))
-    assert [event.kind for event in program.operations[0] if event.kind != "work"][-1] == "lockref"
+    assert [event.kind for event in program.operations[0] if event.kind != "instructions"][-1] == "lockref"
     machine = machine_files.load(XEON)
     assert (
-        replay({"of": lambda _: program}, Asked(machine, [8], draws=2)).variants["of"].throughput > 0
+        replay({"of": lambda _: program}, Asked(machine, [8], samples=2)).variants["of"].throughput > 0
     ).all()
     for steps in [(count,), (taken[0], count, taken[1])]:
         events_of = [event for event in trace.program(trace_of_steps(*steps)).operations[0]]
@@ -677,9 +684,13 @@ def test_what_one_variant_executes_more_of_is_not_added_to_others(tmp_path: Path
     """Not even where none of their events is in the function: a case's kernel that never sums had sums."""
     study = traced(tmp_path / "s", sums=events(0), reads=events(0))
     found = study_prediction.predict(
-        study, XEON, [1], draws=8, carried={"sums": Carried({"__percpu_counter_sum": 5000.0}, cpus=48)}
+        study,
+        XEON,
+        [1],
+        samples=8,
+        extrapolated={"sums": Extrapolated({"__percpu_counter_sum": 5000.0}, cpus=48)},
     )
-    assert [one.carried.instructions for one in found.recordings] == [5000, 0]
+    assert [one.extrapolated.instructions for one in found.recordings] == [5000, 0]
     (ratio,) = found.ratios
     assert ratio.points[1].value > 3
 
@@ -692,14 +703,14 @@ def test_operations_that_differ_much_are_all_replayed(tmp_path: Path) -> None:
     uneven = pl.concat([*often, seldom.with_columns(**of_its_own)])
     even = events(0, tasks=2, more=round((seldom["instructions"].sum() / 8 - 1100) / 65))
     study = traced(tmp_path / "s", uneven=uneven, even=even)
-    document = answered(study, "--machine", XEON, "--tasks", "1,2", "--draws", "64")
+    document = answered(study, "--machine", XEON, "--tasks", "1,2", "--samples", "64")
     (ratio,) = document["ratios"]
     assert [point["ratio"] for point in ratio["points"]] == [pytest.approx(1, rel=0.1)] * 2
     low, _, high = relative(document, "uneven")[2]
     assert 1.8 < low < high < 2.2
 
 
-@pytest.mark.parametrize("probes", ["conflicts,locks,work", "conflicts,locks,work,trace"])
+@pytest.mark.parametrize("probes", ["conflicts,locks,instructions", "conflicts,locks,instructions,trace"])
 def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> None:
     """Whatever limits them, the kernel's counts have nothing of it: they would be said to scale."""
     measured(
@@ -713,7 +724,7 @@ def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> Non
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])
 def test_the_smallest_system_call_enters_the_kernel(tmp_path: Path, kernel: str) -> None:
     measured(
-        *("getppid1", "--kernel", kernel, "--cpus", "2", "--probe", "conflicts,locks,work"),
+        *("getppid1", "--kernel", kernel, "--cpus", "2", "--probe", "conflicts,locks,instructions"),
         *("--operations", "20", "-o", tmp_path / "s"),
     )
     document = answered(store.open_study(tmp_path / "s"), "--machine", XEON, "--tasks", "2")
@@ -725,7 +736,7 @@ def test_counts_of_a_real_kernel(tmp_path: Path) -> None:
     study = tmp_path / "s"
     measured(
         *("open1", "--kernel", "debian/6.12", "--boot-sweep", "apparmor=1,0", "--cpus", "4"),
-        *("--probe", "conflicts,locks,work", "--operations", "200", "-o", study),
+        *("--probe", "conflicts,locks,instructions", "--operations", "200", "-o", study),
     )
     document = answered(store.open_study(study), "--machine", XEON, "--tasks", "1,24", "--one-task", "2e6")
     assert document["from"] == "counts" and not document["refused"]

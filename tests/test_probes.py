@@ -58,9 +58,9 @@ class Taken(ProbeOptions, frozen=True, kw_only=True):
     depth: int = 1
 
 
-@pytest.mark.parametrize(("name", "options"), [("work", None), ("deep", Taken)])
+@pytest.mark.parametrize(("name", "options"), [("instructions", None), ("deep", Taken)])
 def test_no_two_probes_or_options_have_one_name(name: str, options: type[ProbeOptions] | None) -> None:
-    like = probes.probe("work")
+    like = probes.probe("instructions")
     with pytest.raises(ValueError, match="is taken"):
         register(Probe(name, "", like.columns, like.job, like.collect, options=options))
 

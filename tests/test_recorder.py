@@ -543,7 +543,7 @@ def test_each_test_is_written_alone(lines: Path) -> None:
 
 
 PLACE = 0xFFFF888003C5B240
-CONTEXTS = ("operation", "interrupt", "kthread")
+CONTEXTS = ("process", "interrupt", "kthread")
 ADDS = st.lists(
     st.tuples(
         st.integers(0, 2),  # table
@@ -919,9 +919,9 @@ FILLS = st.lists(
 PLACES = [f"{cpu} {stack} {level}" for cpu in (0, 1) for stack in (0, 1) for level in (0, 1)]
 
 
-@given(tasks=st.lists(FILLS, min_size=8, max_size=8), turns=st.lists(st.integers(0, 7), max_size=80))
+@given(tasks=st.lists(FILLS, min_size=8, max_size=8), time_slices=st.lists(st.integers(0, 7), max_size=80))
 def test_however_fills_interrupt_each_other_each_is_counted_once(
-    fills: Path, tasks: list[list[tuple[int, int, list[int]]]], turns: list[int]
+    fills: Path, tasks: list[list[tuple[int, int, list[int]]]], time_slices: list[int]
 ) -> None:
     expected: dict[tuple[int, int], int] = defaultdict(int)
     programs: list[list[str]] = []
@@ -934,7 +934,7 @@ def test_however_fills_interrupt_each_other_each_is_counted_once(
             for line in range(first, end):
                 expected[int(where[0]), line] += 1
         programs.append(program[::-1])
-    order = [turn for turn in turns if programs[turn]]
+    order = [turn for turn in time_slices if programs[turn]]
     commands = [programs[turn].pop() for turn in order if programs[turn]]
     commands += [command for program in programs for command in reversed(program)]
     assert line_accesses(fills, *commands) == dict(expected)
@@ -1263,7 +1263,7 @@ def test_a_task_s_first_entry_may_be_an_interrupt(contexts: Path) -> None:
     """Its stack is not known yet: it was in user mode when recording began."""
     commands = ["user", "interrupt", f"call {STACK:x}", f"call {STACK - 64:x}", f"return {STACK - 64:x}"]
     assert contexts_after(contexts, *commands, f"return {STACK:x}", "iret", "user", f"call {STACK:x}") == [
-        "operation", *["interrupt"] * 5, "operation", "operation", "operation",
+        "process", *["interrupt"] * 5, "process", "process", "process",
     ]  # fmt: skip
 
 
@@ -1303,7 +1303,7 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
     other = ["user", f"call {ANOTHER_STACK:x}", "switch"]
     back = [f"return {STACK:x}", "iret", "user", f"call {STACK:x}"]
     assert contexts_after(contexts, *one, *other, *back) == [
-        "operation", *["interrupt"] * 3, "kthread",
+        "process", *["interrupt"] * 3, "kthread",
         *["operation"] * 3,
         "interrupt", *["operation"] * 3,
     ]  # fmt: skip
@@ -1330,7 +1330,7 @@ def test_a_handler_that_returns_to_itself_goes_on(contexts: Path, end: int) -> N
     handler = [f"call {STACK - 512:x}", f"iret {STACK - 768:x}", f"return {STACK - 512:x}"]
     of_kernel = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", *handler]
     assert contexts_after(contexts, *of_kernel, f"iret {ENTRY:x}") == [
-        "operation", "operation", *["interrupt"] * 4, "operation",
+        "process", "process", *["interrupt"] * 4, "process",
     ]  # fmt: skip
 
 
@@ -1341,7 +1341,7 @@ def test_a_handler_that_returns_to_itself_goes_on(contexts: Path, end: int) -> N
 )
 def test_an_interrupt_ends_by_what_its_entry_saved(contexts: Path, sp: int, ends: bool) -> None:
     commands = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", f"iret {sp:x}"]
-    assert contexts_after(contexts, *commands)[-1] == ("operation" if ends else "interrupt")
+    assert contexts_after(contexts, *commands)[-1] == ("process" if ends else "interrupt")
 
 
 def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> None:
@@ -1357,7 +1357,7 @@ def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> N
 def test_before_4_9_tasks_are_switched_between_calls(contexts: Path) -> None:
     one = ["user", f"call {STACK:x}", f"call {ANOTHER_STACK:x}", "switched", f"return {ANOTHER_STACK:x}"]
     assert contexts_after(contexts, *one, f"call {STACK:x}") == [
-        "operation", "operation", "interrupt", "kthread", "kthread", "operation",
+        "process", "process", "interrupt", "kthread", "kthread", "process",
     ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from bigiron.util.cache_dir import cache_folder
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m`|*_<img src=x onerror=alert(2)>\u202e"
 SHOWN = "</script><script>alert(1)</script>\\x1b[31m`|*_<img src=x onerror=alert(2)>\\u202e"
-OPERATION = ("operation",)
+OPERATION = ("process",)
 MOST_BYTES = 5_000_000
 
 
@@ -363,10 +363,10 @@ def test_what_reproduces_a_study_is_refused_with_another_kernel(open1: Path, els
 
 def test_environments_have_what_says_something_of_the_study(open1: Path) -> None:
     common = dict(document_of(store.open_study(open1)).environments.common)
-    assert common["memory, MiB"] and common["scope"] == "kernel" and common["turn"] == "operation"
+    assert common["memory, MiB"] and common["scope"] == "kernel" and common["time_slice"] == "operation"
     assert not common.keys() & {
         *("cpus to cycle", "blocked min us", "blocked states", "blocked user", "depth", "functions"),
-        "from template",
+        "from snapshot",
     }
 
 
@@ -386,7 +386,7 @@ def test_a_page_says_of_what_it_says_nothing(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [counts(*both("f", 10, line=LINE))]})
     said = (
         "Nothing is said of locks and instructions, which were not recorded "
-        "(bigiron run --probe conflicts,locks,work)."
+        "(bigiron run --probe conflicts,locks,instructions)."
     )
     made = document_of(study)
     for text in (mail.text(made), markdown.text(made), html.render(made)):
@@ -439,7 +439,7 @@ def got(url: str, **headers: str) -> int:
 def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
     run = subprocess.Popen(
         [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--jobs", "1", "--live",
-         "--fresh-boot", "--probe", "conflicts,work", "-o", tmp_path / "s"],
+         "--fresh-boot", "--probe", "conflicts,instructions", "-o", tmp_path / "s"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert run.stderr

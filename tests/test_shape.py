@@ -173,25 +173,25 @@ def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
         asked,
         [
             shape.Change("memory", "with 8 GiB", other, boots=True),
-            shape.Change("turns", "with turns at random", other),
+            shape.Change("time slices", "with time slices at random", other),
             shape.Change("the boot", "when booted again", again, boots=True),
         ],
     )
     assert [found.of([one]) for one in asked["v"]] == [
         (
             "depends on memory (2.000 instead of 6.000 accesses with 8 GiB)",
-            "depends on turns (2.000 instead of 6.000 accesses with turns at random)",
+            "depends on turns (2.000 instead of 6.000 accesses with time slices at random)",
         ),
         (
             "depends on memory or the boot (gone with 8 GiB)",
-            "depends on turns (gone with turns at random)",
+            "depends on turns (gone with time slices at random)",
             "depends on the boot (gone when booted again)",
         ),
     ]
     assert found.more == [
         "v: depends on memory or the boot (comes with 8 GiB): c.z 1.000 accesses per operation",
         "v: depends on memory (comes with 8 GiB): d.w 1.000 accesses per operation",
-        "v: depends on turns (comes with turns at random): c.z 1.000, d.w 1.000 accesses per operation",
+        "v: depends on turns (comes with time slices at random): c.z 1.000, d.w 1.000 accesses per operation",
         "v: depends on the boot (comes when booted again): c.z 2.000 accesses per operation",
     ]
 
@@ -268,12 +268,12 @@ def test_shapes_are_cells_of_the_study(small: Path) -> None:
     known = {record.change: record.environment for record in study.all_records()}
     assert [known[name]["memory_mib"] for name in ("", "4x-memory", "2x-nodes")] == [512, 2048, 512]
     assert [known[name]["nodes"] for name in ("", "4x-memory", "2x-nodes")] == [1, 1, 2]
-    assert [known[name]["turn"] for name in ("", "turns-of-10", "turns-at-random")] == [
+    assert [known[name]["time_slice"] for name in ("", "time-slices-of-10", "time-slices-at-random")] == [
         "operation", "10 operations", "random"
     ]  # fmt: skip
     times = {record.change: record.times for record in study.all_records()}
     assert "booting" in times["booted-again"] and "resuming" not in times["booted-again"]
-    assert "resuming" in times["turns-of-10"]
+    assert "resuming" in times["time-slices-of-10"]
     assert study.tables("conflicts")["cell"].unique().to_list() == ["debian-6.12-2cpus-2tasks-r1"]
     answer = bigiron("run", small)
     assert answer.status == 0 and "every cell of" in answer.out
@@ -301,7 +301,10 @@ def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
     ("options", "complaint"),
     [
         ("--cpus 1 --check-shape", "1 CPUs do not divide into 2 nodes, 2 times as many as asked"),
-        ("--check-shape --probe work", "check_shape is of shared lines: record the probe conflicts too"),
+        (
+            "--check-shape --probe instructions",
+            "check_shape is of shared lines: record the probe conflicts too",
+        ),
         ("--check-shape --memory 400000", "a machine of 1600000 MiB for 8 CPUs does not fit"),
     ],
 )

@@ -71,7 +71,7 @@ class Written:
         return self.history.add(
             Identity(
                 id=0, workload_sha256="0" * 64, recorder="1" * 32, qemu=qemu, accelerator="tcg",
-                architecture="x86_64", mode="process", operations=500, turn="operation", clock="host",
+                architecture="x86_64", mode="process", operations=500, time_slice="operation", clock="host",
                 memory_mib=8192, sockets=1, nodes=1, cores=cpus, threads=1, cgroup="depth=2", fs="",
             )
         )  # fmt: skip

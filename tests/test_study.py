@@ -393,7 +393,7 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
 
 def test_what_two_probes_want_is_asked_for_once() -> None:
     variants = [Variant(name="a", kernel="k")]
-    spec = Spec(workload="getppid1", probes=["conflicts", "work"], cpus=[8], variant=variants)
+    spec = Spec(workload="getppid1", probes=["conflicts", "instructions"], cpus=[8], variant=variants)
     job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
     assert [job.count(line) for line in ("stay", "operations 500", "record conflicts", "record work")] == [
         1
@@ -515,7 +515,7 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     cells = {(cell.variant.name, cell.repetition): cell for cell in study.plan()}
     first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
     record = store.new_record(first, "vm", {"clock_slower": 128})
-    study.add(record, {"work": Table(pl.DataFrame({"x": [1]}))})
+    study.add(record, {"instructions": Table(pl.DataFrame({"x": [1]}))})
     same = run.SameMachine(study).of(second)
     run._refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
@@ -542,9 +542,11 @@ def test_each_cell_is_compared_without_reading_all_others(
     monkeypatch.setattr(Study, "record", counted)
     same = run.SameMachine(study)
     for cell in study.plan():
-        alike = {"turn": "operation", "memory_mib": 9, "cgroup": "none"}
+        alike = {"time_slice": "operation", "memory_mib": 9, "cgroup": "none"}
         assert same.of(cell) == (alike if cell.variant.name != "v0" else {})
         environment = {**alike, "clock_slower": 4}
-        study.add(store.new_record(cell, "vm", environment), {"work": Table(pl.DataFrame({"x": [1]}))})
+        study.add(
+            store.new_record(cell, "vm", environment), {"instructions": Table(pl.DataFrame({"x": [1]}))}
+        )
         assert same.of(cell) == environment
     assert len(read) <= 2 * len(variants)

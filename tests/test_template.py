@@ -1,4 +1,4 @@
-"""Templates: a cell that is resumed counts what a booted one does; what is kept is whole, or made anew."""
+"""Snapshots: a cell that is resumed counts what a booted one does; what is kept is whole, or made anew."""
 
 import gc
 import json
@@ -67,7 +67,7 @@ def machine(boot: str = "quiet", memory_mib: int = 64) -> Machine:
 
 def new_cache(here: Path) -> Path:
     """But for the kernels and what was compiled."""
-    old = cache_folder("templates").parent
+    old = cache_folder("snapshots").parent
     here.mkdir()
     for room in SHARED:
         (here / room).symlink_to(old / room)
@@ -84,18 +84,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The template of OPEN1's machine. Only to be read."""
+    """The snapshot of OPEN1's machine. Only to be read."""
     folder = tmp_path_factory.mktemp("made")
     cache = new_cache(folder / "cache")
     measured(*OPEN1, "-o", folder / "s", BIGIRON_CACHE=str(cache))
-    (template,) = [path for path in (cache / "templates").iterdir() if path.is_dir()]
-    return template
+    (snapshot,) = [path for path in (cache / "snapshots").iterdir() if path.is_dir()]
+    return snapshot
 
 
 @pytest.fixture
 def real(made: Path, cache: Path) -> Path:
     """A copy of it in the test's own cache; of its memory, which is large, a link."""
-    copy = cache_folder("templates") / made.name
+    copy = cache_folder("snapshots") / made.name
     copy.mkdir()
     for file in made.iterdir():
         (os.link if file.name == "memory" else shutil.copy2)(file, copy / file.name)
@@ -113,7 +113,7 @@ def ram() -> Iterator[GuestRam]:
 
 def keep(ram: GuestRam, boot: str = "quiet") -> Path:
     assert snapshot.keep(machine(boot), QEMU, STOPPED, ram)
-    return cache_folder("templates") / machine(boot).name
+    return cache_folder("snapshots") / machine(boot).name
 
 
 # What is kept
@@ -176,7 +176,7 @@ def test_each_has_private_copies(cache: Path, ram: GuestRam) -> None:
 def test_resumed_with_and_without_private_copies(
     readable: bool, real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a process is kept from its children's memory, the template's is copied."""
+    """Where a process is kept from its children's memory, the snapshot's is copied."""
     monkeypatch.setattr(vm, "private_copies_work", lambda: readable)
     kernel = kernels.find(KERNEL, "x86_64")
     with GuestRam(vm.memory_mib(2)) as ram:
@@ -192,7 +192,7 @@ def test_resumed_with_and_without_private_copies(
             plugin=compile.recorder(),
             results=tmp_path,
             ram=ram,
-            from_template=True,
+            from_snapshot=True,
         )
         assert vm.run(resumed, threading.Event(), lambda _stage: None).ended
         assert ram.is_private == readable
@@ -241,13 +241,13 @@ def test_its_memory_is_read_once_unless_it_is_written(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = keep(ram) / "memory"
-    pieces, read = snapshot.Template._pieces, []
+    pieces, read = snapshot.Snapshot._pieces, []
 
-    def count(self: snapshot.Template) -> Iterator[tuple[int, memoryview]]:
+    def count(self: snapshot.Snapshot) -> Iterator[tuple[int, memoryview]]:
         read.append(self.folder)
         return pieces(self)
 
-    monkeypatch.setattr(snapshot.Template, "_pieces", count)
+    monkeypatch.setattr(snapshot.Snapshot, "_pieces", count)
     for times in (1, 1):
         found = snapshot.find(machine(), QEMU)
         assert found
@@ -264,7 +264,7 @@ def test_its_memory_is_read_once_unless_it_is_written(
             found.check()
 
 
-@pytest.mark.parametrize("file", ["state", "symbols", "memory", "template.json"])
+@pytest.mark.parametrize("file", ["state", "symbols", "memory", "snapshot.json"])
 @pytest.mark.parametrize("harm", ["garbled", "cut off", "gone"])
 def test_one_that_is_damaged_is_none(
     file: str, harm: str, cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
@@ -284,7 +284,7 @@ def test_one_that_is_damaged_is_none(
         with found, pytest.raises(DamagedError):
             found.check()
         snapshot.discard(found.folder, "it is damaged")
-    assert f"template {machine().name} is made anew: it" in caplog.text
+    assert f"snapshot {machine().name} is made anew: it" in caplog.text
     assert snapshot.everything() == []
 
 
@@ -310,7 +310,7 @@ def test_one_whose_clock_would_be_wrong_is_made_anew(
 
 
 def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "8")
+    monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "8")
     first, second = keep(ram, "first"), keep(ram, "second")
     for age, folder in enumerate((second, first)):
         os.utime(folder, (age, age))
@@ -322,10 +322,10 @@ def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: p
 def test_symbols_that_are_kept_alone_go_too(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They take room as a template does, and it is counted when they were used last."""
+    """They take room as a snapshot does, and it is counted when they were used last."""
     snapshot.keep_symbols("used", bytes(MIB))
     snapshot.keep_symbols("old", bytes(MIB))
-    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "5")
+    monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "5")
     for age, name in enumerate(("old", "used")):
         os.utime(cache / "symbols" / name, (age, age))
     first = keep(ram, "first")
@@ -376,15 +376,15 @@ def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam)
 def test_no_room(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "1")
+    monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "1")
     assert not snapshot.keep(machine("large"), QEMU, STOPPED, ram)
     assert snapshot.was_refused(machine("large"))
-    assert "it takes 4 MiB, and BIGIRON_TEMPLATES_MIB allows 1; each machine boots" in caplog.text
+    assert "it takes 4 MiB, and BIGIRON_SNAPSHOTS_MIB allows 1; each machine boots" in caplog.text
     assert snapshot.everything() == []
 
 
 def test_what_a_killed_process_left_goes(cache: Path, ram: GuestRam) -> None:
-    left = cache_folder("templates") / ".new-abc"
+    left = cache_folder("snapshots") / ".new-abc"
     left.mkdir()
     keep(ram)
     assert not left.exists()
@@ -416,30 +416,30 @@ def test_one_makes_it_and_others_wait(cache: Path) -> None:
 
 def test_list_and_drop(cache: Path, ram: GuestRam) -> None:
     first, second = keep(ram, "first"), keep(ram, "second")
-    (second / "template.json").write_text("{")
-    listed = json.loads(bigiron("template", "list", "--format", "json").out)
-    assert {(one["template"], one["kernel"], one["boot line"]) for one in listed} == {
+    (second / "snapshot.json").write_text("{")
+    listed = json.loads(bigiron("snapshot", "list", "--format", "json").out)
+    assert {(one["snapshot"], one["kernel"], one["boot line"]) for one in listed} == {
         (first.name, "6.12 x86_64", "first"),
         (second.name, "damaged", ""),
     }
-    answer = bigiron("template", "drop", first.name[:6])
+    answer = bigiron("snapshot", "drop", first.name[:6])
     assert (answer.status, answer.out) == (0, f"dropped {first.name}: 3 MiB\n")
     assert not first.exists() and second.exists()
-    assert bigiron("template", "drop", "--all").status == 0
-    assert bigiron("template", "drop", "--all").out == "there was none\n"
+    assert bigiron("snapshot", "drop", "--all").status == 0
+    assert bigiron("snapshot", "drop", "--all").out == "there was none\n"
     assert not second.exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["template", "drop"], "which template? give its name (`bigiron template list`), or --all"),
-        (["template", "drop", "abc", "--all"], "which template? give its name"),
+        (["snapshot", "drop"], "which snapshot? give its name (`bigiron snapshot list`), or --all"),
+        (["snapshot", "drop", "abc", "--all"], "which snapshot? give its name"),
         (
-            ["template", "drop", "../kernels"],
-            "there is no template '../kernels': see `bigiron",
+            ["snapshot", "drop", "../kernels"],
+            "there is no snapshot '../kernels': see `bigiron",
         ),
-        (["template", "drop", ""], "there is no template ''"),
+        (["snapshot", "drop", ""], "there is no snapshot ''"),
         (
             ["run", "open1", "--machine", "host", "--fresh-boot", "--tasks", "1", "-o", "s"],
             "--fresh-boot is for",
@@ -454,13 +454,13 @@ def test_bad_input(arguments: list[str], complaint: str, cache: Path) -> None:
 
 def test_a_limit_that_is_no_number(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said before a machine boots."""
-    monkeypatch.setenv("BIGIRON_TEMPLATES_MIB", "-1")
+    monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "-1")
     for ask in (lambda: snapshot.find(machine(), QEMU), lambda: snapshot.symbols_of("a kernel")):
-        with pytest.raises(UserError, match="BIGIRON_TEMPLATES_MIB is '-1'"):
+        with pytest.raises(UserError, match="BIGIRON_SNAPSHOTS_MIB is '-1'"):
             ask()
-    answer = bigiron("run", *OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="much")
+    answer = bigiron("run", *OPEN1, "-o", tmp_path / "s", BIGIRON_SNAPSHOTS_MIB="much")
     assert answer.status == 2
-    assert "BIGIRON_TEMPLATES_MIB is 'much': give a whole number of MiB" in answer.err
+    assert "BIGIRON_SNAPSHOTS_MIB is 'much': give a whole number of MiB" in answer.err
 
 
 # What is handed over
@@ -549,9 +549,9 @@ def rows(study: Path) -> dict[str, float]:
 def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: Path) -> None:
     booted, first, second = (tmp_path / name for name in ("booted", "first", "second"))
     measured(*OPEN1, "--fresh-boot", "-o", booted)
-    assert not json.loads(bigiron("template", "list", "--format", "json").out)
+    assert not json.loads(bigiron("snapshot", "list", "--format", "json").out)
     measured(*OPEN1, "-o", first)
-    (kept,) = json.loads(bigiron("template", "list", "--format", "json").out)
+    (kept,) = json.loads(bigiron("snapshot", "list", "--format", "json").out)
     assert (kept["CPUs"], kept["nodes"]) == ("2", "1")
     measured(*OPEN1, "--reps", "2", "-o", second)
     assert len(snapshot.everything()) == 2, "each repetition has a boot of its own"
@@ -569,21 +569,21 @@ def test_one_that_cannot_be_used_is_made_anew(real: Path, tmp_path: Path) -> Non
     (real / "memory").unlink()
     (real / "memory").write_bytes(bytes(100 << 10))
     answer = measured(*OPEN1, "-o", tmp_path / "cut")
-    assert f"bigiron: template {real.name} is made anew: its memory is cut off" in answer.err
+    assert f"bigiron: snapshot {real.name} is made anew: its memory is cut off" in answer.err
     (real / "state").write_bytes(b"no state")
     answer = measured(*OPEN1, "-o", tmp_path / "garbled")
-    assert f"bigiron: template {real.name} is made anew: its state or symbols" in answer.err
+    assert f"bigiron: snapshot {real.name} is made anew: its state or symbols" in answer.err
 
 
 def test_a_state_that_qemu_refuses_is_made_anew(real: Path, tmp_path: Path) -> None:
-    record = msgspec.json.decode((real / "template.json").read_bytes(), type=Record)
+    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=Record)
     state = b"QEVM, and no state"
     record.state_crc, record.crc = zlib.crc32(state), 0
     record.crc = zlib.crc32(msgspec.json.encode(record))
     (real / "state").write_bytes(state)
-    (real / "template.json").write_bytes(msgspec.json.encode(record))
+    (real / "snapshot.json").write_bytes(msgspec.json.encode(record))
     answer = measured(*OPEN1, "-o", tmp_path / "refused")
-    assert f"bigiron: template {real.name} is made anew: " in answer.err
+    assert f"bigiron: snapshot {real.name} is made anew: " in answer.err
 
 
 def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
@@ -601,7 +601,7 @@ def test_the_counter_is_measured_alike_twice() -> None:
 
 
 def test_the_kernel_is_told_how_fast_its_clock_runs(real: Path) -> None:
-    record = msgspec.json.decode((real / "template.json").read_bytes(), type=Record)
+    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=Record)
     found = snapshot.find(record.machine, record.emulator)
     assert found
     symbols = SymbolTable.shared(found.symbols)
@@ -614,8 +614,8 @@ def test_the_kernel_is_told_how_fast_its_clock_runs(real: Path) -> None:
 
 
 def test_without_room_it_boots(cache: Path, tmp_path: Path) -> None:
-    answer = measured(*OPEN1, "-o", tmp_path / "s", BIGIRON_TEMPLATES_MIB="1")
-    assert "BIGIRON_TEMPLATES_MIB allows 1; each machine boots" in answer.err
+    answer = measured(*OPEN1, "-o", tmp_path / "s", BIGIRON_SNAPSHOTS_MIB="1")
+    assert "BIGIRON_SNAPSHOTS_MIB allows 1; each machine boots" in answer.err
     assert rows(tmp_path / "s")
 
 
@@ -632,5 +632,5 @@ def test_stopped_while_it_is_made(cache: Path, tmp_path: Path) -> None:
     assert run.returncode == 130 and b"stopped; run it again" in said
     assert not machines_of(temporary)
     assert snapshot.everything() == []
-    assert not list((cache / "templates").glob(".new-*"))
+    assert not list((cache / "snapshots").glob(".new-*"))
     shutil.rmtree(temporary)

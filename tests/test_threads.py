@@ -67,7 +67,7 @@ def without_end(folder: Path) -> dict[str, str]:
         f'#!/bin/sh\ncase " $* " in *" --version "*) exec {real} "$@";; esac\nexec sleep 1000000\n'
     )
     fake.chmod(0o755)
-    # Templates of its own: this QEMU cannot resume those of another.
+    # Snapshots of its own: this QEMU cannot resume those of another.
     cache = folder / "cache"
     cache.mkdir()
     for room in "kernels", "compiled", "symbols":

@@ -14,7 +14,7 @@ from bigiron.analysis.probes.locks import taken_by, waiting
 from bigiron.analysis.replay import trace
 from bigiron.study.store import Study
 
-PROBES = "conflicts,locks,work,trace"
+PROBES = "conflicts,locks,instructions,trace"
 OPERATIONS = 100
 SAMPLED = 32
 LABEL = "struct aa_label.count.count"
@@ -49,7 +49,7 @@ def per_operation(study: Study, probe: str) -> tuple[pl.DataFrame, int]:
     """A probe's rows of operations, and of how many operations they are."""
     table = study.tables(probe)
     if "context" in table.columns:
-        table = table.filter(context="operation")
+        table = table.filter(context="process")
     (record,) = study.records()
     return table, sum(record.facts[probe]["operations"])
 
@@ -143,7 +143,7 @@ def test_instructions_add_up_to_those_of_work(open1: Study) -> None:
     """Those in the kernel: before an entry, the task was in user mode."""
     table, operations = per_operation(open1, "trace")
     in_kernel = table.filter(pl.col("kind") != "enter")["instructions"].sum() / operations
-    work, of_all = per_operation(open1, "work")
+    work, of_all = per_operation(open1, "instructions")
     assert in_kernel == pytest.approx(work["instructions"].sum() / of_all, rel=0.02)
 
 
@@ -207,7 +207,7 @@ def test_operations_that_stay_in_user_mode_have_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_prediction_is_of_it(open1: Study) -> None:
-    asked = ("--machine", "xeon-5418y-x2", "--one-task", "2e6", "--tasks", "1,2,24", "--draws", "8")
+    asked = ("--machine", "xeon-5418y-x2", "--one-task", "2e6", "--tasks", "1,2,24", "--samples", "8")
     answer = command("predict", open1.folder, *asked, "--format", "json")
     assert answer.status == 0, answer
     document = json.loads(answer.out)

@@ -17,7 +17,7 @@ QUESTION = """
 workload_file = "{source}"
 probes = ["conflicts"]
 arch = "{arch}"
-turn = "{turn}"
+time_slice = "{time_slice}"
 cpus = [4]
 operations = 10000
 [[variant]]
@@ -27,10 +27,10 @@ kernel = "debian/6.1"
 OPERATIONS = 2000  # as in turns.c
 
 
-def followed(turn: str, arch: str, folder: Path) -> int:
+def followed(time_slice: str, arch: str, folder: Path) -> int:
     """After how many of its operations the first task of four found that another had done one."""
     source = WORKLOADS / "turns.c"
-    (folder / "turns.toml").write_text(QUESTION.format(source=source, arch=arch, turn=turn))
+    (folder / "turns.toml").write_text(QUESTION.format(source=source, arch=arch, time_slice=time_slice))
     answer = bigiron("run", folder / "turns.toml", "-o", folder / "s")
     found = re.search(rf"ended by itself with status 0: (\d+) of {OPERATIONS}", answer.err)
     assert found, answer
@@ -57,7 +57,7 @@ def hints(**machine: str) -> int:
 
 def test_a_real_machine_pays_nothing_for_it() -> None:
     assert hints(machine="vm") > 0
-    assert hints(machine="vm", turn="time") == 0
+    assert hints(machine="vm", time_slice="time") == 0
     assert hints(machine="host", probes=["throughput"]) == 0  # type: ignore[arg-type]
 
 
@@ -75,7 +75,7 @@ def test_a_helper_takes_none_of_its_task_s_turns(tmp_path: Path) -> None:
         tmp_path / "s",
     )
     (record,) = open_study(tmp_path / "s").records()
-    assert record.environment["turn"] == "operation"
+    assert record.environment["time_slice"] == "operation"
     assert record.facts["conflicts"]["operations"] == [500, 500]
 
 
@@ -83,7 +83,7 @@ def test_rounds_have_no_turns(tmp_path: Path) -> None:
     measured("hotplug-offline", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "operations",
              "-o", tmp_path / "s")  # fmt: skip
     (record,) = open_study(tmp_path / "s").records()
-    assert record.environment["turn"] in ("time", "none")
+    assert record.environment["time_slice"] in ("time", "none")
 
 
 def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
     measured(*options)
     (cell,) = (tmp_path / "s" / "cells").iterdir()
     record = msgspec.json.decode((cell / "cell.json").read_bytes())
-    del record["environment"]["turn"]  # as an older bigiron left it
+    del record["environment"]["time_slice"]  # as an older bigiron left it
     (cell / "cell.json").write_bytes(msgspec.json.encode(record))
     question = (tmp_path / "s" / "study.toml").read_text()
     (tmp_path / "s" / "study.toml").write_text(question.replace("repetitions = 1", "repetitions = 2"))
@@ -113,7 +113,11 @@ def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "other", "words"),
     [
-        ('turn = "operation"\n', "", "is of machines with turn time, and the study of those with operation"),
+        (
+            'time_slice = "operation"\n',
+            "",
+            "is of machines with turn time, and the study of those with operation",
+        ),
         ("memory_mib = 4096", "memory_mib = 2048", "with memory_mib 2048, and the study of those with 4096"),
     ],
 )

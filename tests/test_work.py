@@ -21,7 +21,7 @@ TRACING = "/sys/kernel/tracing"
 TRACED = ("security_file_open", "inode_permission", "__fput", "dput", "apparmor_file_free_security")
 
 
-def counts(*rows: tuple[str, str, int], context: str = "operation") -> pl.DataFrame:
+def counts(*rows: tuple[str, str, int], context: str = "process") -> pl.DataFrame:
     """Path, function, instructions: all of one CPU."""
     return pl.DataFrame([(0, context, *row) for row in rows], schema=SCHEMA, orient="row")
 
@@ -42,13 +42,13 @@ def test_recursion_counts_once() -> None:
 def test_other_contexts_are_apart() -> None:
     ran = counts(("", "tick", 10), context="interrupt")
     assert instructions.profile(ran, operations=1).is_empty()
-    assert instructions.profile(ran, 1, ("interrupt",))["own_per_op"].sum() == 10
+    assert instructions.profile(ran, 1, ("interrupt",))["self_per_op"].sum() == 10
 
 
 def test_the_sum_of_all_functions_is_the_recorder_s_total(open1: Path) -> None:
     study = bigiron.open_study(open1)
     for record in study.records():
-        table, facts = study.table(record, "work"), record.facts["work"]
+        table, facts = study.table(record, "instructions"), record.facts["instructions"]
         assert facts["lost_instructions"] == 0
         for context, total in facts["instructions"].items():
             assert table.filter(pl.col("context") == context)["instructions"].sum() == total
@@ -59,14 +59,14 @@ def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
     study = bigiron.open_study(open1)
     for record in study.records():
         begins = pl.col("path").str.split(";").list.first()
-        table = study.table(record, "work").with_columns(
+        table = study.table(record, "instructions").with_columns(
             root=pl.when(pl.col("path") == "").then("function").otherwise(begins)
         )
         for context, total in record.facts["work"]["instructions"].items():
             inclusive = 0.0
             for (root,), entered in table.filter(pl.col("context") == context).group_by("root"):
                 profile = instructions.profile(entered, 1, (context,))
-                inclusive += profile.filter(pl.col("function") == root)["inclusive_per_op"].item()
+                inclusive += profile.filter(pl.col("function") == root)["total_per_op"].item()
             assert inclusive == total, context
 
 
@@ -74,27 +74,32 @@ def test_what_an_operation_executes_repeats_exactly(open1: Path) -> None:
     """On the way from openat to its file there is no clock: every task executes the same instructions."""
     study = bigiron.open_study(open1)
     for record in study.records():
-        found = {row[0]: row[1] for row in instructions.profile(study.table(record, "work"), 8 * 500).iter_rows()}
+        found = {
+            row[0]: row[1]
+            for row in instructions.profile(study.table(record, "instructions"), 8 * 500).iter_rows()
+        }
         assert found["do_dentry_open"] == {"debian/6.1": 168, "debian/6.12": 176}[record.variant]
 
 
 def test_an_interrupt_s_handler_that_returns_to_itself_stays_one(tmp_path: Path) -> None:
     """sync_core() before SERIALIZE is an iret to the next instruction."""
     workload = ("--workload-file", WORKLOADS / "sync_core.c", "--mode", "thread", "--operations", "100")
-    measured(*workload, "--kernel", "debian/6.1", "--cpus", "4", "--probe", "work", "-o", tmp_path / "s")
+    measured(
+        *workload, "--kernel", "debian/6.1", "--cpus", "4", "--probe", "instructions", "-o", tmp_path / "s"
+    )
     study = bigiron.open_study(tmp_path / "s")
     (record,) = study.records()
-    table = study.table(record, "work")
+    table = study.table(record, "instructions")
     stack = pl.concat_str("path", "function", separator=";")
     in_handler = table.filter(stack.str.contains("sysvec_call_function|flush_smp_call_function_queue"))
-    assert "interrupt" in in_handler["context"] and "operation" not in in_handler["context"]
+    assert "interrupt" in in_handler["context"] and "process" not in in_handler["context"]
     # What a task's own path begins with is its system call.
-    begins = table.filter(context="operation").select(stack.str.strip_prefix(";").str.split(";").list.first())
+    begins = table.filter(context="process").select(stack.str.strip_prefix(";").str.split(";").list.first())
     assert all("SYS" in function or "syscall" in function for function in begins.to_series().unique())
 
 
 def test_compare_shows_which_functions_grew(open1: Path) -> None:
-    answer = command("compare", open1, "--probe", "work")
+    answer = command("compare", open1, "--probe", "instructions")
     assert answer.status == 0
     assert "make_vfsuid" in answer.out.split("all functions")[0]
     assert max(map(len, answer.out.splitlines())) <= 100
@@ -133,7 +138,7 @@ def traced(
     outcome = vm.run(machine, threading.Event(), lambda _stage: None)
     ask = probes.CellRequest(2, 2, 20, "process")
     raw = probes.RawOutput(outcome.messages, results, target, machine.agent, ask)
-    rows = probes.probe("work").collect(raw).rows
+    rows = probes.probe("instructions").collect(raw).rows
     ours = {
         paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()
     }

@@ -273,8 +273,8 @@ def weight(study: Study, record: CellRecord) -> float:
     """What a cell's table says, as one number that repeats: the figure, or the kernel's instructions."""
     if "metrics" in record.tables:
         return float(study.table(record, "metrics")["value"].sum())
-    if "work" in record.tables:
-        work = study.table(record, "work").filter(pl.col("context") == "operation")
+    if "instructions" in record.tables:
+        work = study.table(record, "instructions").filter(pl.col("context") == "process")
         return float(work["instructions"].sum() / max(1, len(record.facts["work"]["operations"])))
     return 0.0
 
@@ -322,8 +322,8 @@ def children(pid: int) -> list[int]:
 
 
 QUESTIONS = {
-    "vm": ("getppid1", "--kernel", "debian/6.1", "--probe", "work", "--cpus", "1", "--operations", "20",
-           "--reps", "2"),
+    "vm": ("getppid1", "--kernel", "debian/6.1", "--probe", "instructions", "--cpus", "1", "--operations",
+           "20", "--reps", "2"),
     "ssh": ("--command", f"sh -c 'sleep 0.2; echo {FIGURE}'", "--metric", r"(\d+)", "--tasks", "1",
             "--reps", "3"),
     "ssh, throughput": ("getppid1", "--probe", "throughput", "--tasks", "1", "--reps", "2"),

@@ -20,7 +20,7 @@ from bigiron.errors import MachineError, UserError
 _COMMANDS = (
     *("run", "import", "simulate", "case", "judge", "bisect", "compare", "explain", "check", "growth"),
     *("knee", "predict", "export", "report", "show", "doctor", "kernel", "workload", "machine"),
-    *("history", "matrix", "fleet", "template"),
+    *("history", "matrix", "fleet", "snapshot"),
 )
 """In the order of --help. The module of each has a function of its name, or a group of commands, `app`."""
 

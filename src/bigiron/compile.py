@@ -19,14 +19,14 @@ _FLAGS = ("-std=gnu11", "-O2")
 
 
 def agent(
-    workload: Workload | None, compiler: str, libbpf: Sequence[str] = (), *, turns: bool = False
+    workload: Workload | None, compiler: str, libbpf: Sequence[str] = (), *, time_slices: bool = False
 ) -> Path:
     """The guest agent linked with one workload: a static program, PID 1 of a virtual machine.
 
     Without a workload it runs external commands. It can load BPF programs if it is told how to link with
-    libbpf (`bigiron.libbpf`). With `turns` it can end a task's turn on an emulator with each operation, which
-    a real machine's throughput must not pay for (guest/turns.h). UserError with the compiler's first error if
-    the workload does not compile.
+    libbpf (`bigiron.libbpf`). With `time_slices` it can end a task's time slice on an emulator after each
+    operation, which a real machine's throughput must not pay for (guest/turns.h). UserError with the
+    compiler's first error if the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))
     flags: tuple[str, ...] = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
@@ -40,7 +40,7 @@ def agent(
     if not workload:
         return _compile("agent", compiler, flags, [own], "the agent", libbpf)
     what, theirs = f"workload {workload.source}", workload.source
-    if turns:
+    if time_slices:
         watched = (*flags, "-fsanitize-coverage=trace-pc", "-c")
         theirs = _compile("workload.o", compiler, watched, [theirs], what)
     return _compile("agent", compiler, flags, [own, theirs], what, libbpf)

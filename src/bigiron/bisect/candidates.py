@@ -342,7 +342,7 @@ class MeasuredByStudy:
         return store.unlike(store.open_study(self.folder).records())
 
     def _predicted(self, study: Study, variant: Variant) -> model.Cell:
-        """Its throughput on the machine: the middle of all draws, which are the same for each candidate."""
+        """Its throughput on the machine: the middle of all samples, which are the same for each candidate."""
         variants = [one for one in study.spec.variant if one.name == variant.name]
         alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=variants))
         tasks = self.machine_tasks or machine_files.load(self.machine).cpus

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.probes import locks, instructions
+from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
 from bigiron.bisect.bisection import Rule, Value
 from bigiron.errors import UserError
@@ -40,16 +40,16 @@ class _Kind:
 _KINDS = {
     "conflicts": _Kind("shared line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
     "locks": _Kind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
-    "work": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("work",)),
+    "instructions": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("instructions",)),
     "predicted": _Kind(
         "number of tasks",
         ("operations/s predicted",),
         (Tolerance(0.0, 0.02),),
-        ("conflicts", "locks", "work"),
+        ("conflicts", "locks", "instructions"),
     ),
 }
 
-PROBES = ("conflicts", "work")
+PROBES = ("conflicts", "instructions")
 """Recorded where nobody says what to look at."""
 
 
@@ -88,7 +88,7 @@ class LookedAt:
     def value(self, cells: Cells) -> Value:
         """The mean of the repetitions."""
         if self.kind == "work" and not self.name:
-            return _mean([_all_work(cell) for cell in cells["work"]])
+            return _mean([_all_work(cell) for cell in cells["instructions"]])
         return self.value_of([list(_figures(self.kind, cell)) for cell in cells[self.kind]])
 
     def value_of(self, repetitions: Sequence[Figures]) -> Value:
@@ -126,7 +126,7 @@ class LookedAt:
 def parse(text: str) -> LookedAt:
     """What `--by` says.
 
-    >>> parse("conflicts:struct file"), parse("work")
+    >>> parse("conflicts:struct file"), parse("instructions")
     (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
     """
     kind, colon, name = text.partition(":")
@@ -157,7 +157,7 @@ def most_changed(before: Cells, after: Cells) -> LookedAt | None:
     }
     lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
     found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]
-    all_work = LookedAt("work")
+    all_work = LookedAt("instructions")
     return _most_apart(found) or _most_apart([(all_work, all_work.value(before), all_work.value(after))])
 
 
@@ -172,7 +172,7 @@ def _mean(found: Sequence[Value]) -> Value:
 
 
 def _all_work(cell: Cell) -> Value:
-    own = instructions.profile(work_of_operations(cell.table), cell.operations)["own_per_op"]
+    own = instructions.profile(work_of_operations(cell.table), cell.operations)["self_per_op"]
     return (float(own.sum()),)
 
 
@@ -192,7 +192,7 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
             )
         case "predicted":
             yield "", (float(cell.table["throughput"][0]),)
-        case "work":
+        case "instructions":
             ran = instructions.profile(work_of_operations(cell.table), cell.operations)
-            inclusive = ran.select("function", "inclusive_per_op").iter_rows()
+            inclusive = ran.select("function", "total_per_op").iter_rows()
             yield from ((name, (instructions,)) for name, instructions in inclusive)

@@ -24,7 +24,7 @@ class Taken:
 
 
 class Counted:
-    """The tables of a study with the probes conflicts, locks and work; one repetition a cell."""
+    """The tables of a study with the probes conflicts, locks and instructions; one repetition a cell."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -40,7 +40,7 @@ class Counted:
 
     def work(self, cell: CellRecord, function: str = ".*") -> float:
         """Instructions an operation of functions whose name matches, whatever they were executed for."""
-        rows = self._of(cell, "work").filter(pl.col("function").str.contains(f"^(?:{function})$"))
+        rows = self._of(cell, "instructions").filter(pl.col("function").str.contains(f"^(?:{function})$"))
         return float(rows["instructions"].sum()) / self.operations(cell)
 
     def calls(self, cell: CellRecord, function: str, caller: str) -> int:
@@ -48,7 +48,7 @@ class Counted:
 
         What one call executes is the greatest number that divides what each CPU of each cell executes there.
         """
-        there = self._table("work").filter(
+        there = self._table("instructions").filter(
             (pl.col("function") == function) & pl.col("path").str.contains(f"(^|;){caller}$")
         )
         by_cpu = there.group_by("cell", "cpu").agg(pl.col("instructions").sum())
@@ -62,7 +62,7 @@ class Counted:
 
     def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> Taken:
         """The same of locks by a path in which they are taken, there or wherever: they need no name."""
-        rows = self._of(cell, "locks").filter(pl.col("context") == "operation")
+        rows = self._of(cell, "locks").filter(pl.col("context") == "process")
         locks = rows.filter(pl.col("path").str.contains(path))["lock"].unique()
         rows = rows.filter(pl.col("lock").is_in(locks.implode()) & pl.col("path").str.contains(taken_in))
         return self._taken(cell, rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bigiron.analysis.replay.extrapolated import Carried
+from bigiron.analysis.replay.extrapolated import Extrapolated
 from bigiron.analysis.statistics.seed_range import SeedRange, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
@@ -61,7 +61,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     claims = [_halves(change, headline), _one_lock(waiting)]
     notes = list(_NOTES)
     try:
-        replayed = Replayed.on(machine, traces, _TRACED, counted.carried(recorded, published))
+        replayed = Replayed.on(machine, traces, _TRACED, counted.extrapolated(recorded, published))
     except UserError as error:
         notes.append(not_replayed(error))
     else:
@@ -128,12 +128,12 @@ class _OnBtrfs:
         slope = (value(many) - value(few)) / (many.cpus - few.cpus) if many is not few else 0.0
         return value(few) - slope * few.cpus, slope
 
-    def carried(self, recorded: int, published: Published) -> dict[str, Carried]:
+    def extrapolated(self, recorded: int, published: Published) -> dict[str, Extrapolated]:
         """How many more instructions an operation has in sums there, by variant, of those that have them."""
         cpus = int(published.value("machine", "threads", "count"))
         slopes = {name: self._line(self._sums, name)[1] for name in self._variants}
         return {
-            name: Carried({_SUM: slope * (cpus - recorded)}, cpus=cpus)
+            name: Extrapolated({_SUM: slope * (cpus - recorded)}, cpus=cpus)
             for name, slope in slopes.items()
             if slope
         }
@@ -144,7 +144,7 @@ class _OnBtrfs:
         return Figure(
             f"instructions of {_SUM} an operation, {cpus} CPUs",
             f"{published.value('profile_self', _SUM, 'old'):g} % of the time (old kernel)",
-            f"{start + slope * cpus:,.0f}: {slope:.1f} a CPU; carried on from {self._most} CPUs",
+            f"{start + slope * cpus:,.0f}: {slope:.1f} a CPU; extrapolated from {self._most} CPUs",
         )
 
     def _taken_in(self, path: str, published: Published) -> Figure:
@@ -178,7 +178,7 @@ class _OnBtrfs:
             "With sums the lock is held longer",
             sums > 1.1 * reads,
             f"{sums:,.0f} instead of {reads:,.0f} instructions each time with {self._most} CPUs, and "
-            f"{start + slope * cpus:,.0f} with {cpus} (carried on)",
+            f"{start + slope * cpus:,.0f} with {cpus} (extrapolated)",
         )
 
     def _layout(self) -> Claim:
@@ -317,7 +317,7 @@ def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[
             f"throughput, {tasks} tasks: sums instead of reads, from traces",
             f"{theirs:g} %" if tasks == _AT else "not published",
             f"{percent(replayed.change('sums', tasks))}, replayed, predicted; recorded with {recorded} CPUs, "
-            f"what sums execute carried on to {cpus}",
+            f"what sums execute extrapolated to {cpus}",
         )
         for tasks in _TRACED
     ]

@@ -42,7 +42,7 @@ class Part:
 
 def _part(study: Study, variant: str, functions: tuple[str, ...]) -> Part:
     """Functions with what they call: the outermost of them on each path."""
-    called = inside(study.tables("work").filter(variant=variant), functions)
+    called = inside(study.tables("instructions").filter(variant=variant), functions)
     calls = study.tables("functions").filter(pl.col("function").is_in(functions), variant=variant)
     operations = study.spec.cpus_to_cycle
     return Part(
@@ -52,7 +52,7 @@ def _part(study: Study, variant: str, functions: tuple[str, ...]) -> Part:
 
 
 def inside(work: pl.DataFrame, functions: Sequence[str]) -> pl.DataFrame:
-    """Of a table of `work`, what these functions execute and all that they call."""
+    """Of a table of `instructions`, what these functions execute and all that they call."""
     chain = pl.concat_list(pl.col("path").str.split(";"), pl.col("function"))
     return work.filter(chain.list.set_intersection(list(functions)).list.len() > 0)
 

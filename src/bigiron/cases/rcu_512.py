@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.statistics.seed_range import DrawnRange, SeedRange, drawn_range, number, seed_range
+from bigiron.analysis.statistics.seed_range import SampledRange, SeedRange, number, sampled_range, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.simulator import machine_files
 from bigiron.study.store import Study
@@ -34,7 +34,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     """The published table beside the simulated one, then trees of all shapes."""
     rows = {name: study.tables("simulation") for name, study in studies.items()}
     idle = {mask: seed_range(rows["idle"], "lost", f"mask={mask}") for mask in MASKS}
-    ls = {mask: drawn_range(rows["ls"], "lost", f"mask={mask}") for mask in MASKS}
+    ls = {mask: sampled_range(rows["ls"], "lost", f"mask={mask}") for mask in MASKS}
     return Report(
         [
             *(_lost("idle", mask, idle[mask], published) for mask in MASKS),
@@ -47,7 +47,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _lost(load: str, mask: int, ours: SeedRange | DrawnRange, published: Published) -> Figure:
+def _lost(load: str, mask: int, ours: SeedRange | SampledRange, published: Published) -> Figure:
     theirs = published.value(_TABLE, str(mask), load)
     fitted = _FITTED.get((load, mask))
     kind = f"fitted to this ({fitted})" if fitted else "predicted"
@@ -60,7 +60,7 @@ def _lost(load: str, mask: int, ours: SeedRange | DrawnRange, published: Publish
 
 
 def _price(mask: int, rows: pl.DataFrame) -> Figure:
-    period, callback = (drawn_range(rows, name, f"mask={mask}") for name in ("grace period", "callback"))
+    period, callback = (sampled_range(rows, name, f"mask={mask}") for name in ("grace period", "callback"))
     waits = f"; a callback waits {callback}" if callback.itself else ""
     return Figure(
         f"what a grace period takes, mask {mask}",
@@ -83,40 +83,40 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     )
 
 
-def cure(ls: Mapping[int, DrawnRange], published: Published) -> Claim:
+def cure(ls: Mapping[int, SampledRange], published: Published) -> Claim:
     """Whether there is the published cliff, by mask: what ls makes the CPUs lose, in percent."""
     theirs = ", ".join(f"{published.value(_TABLE, str(mask), 'ls'):g} % with {mask}" for mask in (3, 7))
-    draws = list(zip(_far_ns(len(ls[3].of_draws)), ls[3].of_draws, ls[7].of_draws, strict=True))
-    cliff = [ns for ns, three, seven in draws if three > _LOST >= seven]
+    samples = list(zip(_far_ns(len(ls[3].of_samples)), ls[3].of_samples, ls[7].of_samples, strict=True))
+    cliff = [ns for ns, three, seven in samples if three > _LOST >= seven]
     agrees = ls[3].itself > _LOST >= ls[7].itself
     return Claim(
         "With ls running, a mask of 3 is not enough and one of 7 is: there is a cliff between them",
         None if cliff and not agrees else agrees,
-        f"{ls[3]} % with 3 and {ls[7]} % with 7; published {theirs}. {_where(draws, cliff)}",
+        f"{ls[3]} % with 3 and {ls[7]} % with 7; published {theirs}. {_where(samples, cliff)}",
     )
 
 
-def _where(draws: Sequence[tuple[float, float, float]], cliff: Sequence[float]) -> str:
-    """On which of the machines drawn there is a cliff: what a line takes there, and what 3 and 7 lose."""
+def _where(samples: Sequence[tuple[float, float, float]], cliff: Sequence[float]) -> str:
+    """On which of the sampled machines there is a cliff: what a line takes there, and what 3 and 7 lose."""
     itself = machine_files.load(_MACHINE).transfer_ns(*_FARTHEST)
     if not cliff:
-        return f"It is so on none of {len(draws)} machines drawn"
-    slow = sum(ns >= min(cliff) for ns, _three, _seven in draws)
-    more = sum(seven > _LOST for _ns, _three, seven in draws)
+        return f"It is so on none of {len(samples)} sampled machines"
+    slow = sum(ns >= min(cliff) for ns, _three, _seven in samples)
+    more = sum(seven > _LOST for _ns, _three, seven in samples)
     return (
-        f"It is so on {len(cliff)} of {len(draws)} machines drawn, {len(cliff)} of the {slow} where a cache "
-        f"line takes {number(min(cliff))} ns or more from the farthest CPU. Drawn were "
-        f"{number(min(draws)[0])} to {number(max(draws)[0])} ns; the machine's own figure, an estimate, is "
-        f"{number(itself)}. On {more or 'none'} of them more than {_LOST:g} % is lost with 7"
+        f"It is so on {len(cliff)} of {len(samples)} sampled machines, {len(cliff)} of the {slow} where a "
+        f"cache line takes {number(min(cliff))} ns or more from the farthest CPU. The "
+        f"range was {number(min(samples)[0])} to {number(max(samples)[0])} ns; the machine's own figure, an "
+        f"estimate, is {number(itself)}. On {more or 'none'} of them more than {_LOST:g} % is lost with 7"
     )
 
 
-def _far_ns(draws: int) -> list[float]:
+def _far_ns(samples: int) -> list[float]:
     """What a line takes between the farthest CPUs of each machine drawn."""
-    return [machine_files.drawn(_MACHINE, nr + 2).transfer_ns(*_FARTHEST) for nr in range(draws)]
+    return [machine_files.sampled(_MACHINE, nr + 2).transfer_ns(*_FARTHEST) for nr in range(samples)]
 
 
-def _expectation(ls: Mapping[int, DrawnRange], published: Published) -> Claim:
+def _expectation(ls: Mapping[int, SampledRange], published: Published) -> Claim:
     wanted = published.value("expectation", "user share of an idle machine's CPU-bound thread", "share")
     enough = [mask for mask in MASKS if 100 - ls[mask].itself >= wanted]
     return Claim(
@@ -149,7 +149,7 @@ def _levels(rows: pl.DataFrame) -> list[Claim]:
     ]
 
 
-def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, DrawnRange], published: Published) -> str:
+def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, SampledRange], published: Published) -> str:
     ours = {("idle", mask): one.mean for mask, one in idle.items()}
     ours |= {("ls", mask): one.itself for mask, one in ls.items()}
     missed = {
@@ -174,7 +174,7 @@ def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, DrawnRange], publish
 _NOTES = [
     "Every figure here is simulated. While idle and of trees: the mean of all seeds, and the least and the "
     "most of any of them. While ls runs: with the machine's own figures, and where 90 % are of these "
-    "and of machines drawn from their ranges.",
+    "and of machines sampled from their ranges.",
     "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none fitted.",
     "How the mask was applied is not published: it is assumed to spread the CPUs over the ticks.",
     "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of neighbouring nodes.",

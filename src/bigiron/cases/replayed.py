@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.replay.extrapolated import Carried
+from bigiron.analysis.replay.extrapolated import Extrapolated
 from bigiron.analysis.replay.prediction import Interval, Limit, limit_name
 from bigiron.errors import UserError
 from bigiron.results import prediction
@@ -24,13 +24,13 @@ class Replayed:
         machine: str,
         study: Study,
         tasks: Sequence[int],
-        carried: Mapping[str, Carried] | None = None,
+        extrapolated: Mapping[str, Extrapolated] | None = None,
     ) -> Replayed:
-        """On a machine. `carried`: what an operation of each variant does more of there, as it has more CPUs.
+        """On a machine. `extrapolated`: what each variant adds per operation there, as it has more CPUs.
 
         UserError where a variant's trace cannot be replayed: there is nothing to compare the others with.
         """
-        found = prediction.predict(study, machine, tasks, carried=carried)
+        found = prediction.predict(study, machine, tasks, extrapolated=extrapolated)
         if found.refused:
             raise UserError(f"{study.folder}: {found.refused[0].variant}: {found.refused[0].why}")
         return cls(found)

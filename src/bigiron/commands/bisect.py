@@ -46,8 +46,8 @@ class Asked:
     by: Annotated[
         str | None,
         typer.Option(
-            help="conflicts:OBJECT, locks:NAME, work:FUNCTION, conflicts or work in all, predicted or "
-            "predicted:TASKS, or throughput  "
+            help="conflicts:OBJECT, locks:NAME, instructions:FUNCTION, conflicts or instructions in "
+            "all, predicted, predicted:TASKS or throughput  "
             "[default: the count that differs most between the ends]"
         ),
     ] = None

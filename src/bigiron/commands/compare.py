@@ -37,7 +37,7 @@ def compare(
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
     probe: Annotated[
         str | None,
         choice(

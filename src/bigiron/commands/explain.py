@@ -17,7 +17,7 @@ def explain(
     base: Annotated[
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
     machine: ForMachine = None,
     format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
 ) -> None:

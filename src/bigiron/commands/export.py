@@ -43,7 +43,7 @@ def export(
             help="of a stack; accesses, instructions or microseconds unless given",
         ),
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
     ] = None,

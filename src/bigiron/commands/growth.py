@@ -20,7 +20,7 @@ def growth(
         int | None, typer.Option(min=2, help="CPUs to predict for; 8 times the most measured unless given")
     ] = None,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
     probe: Annotated[
         str, choice((one.name for one in probes.probes()), help="whose counts grow")
     ] = probes.DEFAULT,

@@ -56,7 +56,7 @@ class ListFormat(StrEnum):
 class Context(StrEnum):
     """On whose behalf the kernel ran."""
 
-    operation = "operation"
+    process = "process"
     interrupt = "interrupt"
     kthread = "kthread"
     all = "all"

@@ -13,7 +13,7 @@ from bigiron.study import store
 
 
 def predict(
-    study: Annotated[Path, typer.Argument(help="a study with the probes conflicts, locks and work")],
+    study: Annotated[Path, typer.Argument(help="a study with the probes conflicts, locks and instructions")],
     machine: Annotated[
         str, typer.Option(help="the machine to predict for (`bigiron machine list`), or a TOML file")
     ],
@@ -32,8 +32,8 @@ def predict(
     spread: Annotated[
         bool, typer.Option("--spread", help="tasks go to all nodes in turns, not to one after the other")
     ] = False,
-    draws: Annotated[
-        int, typer.Option(min=8, max=4096, help="machines drawn from all that is not known")
+    samples: Annotated[
+        int, typer.Option(min=8, max=4096, help="machines sampled from all that is not known")
     ] = 64,
     seed: Annotated[int, typer.Option(min=0, help="of all that chance decides")] = 1,
     format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
@@ -50,7 +50,7 @@ def predict(
         doublings("--tasks", tasks) if tasks is not None else [],
         one_task=one_task,
         measured=points,
-        draws=draws,
+        samples=samples,
         seed=seed,
         lock=lock,
         spread=spread,

@@ -36,7 +36,7 @@ def report(
     base: Annotated[
         str | None, typer.Option(help="the variant to compare with; the first unless given")
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.operation,
+    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
     machine: Annotated[
         str | None,
         typer.Option(help="predict throughput there too, and rank lines by what they cost there"),

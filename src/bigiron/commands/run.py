@@ -115,7 +115,8 @@ class Where:
     check_shape: Annotated[
         bool,
         typer.Option(
-            "--check-shape", help="measure again with other memory, nodes, turns and boot: what depends?"
+            "--check-shape",
+            help="measure again with other memory, nodes, time slices and boot: what depends?",
         ),
     ] = False
     clock: Annotated[
@@ -190,7 +191,7 @@ class Running:
     ] = False
     fresh_boot: Annotated[
         bool,
-        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a template"),
+        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a snapshot"),
     ] = False
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")

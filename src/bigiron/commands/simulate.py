@@ -31,7 +31,7 @@ def simulate(
     ranges: Annotated[
         bool,
         typer.Option(
-            "--ranges", help="a machine drawn from the ranges of its file for every seed but the first"
+            "--ranges", help="a machine sampled from the ranges of its file for every seed but the first"
         ),
     ] = False,
     warmup: Annotated[float, typer.Option(help="virtual ms before anything is counted")] = 100,

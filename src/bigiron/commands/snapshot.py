@@ -1,4 +1,4 @@
-"""`bigiron template`: the booted machines that are kept."""
+"""`bigiron snapshot`: the booted machines that are kept."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -11,28 +11,28 @@ from bigiron.errors import UserError
 from bigiron.machines.vm import snapshot
 from bigiron.report.formats.listing import Listing
 
-_COLUMNS = ("template", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
+_COLUMNS = ("snapshot", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
 
 app = typer.Typer(help="Booted machines that cells are resumed from: list, drop.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """List the templates that are kept, the one used last first."""
+    """List the snapshots that are kept, the one used last first."""
     print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.everything()]), format)
 
 
 @app.command("drop")
 def drop(
-    name: Annotated[str | None, typer.Argument(help="a template, or the start of its name")] = None,
+    name: Annotated[str | None, typer.Argument(help="a snapshot, or the start of its name")] = None,
     all_: Annotated[bool, typer.Option("--all", help="drop all of them")] = False,
 ) -> None:
-    """Drop a template: the next cell of its machine boots, and makes it again.
+    """Drop a snapshot: the next cell of its machine boots, and makes it again.
 
-    Example: `bigiron template drop --all`
+    Example: `bigiron snapshot drop --all`
     """
     if (name is None) != all_:
-        raise UserError("which template? give its name (`bigiron template list`), or --all")
+        raise UserError("which snapshot? give its name (`bigiron snapshot list`), or --all")
     dropped = snapshot.drop(name)
     print("\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there was none")
 

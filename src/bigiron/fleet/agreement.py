@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
-from bigiron.gate import check_lines, check_instructions
+from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import WORK_TOLERANCE
 from bigiron.gate.check_lines import Finding, Point, Tolerance
 from bigiron.probes import Table
 from bigiron.study.spec import Spec
 from bigiron.study.store import Collected
 
-_COMPARED = ("conflicts", "work")
+_COMPARED = ("conflicts", "instructions")
 
 
 def can_compare(spec: Spec) -> bool:
@@ -50,14 +50,16 @@ def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
 
 def _in_work(was: Table, now: Table) -> Iterator[Finding]:
     before, after = (
-        dict(instructions.profile(table.rows, _operations(table)).select("function", "own_per_op").iter_rows())
+        dict(
+            instructions.profile(table.rows, _operations(table)).select("function", "self_per_op").iter_rows()
+        )
         for table in (was, now)
     )
     known = check_instructions.known([before])
     yield check_instructions.check(known, check_instructions.functions([before]), [after], WORK_TOLERANCE)
 
 
-_FOUND = {"conflicts": _in_lines, "work": _in_work}
+_FOUND = {"conflicts": _in_lines, "instructions": _in_work}
 
 
 def _operations(table: Table) -> int:

@@ -51,7 +51,7 @@ _CLOCK_S = 60
 _WRITERS = 4
 _ENOUGH = 1_000_000  # cells of one study side by side: what a worker has CPUs and memory for limits them
 _BATCH = 16  # workers to which a file is sent at once
-_SAME = ("qemu", "accelerator", "turn", "cgroup", "instructions_a_ns")  # all known before a cell runs
+_SAME = ("qemu", "accelerator", "time_slice", "cgroup", "instructions_a_ns")  # all known before a cell runs
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     recorder: File | None = None
     init: File | None = None
     bpf: list[File] = []
-    turns: bool = False
+    time_slices: bool = False
     fresh_boot: bool = False
     kernels: dict[str, KernelFile] = {}
     """By the names that variants give them."""
@@ -131,7 +131,7 @@ def supplies_of(
         agent=file(programs.agent),
         recorder=file(programs.recorder),
         bpf=[one for path in programs.bpf if (one := file(path))],
-        turns=programs.turns,
+        time_slices=programs.time_slices,
         init=file(programs.init),
         fresh_boot=programs.fresh_boot,
         kernels=images,
@@ -215,7 +215,7 @@ def localized(spec: Spec, cell: Cell, supplies: Supplies) -> tuple[Spec, Cell, P
         files.find(supplies.agent),
         files.find(supplies.recorder) if supplies.recorder else None,
         tuple(map(files.find, supplies.bpf)),
-        supplies.turns,
+        supplies.time_slices,
         files.find(supplies.init) if supplies.init else None,
         supplies.fresh_boot,
     )

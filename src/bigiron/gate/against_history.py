@@ -67,7 +67,7 @@ def before(history: History, study: Study, record: CellRecord) -> Before | None:
         Baseline(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
         _known(list(held.values())),
         [
-            Function(function=one.function, instructions=one.own_per_op)
+            Function(function=one.function, instructions=one.self_per_op)
             for one in history.select(records.Function, point=newest.id)
         ],
     )

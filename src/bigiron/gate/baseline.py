@@ -36,7 +36,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     mode: str
     scope: str = "kernel"
     arch: str
-    turn: str = "time"
+    time_slice: str = "time"
     """Of the machines' CPUs; an older bigiron knew no other."""
     clock: str = "host"
     """What the machines' clock follows."""
@@ -46,8 +46,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     """The file system that the workload works on, in words; none: the machine's own."""
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
-    work_tolerance: float = WORK_TOLERANCE.absolute
-    relative_work_tolerance: float = WORK_TOLERANCE.relative
+    instructions_tolerance: float = WORK_TOLERANCE.absolute
+    relative_instructions_tolerance: float = WORK_TOLERANCE.relative
     probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: ["conflicts"]
     )
@@ -60,9 +60,9 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
         return Tolerance(self.tolerance, self.relative_tolerance)
 
     @property
-    def work_tolerances(self) -> Tolerance:
+    def instructions_tolerances(self) -> Tolerance:
         """By how much instructions may exceed it."""
-        return Tolerance(self.work_tolerance, self.relative_work_tolerance)
+        return Tolerance(self.instructions_tolerance, self.relative_instructions_tolerance)
 
 
 def read(path: Path) -> Baseline:

@@ -18,8 +18,8 @@ from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import counted
 
-Probe: TypeAlias = Literal["conflicts", "work"]
-PROBES: tuple[Probe, ...] = ("conflicts", "work")
+Probe: TypeAlias = Literal["conflicts", "instructions"]
+PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
 """Those whose counts can be held against a baseline."""
 
 

@@ -25,10 +25,10 @@ from bigiron.analysis.lines.matching import kind
 from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
 
-What = Literal["object", "waiting", "work", "sleeping"]
+What = Literal["object", "waiting", "instructions", "sleeping"]
 """An object's lines; all that is touched while waiting for locks; all work; of that, in the scheduler."""
 
-PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "work"
+PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 
 _END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
 _WAITS_FOR_LOCK = (
@@ -128,7 +128,7 @@ def _whole_path() -> pl.Expr:
 
 
 def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
-    table = table.filter(pl.col("context") == "operation")
+    table = table.filter(pl.col("context") == "process")
     in_locks = _whole_path().str.contains(_WAITS_FOR_LOCK)
     waiting = table.filter(in_locks).select(pl.max_horizontal("reads", "writes").sum()).item()
     yield Count("waiting", WAITING, "accesses", (waiting / recording.operations,))
@@ -209,12 +209,12 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
 def _work(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
     left_out = f"{_WAITS_FOR_LOCK}|{_PREEMPTED}|{_BY_CLOCK}"
-    rest = table.filter((pl.col("context") == "operation") & ~_whole_path().str.contains(left_out))
+    rest = table.filter((pl.col("context") == "process") & ~_whole_path().str.contains(left_out))
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
     all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
-    yield Count("work", WORK, "instructions", (all_of_them / recording.operations,))
+    yield Count("instructions", WORK, "instructions", (all_of_them / recording.operations,))
     asleep = rest.filter(_whole_path().str.contains(_SLEEPS)).select(pl.col("instructions").sum()).item()
     yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
 
@@ -255,11 +255,11 @@ def check(before: Sequence[Known], after: Sequence[Count]) -> list[Finding]:
     """Each name that is held and that both were recorded for, worst first."""
     known = {(one.count.what, one.count.name, one.count.unit): one for one in before}
     now = {(one.what, one.name, one.unit): one for one in after}
-    recorded = {one.what == "work" for one in after}
+    recorded = {one.what == "instructions" for one in after}
     tolerances = _Tolerances(before)
     found = []
     for what, name in dict.fromkeys((what, name) for what, name, _ in (*known, *now)):
-        if what == "sleeping" or (what == "work") not in recorded:
+        if what == "sleeping" or (what == "instructions") not in recorded:
             continue
         units = _units(what, now.get((what, name, "writes")), tolerances)
         finding = _finding(
@@ -282,12 +282,12 @@ class _Tolerances:
             return max((one.most for one in before if one.count.what == what), default=0.0)
 
         self.tasks_wait = most("waiting") >= _TASKS_WAIT
-        self._asleep = most("sleeping") > _SHARE_ASLEEP * most("work")
-        self._long = max(1.0, most("work") / _LONG)
+        self._asleep = most("sleeping") > _SHARE_ASLEEP * most("instructions")
+        self._long = max(1.0, most("instructions") / _LONG)
 
     def of(self, what: What, name: str, unit: str) -> Tolerance:
         """Of a name's unit."""
-        if what == "work":
+        if what == "instructions":
             return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
         if what == "waiting":
             return _OF_WAITING
@@ -300,7 +300,7 @@ class _Tolerances:
 
 def _units(what: What, written: Count | None, tolerances: _Tolerances) -> tuple[str, ...]:
     """Those that are held of a name."""
-    if what == "work":
+    if what == "instructions":
         return ("instructions",)
     if what == "waiting":  # how much they wait where they do anyway is chance
         return () if tolerances.tasks_wait else ("accesses",)

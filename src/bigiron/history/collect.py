@@ -12,7 +12,7 @@ import msgspec
 
 from bigiron.analysis.lines import conflicts, matching, merging
 from bigiron.analysis.lines.matching import Line
-from bigiron.analysis.probes import locks, instructions
+from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
 from bigiron.gate import repeatable_counts
 from bigiron.history import records
@@ -21,7 +21,7 @@ from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import decode
 
-PROBES = ("conflicts", "locks", "work", "trace")
+PROBES = ("conflicts", "locks", "instructions", "trace")
 LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
 _LEAST_OF_LINE = 0.01  # of a line's accesses: a chain with fewer is left out
 _MOST_CHAINS = 8
@@ -50,7 +50,7 @@ class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
     recorder: str = "unknown"
     qemu: str
     accelerator: str
-    turn: str
+    time_slice: str
     memory_mib: int
     sockets: int
     nodes: int
@@ -87,7 +87,7 @@ def identity(study: Study, record: CellRecord) -> Identity:
         architecture=study.spec.arch,
         mode=study.spec.mode,
         operations=study.spec.operations,
-        turn=known.turn,
+        time_slice=known.time_slice,
         clock=_clock(study, record),
         memory_mib=known.memory_mib,
         sockets=known.sockets,
@@ -163,7 +163,7 @@ def add_point(
         if own >= _LEAST_WORK:
             history.add(
                 Function(
-                    point=point, function=name, own_per_op=round(own, 6), inclusive_per_op=round(inclusive, 6)
+                    point=point, function=name, self_per_op=round(own, 6), total_per_op=round(inclusive, 6)
                 )
             )
     for lock in counted.locks:
@@ -190,9 +190,12 @@ def add_held(history: History, counts: Sequence[repeatable_counts.Count], point:
 
 def recording(study: Study, record: CellRecord) -> repeatable_counts.Recording:
     """What of a cell is held against a history, of the probes that it has."""
-    probes = [probe for probe in ("conflicts", "work") if probe in record.tables]
+    probes = [probe for probe in ("conflicts", "instructions") if probe in record.tables]
     return repeatable_counts.Recording(
-        **{probe: study.table(record, probe) if probe in probes else None for probe in ("conflicts", "work")},
+        **{
+            probe: study.table(record, probe) if probe in probes else None
+            for probe in ("conflicts", "instructions")
+        },
         operations=_operations(record, probes[0]),
         cpus=record.cpus,
         tasks=record.tasks,
@@ -254,7 +257,7 @@ def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
 
 def _functions(study: Study, record: CellRecord) -> Iterator[tuple[str, tuple[float, float]]]:
     """Each function's own and inclusive instructions."""
-    profile = instructions.profile(study.table(record, "work"), _operations(record, "work"))
+    profile = instructions.profile(study.table(record, "instructions"), _operations(record, "instructions"))
     for function, own, inclusive in profile.iter_rows():
         yield function, (own, inclusive)
 

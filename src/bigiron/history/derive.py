@@ -141,7 +141,7 @@ _Pair = tuple[Line | None, Line | None]
 def changes(before: Counted, after: Counted) -> Iterator[Change]:
     """What differs between two points of one identity, the largest first: all lines, all work, then each."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
-    yield from _total(before, after, "work", "instructions", WORK_TOLERANCE)
+    yield from _total(before, after, "instructions", "instructions", WORK_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
     for line in after.lines:
         lines[line.row] = (lines.get(line.row, (None, None))[0], line)

@@ -290,8 +290,8 @@ def _maker(spec: Spec) -> str:
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
     qemu = require_qemu(architecture(spec.arch).qemu)
     clocks = SLOWED_FROM, factor(MOST_CPUS)
-    asked = (spec.workload_sha256, spec.mode, spec.operations, spec.turn, spec.clock, spec.probes, spec.arch,
-             spec.cgroup)  # fmt: skip
+    asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
+             spec.probes, spec.arch, spec.cgroup)  # fmt: skip
     return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]
 
 

@@ -17,7 +17,7 @@ from bigiron.util import decode
 MACHINES = ("epyc-9654-x2", "x86-8s")
 """Two sockets of AMD's, and eight of Intel's."""
 TASKS = (8, 64, 256)
-DRAWS = 24  # as the errors in docs/predict.md were measured with
+SAMPLES = 24  # as the errors in docs/predict.md were measured with
 
 
 def missing(history: History) -> list[Point]:
@@ -41,7 +41,7 @@ def predict(folder: Path, point: Point) -> list[records.Prediction]:
 
 def _on(study: Study, point: Point, machine: str) -> list[records.Prediction]:
     try:
-        (curve,) = prediction.predict(study, machine, TASKS, draws=DRAWS).curves
+        (curve,) = prediction.predict(study, machine, TASKS, samples=SAMPLES).curves
     except UserError as error:
         (variant,) = study.spec.variant
         return [_row(point, machine, refused=str(error).partition(f": {variant.name}: ")[2] or str(error))]

@@ -72,7 +72,7 @@ class Identity(Record, frozen=True, kw_only=True):
     architecture: str
     mode: str
     operations: int
-    turn: str
+    time_slice: str
     clock: str
     """What it followed, and how many times slower it was, if it was: `host, 128 times slower`."""
     memory_mib: int
@@ -208,8 +208,8 @@ class Function(Record, frozen=True, kw_only=True):
 
     point: int
     function: str
-    own_per_op: float
-    inclusive_per_op: float
+    self_per_op: float
+    total_per_op: float
 
 
 class Held(Record, frozen=True, kw_only=True):
@@ -220,7 +220,7 @@ class Held(Record, frozen=True, kw_only=True):
     NAMES: ClassVar[Mapping[str, str]] = {"point": "point"}
 
     point: int
-    what: Literal["object", "waiting", "work", "sleeping"]
+    what: Literal["object", "waiting", "instructions", "sleeping"]
     """All lines of an object; all that is touched while waiting for locks; all work; of that, asleep."""
     name: str
     """`struct aa_label`."""
@@ -234,7 +234,7 @@ class Held(Record, frozen=True, kw_only=True):
     """Accesses an operation of those that touch it, hottest first."""
 
 
-What = Literal["line", "pair", "lines", "lock", "work"]
+What = Literal["line", "pair", "lines", "lock", "instructions"]
 """A line, a pair of lines, all shared lines together (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
 
@@ -286,7 +286,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     tasks: int
     relative: float
     low: float
-    """90 % of the draws lie between."""
+    """90 % of the samples lie between."""
     high: float
     limits: list[Limit]
     """A hundredth of the time and more, largest share first."""

@@ -572,7 +572,7 @@ def _structure(name: str) -> str:
 
 def _who(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Functions that write the line, and those that only read it."""
-    table = repetitions[0].table.filter(pl.col("context") == "operation")
+    table = repetitions[0].table.filter(pl.col("context") == "process")
     named = [half.object for half in row.halves] or [row.object]
     lines = table.filter(pl.col("object").is_in(named))["line"].unique()
     touched = (

@@ -20,7 +20,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
 
-PROBES = ("conflicts", "locks", "work")
+PROBES = ("conflicts", "locks", "instructions")
 MODULES = "modules: only what is built into the kernels was compared"
 CPUS = 8
 """On which it is measured unless more are asked for: what all of them touch shows from a few on."""
@@ -154,7 +154,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     if missing := [name for name in (base, new) if name not in of["conflicts"].points[point]]:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
     claim = Claim(mail.regression, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
-    return judgement.judge(of["conflicts"], of["locks"], of["work"], base, new, claim)
+    return judgement.judge(of["conflicts"], of["locks"], of["instructions"], base, new, claim)
 
 
 def opinion(
@@ -199,7 +199,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted
 def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Prediction | str:
     """What is predicted of both kernels, from traces of both or from counts; or why that cannot be."""
     try:
-        found = prediction.predict(study, machine, [tasks], draws=_DRAWS, traces=traces)
+        found = prediction.predict(study, machine, [tasks], samples=_DRAWS, traces=traces)
     except NothingPredictedError as error:
         return error.why
     except UserError as error:

@@ -24,9 +24,9 @@ class Programs:
     agent: Path
     recorder: Path | None
     bpf: tuple[Path, ...] = ()
-    turns: bool = False  # whether the agent can end a task's turn with each of its operations
+    time_slices: bool = False  # whether the agent can end a task's time slice with each of its operations
     init: Path | None = None  # what a virtual machine boots into
-    fresh_boot: bool = False  # whether no virtual machine is resumed from a template
+    fresh_boot: bool = False  # whether no virtual machine is resumed from a snapshot
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class SimulatedEngine(Engine):
     duration_ms: float  # 0: to the design's own end
     timeline_us: float
     numbers_tasks: bool  # else the design has as many as it has CPUs
-    ranges: bool = False  # whether repetitions have machines drawn from the ranges of the file
+    ranges: bool = False  # whether repetitions have machines sampled from the ranges of the file
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as the machine has, or fewer."""
@@ -103,7 +103,7 @@ class SimulatedEngine(Engine):
 
     def _simulate(self, job: Job, stop: Event) -> dict[str, Any]:
         warmup_ns = self.warmup_ms * 1e6 if self.duration_ms else 0.0
-        machine = machine_files.drawn(self.machine, job.repetition if self.ranges else 1)
+        machine = machine_files.sampled(self.machine, job.repetition if self.ranges else 1)
         try:
             point = _sim.Point(
                 self.design,

@@ -72,7 +72,7 @@ class Place:
             results=results,
             ram=ram,
             files=(tests,),
-            from_template=target.resumes,
+            from_snapshot=target.resumes,
             instructions_a_ns=dilation.factor(self.cpus),
             seed=_SEED,
         )

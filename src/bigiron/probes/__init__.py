@@ -70,7 +70,7 @@ def probe(name: str) -> Probe:
 def among(names: Iterable[str]) -> list[Probe]:
     """Those of the names that are a probe's: a simulated study has tables that are none's.
 
-    >>> [one.name for one in among(["simulation", "work"])]
+    >>> [one.name for one in among(["simulation", "instructions"])]
     ['work']
     """
     return [_ALL[name] for name in names if name in _ALL]

@@ -102,7 +102,7 @@ def _context(path: str, state: str) -> str:
     'operation'
     """
     is_kthread = not {"kthread", "kthreadd"}.isdisjoint(path.split(";")[:3])
-    return "kthread" if is_kthread and state != "D" else "operation"
+    return "kthread" if is_kthread and state != "D" else "process"
 
 
 def _to_the_scheduler(path: str) -> str:

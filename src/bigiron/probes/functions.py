@@ -33,7 +33,7 @@ SCHEMA = Schema(
         "task": pl.String,  # the name of the task that called it
         "cpu": pl.UInt32,
         "nanoseconds": pl.UInt64,
-        "own_ns": pl.UInt64,  # without the calls below it
+        "self_ns": pl.UInt64,  # without the calls below it
     }
 )
 
@@ -90,7 +90,7 @@ def _collect(raw: RawOutput) -> Table:
         raise MachineError("the agent reported no trace of functions")
     facts = summaries[-1]
     rows = [
-        (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.own_ns)
+        (call.path, call.function, call.task, call.cpu, call.nanoseconds, call.self_ns)
         for call in calls(traces[-1])
         if _is_below(facts["roots"], call.path, call.function)
     ]
@@ -125,7 +125,7 @@ PROBE = Probe(
     name="functions",
     description="how long the calls of named kernel functions took, and what they called",
     columns=SCHEMA,
-    units={"nanoseconds": "ns", "own_ns": "ns"},
+    units={"nanoseconds": "ns", "self_ns": "ns"},
     options=FunctionsOptions,
     job=_job,
     collect=_collect,

@@ -23,7 +23,7 @@ class Call:
     task: str  # its name
     cpu: int  # that it returned on
     nanoseconds: int
-    own_ns: int  # without what it called and was traced
+    self_ns: int  # without what it called and was traced
 
 
 @dataclass
@@ -54,7 +54,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
     ...     " 0)  sh-12 |   1.250 us    |    rw_verify_area();",
     ...     " 0)  sh-12 |   4.000 us    |  } /* vfs_write */",
     ... ]
-    >>> [(call.path, call.function, call.nanoseconds, call.own_ns) for call in calls(trace)]
+    >>> [(call.path, call.function, call.nanoseconds, call.self_ns) for call in calls(trace)]
     [('vfs_write', 'rw_verify_area', 1250, 1250), ('', 'vfs_write', 4000, 2750)]
     """
     stacks: dict[int, _Stack] = {}

@@ -49,7 +49,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 PROBE = Probe(
-    name="work",
+    name="instructions",
     description="instructions of every kernel function, its own and by call path",
     columns=SCHEMA,
     units={"instructions": "instructions"},

@@ -14,7 +14,7 @@ from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Tab
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
-CONTEXTS = ("operation", "interrupt", "kthread", "other", "idle")
+CONTEXTS = ("process", "interrupt", "kthread", "other", "idle")
 
 SCHEMA = Schema(
     lambda: {
@@ -83,7 +83,7 @@ def _context(kind: str, path: str) -> str:
     """
     if _INTERRUPT.search(path):
         return "interrupt"
-    return {"workload": "operation", "kthread": "kthread", "idle": "idle"}.get(kind, "other")
+    return {"workload": "process", "kthread": "kthread", "idle": "idle"}.get(kind, "other")
 
 
 PROBE = Probe(

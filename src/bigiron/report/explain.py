@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.model import Measurements, Options, Point
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
-from bigiron.analysis.probes import locks, instructions
+from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing, as_json
@@ -27,7 +27,7 @@ from bigiron.results import measurements
 from bigiron.study.store import Study
 from bigiron.util.english import counted, listed, some
 
-PROBES = ("conflicts", "locks", "work")
+PROBES = ("conflicts", "locks", "instructions")
 """What is explained, as far as it was recorded."""
 
 _AtPlace = TypeVar("_AtPlace", LinesAt, Point)
@@ -73,7 +73,7 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
         _only(lines.points, point) if lines and "conflicts" in there else None,
         *(
             _only(compare(there[name], options).points, point) if name in there else None
-            for name, compare in (("locks", locks.compare), ("work", instructions.compare))
+            for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
         ),
     )
     first = next(iter(there.values()))
@@ -169,7 +169,7 @@ def _compared(found: Explanation) -> str:
     how_fine = {
         "conflicts": f"shared cache lines (to {line_verdicts.FINENESS})",
         "locks": f"locks (to {locks.FINENESS})",
-        "work": f"instructions (to {instructions.FINENESS})",
+        "instructions": f"instructions (to {instructions.FINENESS})",
     }
     return listed([what for name, what in how_fine.items() if name not in found.missing])
 

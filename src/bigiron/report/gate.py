@@ -11,7 +11,7 @@ from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions
 from bigiron.errors import UserError
-from bigiron.gate import against_history, check_lines, check_instructions, repeatable_counts
+from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
 from bigiron.gate.check_lines import Checked, Finding, Point
@@ -26,7 +26,7 @@ from bigiron.util.english import counted, some
 _WIDTH = 100
 _MOST_NAMES = 8
 _NO_COUNTS = "the baseline has none"
-_LOST = {"conflicts": "lost_accesses", "work": "lost_instructions"}
+_LOST = {"conflicts": "lost_accesses", "instructions": "lost_instructions"}
 
 _Place = tuple[str, int, int]  # variant, CPUs, tasks
 
@@ -59,16 +59,18 @@ def check_study(study: Study, path: Path) -> list[Checked]:
 
 
 def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
-    return probe in baseline.probes and (probe != "work" or point.work is not None)
+    return probe in baseline.probes and (probe != "instructions" or point.work is not None)
 
 
 def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
     found = []
     if "conflicts" in baseline.probes:
         found += check_lines.check(point, _lines(study, records), baseline.tolerances)
-    if point.work and _is_in("work", point, baseline):
+    if point.work and _is_in("instructions", point, baseline):
         now = _functions(study, records)
-        found.append(check_instructions.check(point.work, point.functions, now, baseline.work_tolerances))
+        found.append(
+            check_instructions.check(point.work, point.functions, now, baseline.instructions_tolerances)
+        )
     return found
 
 
@@ -86,8 +88,10 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
             continue
         counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
         findings = repeatable_counts.check(before.counts, counts)
-        if "work" in probes:
-            grown = check_instructions.grown(before.functions, check_instructions.functions(_functions(study, records)))
+        if "instructions" in probes:
+            grown = check_instructions.grown(
+                before.functions, check_instructions.functions(_functions(study, records))
+            )
             findings = [
                 replace(one, by=grown) if one.name == repeatable_counts.WORK else one for one in findings
             ]
@@ -116,15 +120,15 @@ def record(study: Study, path: Path) -> str:
     )
     measured = _measured(study, new.probes)
     first = next(iter(measured.values()))
-    new = msgspec.structs.replace(new, turn=_turn(first), cgroup=_cgroup(first))
+    new = msgspec.structs.replace(new, time_slice=_time_slice(first), cgroup=_cgroup(first))
     was: dict[_Place, Point] = {}
     if old:
         new = msgspec.structs.replace(
             new,
             tolerance=old.tolerance,
             relative_tolerance=old.relative_tolerance,
-            work_tolerance=old.work_tolerance,
-            relative_work_tolerance=old.relative_work_tolerance,
+            instructions_tolerance=old.instructions_tolerance,
+            relative_instructions_tolerance=old.relative_instructions_tolerance,
         )
         was = _by_place(old)
     points = [
@@ -134,7 +138,7 @@ def record(study: Study, path: Path) -> str:
     if new != old:
         baselines.write(path, new)
     lines = sum(len(point.lines) for point in points)
-    words = {"conflicts": counted(lines, "shared line"), "work": "work"}
+    words = {"conflicts": counted(lines, "shared line"), "instructions": "instructions"}
     recorded = ", ".join(words[probe] for probe in new.probes)
     return f"{path}: {'unchanged, ' if new == old else ''}{recorded} at {counted(len(points), 'point')}"
 
@@ -158,12 +162,12 @@ def _point(
         lines = check_lines.known(_lines(study, records))
         lines = check_lines.kept(was.lines, lines, baseline.tolerances) if was else lines
         point = msgspec.structs.replace(point, lines=lines)
-    if "work" in baseline.probes:
+    if "instructions" in baseline.probes:
         now = _functions(study, records)
         work = check_instructions.known(now)
         functions = check_instructions.functions(now)
         if was and was.work:
-            work = check_instructions.kept(was.work, work, baseline.work_tolerances)
+            work = check_instructions.kept(was.work, work, baseline.instructions_tolerances)
             functions = was.functions if work is was.work else functions  # both of one measurement
         point = msgspec.structs.replace(point, work=work, functions=functions)
     return point
@@ -198,9 +202,9 @@ def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place,
 
 
 def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
-    """UserError if the counts are of machines with other turns, control groups, memory or clocks."""
+    """UserError if the counts are of machines with other time slices, control groups, memory or clocks."""
     for what, old, new in (
-        ("turn", baseline.turn, _turn(records)),
+        ("time_slice", baseline.time_slice, _time_slice(records)),
         ("cgroup", baseline.cgroup, _cgroup(records)),
         ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
         ("clock_slower", point.clock_slower, records[0].clock_slower),
@@ -212,9 +216,9 @@ def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, record
             )
 
 
-def _turn(records: list[CellRecord]) -> str:
+def _time_slice(records: list[CellRecord]) -> str:
     """What ended the turns of the machine's CPUs; an older bigiron knew but one."""
-    return str(records[0].environment.get("turn", "time"))
+    return str(records[0].environment.get("time_slice", "time"))
 
 
 def _cgroup(records: list[CellRecord]) -> str:
@@ -238,8 +242,11 @@ def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
 
 def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
     """The own instructions of each function, in each repetition."""
-    profiles = [instructions.profile(study.table(record, "work"), _operations(record, "work")) for record in records]
-    return [dict(profile.select("function", "own_per_op").iter_rows()) for profile in profiles]
+    profiles = [
+        instructions.profile(study.table(record, "instructions"), _operations(record, "instructions"))
+        for record in records
+    ]
+    return [dict(profile.select("function", "self_per_op").iter_rows()) for profile in profiles]
 
 
 def _operations(record: CellRecord, probe: str) -> int:

@@ -10,7 +10,9 @@ COLUMNS = (*FIGURES, "functions")
 
 def largest_first(changes: Iterable[Change]) -> list[Change]:
     """Work, which has another unit, after all else."""
-    return sorted(changes, key=lambda one: (one.what == "work", -abs(one.count_after - one.count_before)))
+    return sorted(
+        changes, key=lambda one: (one.what == "instructions", -abs(one.count_after - one.count_before))
+    )
 
 
 def row(change: Change, workload: Workload, functions: str) -> tuple[object, ...]:

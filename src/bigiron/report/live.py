@@ -168,7 +168,7 @@ def _step_back() -> None:
 
 
 def _write(folder: Path) -> str:
-    return html.render(document.document_of(store.open_study(folder), None, ("operation",)), live=True)
+    return html.render(document.document_of(store.open_study(folder), None, ("process",)), live=True)
 
 
 class _Server(ThreadingHTTPServer):

@@ -122,7 +122,7 @@ def _heading(found: Prediction) -> str:
         from_ = "from counts. Without a trace the order of what an operation does is not known, and is drawn"
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
-        f"{found.draws} draws over {found.unknowns} unknowns; in parentheses 90 % of them{told}{lock}"
+        f"{found.samples} samples over {found.unknowns} unknowns; in parentheses 90 % of them{told}{lock}"
     )
 
 
@@ -132,12 +132,12 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
         f"{curve.variant}: {number(recording.instructions)} instructions an operation, recorded with "
         f"{counted(recording.cpus, 'CPU')}"
     )
-    carried = recording.carried
-    if recording.not_carried:
-        title += f"; not carried on to more CPUs: {recording.not_carried}"
-    elif carried.cpus:
-        whole = number(recording.instructions + carried.instructions)
-        title += f"; carried on to {carried.cpus}: {whole}"
+    extrapolated = recording.extrapolated
+    if recording.not_extrapolated:
+        title += f"; not extrapolated to more CPUs: {recording.not_extrapolated}"
+    elif extrapolated.cpus:
+        whole = number(recording.instructions + extrapolated.instructions)
+        title += f"; extrapolated to {extrapolated.cpus}: {whole}"
     return title
 
 
@@ -245,7 +245,7 @@ def as_json(found: Prediction) -> str:
         "workload": found.workload,
         "machine": found.machine,
         "from": "trace" if all(one.is_trace for one in found.recordings) else "counts",
-        "draws": found.draws,
+        "samples": found.samples,
         "lock": found.lock,
         "one_task_per_s": found.one_task,
         "recordings": [
@@ -253,9 +253,11 @@ def as_json(found: Prediction) -> str:
                 "variant": one.variant,
                 "cpus": one.cpus,
                 "instructions": round(one.instructions, 3),
-                "carried_to": one.carried.cpus or None,
-                "carried_instructions": round(one.carried.instructions, 3),
-                "carried_visits": {name: round(times, 3) for name, times in one.carried.visits.items()},
+                "extrapolated_to": one.extrapolated.cpus or None,
+                "extrapolated_instructions": round(one.extrapolated.instructions, 3),
+                "extrapolated_visits": {
+                    name: round(times, 3) for name, times in one.extrapolated.visits.items()
+                },
             }
             for one in found.recordings
         ],

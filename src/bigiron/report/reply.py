@@ -40,7 +40,9 @@ _ON_THE_MACHINE = {
 }
 _OF_A_PAIR = "turn the adjacent-line prefetcher off (MSR 0x1a4, bit 1): the difference must go away"
 
-_NOISE_TRIAL = "repeat it, both kernels in turns: the spread that is reported is half of the change or more"
+_NOISE_TRIAL = (
+    "repeat it, both kernels in time_slices: the spread that is reported is half of the change or more"
+)
 _TRIALS = (
     "layout of code: build both with CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y; if the difference goes away, "
     "it was that",
@@ -354,7 +356,7 @@ def as_document(opinion: Opinion) -> str:
         "cpus": found.cpus if found else None,
         "tasks": found.tasks if found else None,
         "at_tasks": found.at_tasks if found else None,
-        "work_per_op": list(found.work) if found else None,
+        "instructions_per_op": list(found.work) if found else None,
         "accesses_per_op": list(found.accesses) if found else None,
         "changes": [_as_item(change) for change in found.changes] if found else [],
         "left_out": list(found.left_out) if found else [],

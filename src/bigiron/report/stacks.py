@@ -165,7 +165,7 @@ def _whole(weights: pl.Expr) -> pl.Expr:
 def _frames(columns: tuple[str, ...]) -> tuple[str, ...]:
     """A stack's frames: a path is several of them, other columns one each.
 
-    >>> _frames(("operation", "openat;path_openat", "vm_committed_as.lock"))
+    >>> _frames(("process", "openat;path_openat", "vm_committed_as.lock"))
     ('operation', 'openat', 'path_openat', 'vm_committed_as.lock')
     """
     return tuple(frame for column in columns for frame in column.split(";"))

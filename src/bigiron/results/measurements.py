@@ -51,7 +51,7 @@ def _changed(study: Study, probe: str) -> Iterator[ChangedShape]:
         if measured := study.measured_with(change.name, probe):
             records = {point: next(chain.from_iterable(cells.values())) for point, cells in measured.items()}
             phrases = {point: _phrase(change.of, record.environment) for point, record in records.items()}
-            # Without a template each cell boots, and with other memory or nodes it is of another boot anyway.
+            # Without a snapshot each cell boots, and with other memory or nodes it is of another boot anyway.
             resumed = all("resuming" in record.times for record in records.values())
             boots = not resumed or change.times_memory * change.times_nodes > 1
             yield ChangedShape(change.of, phrases, _cells(study, measured, probe), boots)
@@ -65,8 +65,8 @@ def _phrase(of: str, environment: Mapping[str, Any]) -> str:
         return f"with {environment['nodes']} nodes"
     if of == "the boot":
         return "when booted again"
-    turn = environment["turn"]
-    return "with turns at random" if turn == "random" else f"with turns of {turn}"
+    turn = environment["time_slice"]
+    return "with time slices at random" if turn == "random" else f"with time slices of {turn}"
 
 
 def _with_noise(study: Study, probe: str) -> Measurements:

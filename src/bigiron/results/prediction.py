@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from bigiron import _sim
-from bigiron.analysis.replay.extrapolated import NOTHING, Carried
-from bigiron.analysis.replay.extrapolate import Counts, carry
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.replay import callbacks, prediction, synthetic_operation, trace
+from bigiron.analysis.replay.extrapolate import Counts, carry
+from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.replay.program import Program
 from bigiron.analysis.statistics import growth
@@ -24,15 +24,15 @@ from bigiron.study.store import CellRecord, Study, clock_step
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
-PROBES = ("conflicts", "locks", "work")
+PROBES = ("conflicts", "locks", "instructions")
 """Without a trace, these are what a prediction is made of."""
 
-_CARRIED_FROM = ("work", "conflicts")  # the probes that tell what more CPUs add
+_EXTRAPOLATED_FROM = ("instructions", "conflicts")  # the probes that tell what more CPUs add
 
-DRAWS = 64
+SAMPLES = 64
 """Machines drawn from all that is not known."""
 
-_SAMPLED = 32  # operations of a trace in one draw
+_SAMPLED = 32  # operations of a trace in one sample
 _UNEVEN = 1.0  # standard deviation of operations' instructions, of their mean, from which all are in it
 
 _ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
@@ -70,9 +70,9 @@ class Recording:
     cpus: int
     instructions: float  # an operation
     source: Source
-    carried: Carried = NOTHING
+    extrapolated: Extrapolated = NOTHING
     is_trace: bool = False
-    not_carried: str = ""  # why a study of several numbers of CPUs does not tell what more of them add
+    not_extrapolated: str = ""  # why a study of several numbers of CPUs does not tell what more of them add
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Prediction:
     one_task: float | None  # operations a second, where that was given
     measured: Measured | None
     lock: str
-    draws: int
+    samples: int
     unknowns: int
     recordings: list[Recording]
     curves: list[PredictedCurve]
@@ -105,33 +105,33 @@ def predict(
     *,
     one_task: float | None = None,
     measured: Measured | None = None,
-    draws: int = DRAWS,
+    samples: int = SAMPLES,
     seed: int = 1,
     lock: str | None = None,
     spread: bool = False,
     constants: Constants = FITTED,
     traces: bool = True,
-    carried: Mapping[str, Carried] | None = None,
+    extrapolated: Mapping[str, Extrapolated] | None = None,
 ) -> Prediction:
     """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
 
     `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
     the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
     everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine.
-    `carried`: what an operation of each variant does more of as the machine has more CPUs; else what the
+    `extrapolated`: what an operation of each variant does more of as the machine has more CPUs; else what the
     study's own numbers of CPUs tell of that.
     """
     model = _machine(machine)
     tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = record(study, max(tasks), traces, carried, model.cpus)
+    recordings, refused = record(study, max(tasks), traces, extrapolated, model.cpus)
     if not recordings:
         raise NothingPredictedError(study, refused)
     first = study.spec.variant[0].name
     _refuse_without_first(first, refused, {"--one-task": one_task, "--measured": measured})
     known = KnownRate(first, 1, one_task) if one_task else None
-    asked = Asked(model, tasks, draws, seed, known, lock, spread, constants)
+    asked = Asked(model, tasks, samples, seed, known, lock, spread, constants)
     found = replay({one.variant: one.source for one in recordings}, asked)
     return Prediction(
         study.name,
@@ -144,7 +144,7 @@ def predict(
         one_task,
         measured,
         lock or model.spinlocks,
-        draws,
+        samples,
         len(found.unknowns),
         recordings,
         _curves(found, tasks),
@@ -187,8 +187,8 @@ def doublings(machine: str) -> list[int]:
 
 def _curves(found: Replayed, asked: Sequence[int]) -> list[PredictedCurve]:
     return [
-        prediction.curve(variant, found.tasks, draws.throughput, draws.shares, found.unknowns, asked)
-        for variant, draws in found.variants.items()
+        prediction.curve(variant, found.tasks, samples.throughput, samples.shares, found.unknowns, asked)
+        for variant, samples in found.variants.items()
     ]
 
 
@@ -196,7 +196,7 @@ def _costs(found: Replayed, asked: Asked, refused: Sequence[Refused]) -> LineCos
     most = max(asked.tasks)
     column = found.tasks.index(most)
     by_variant = {
-        variant: prediction.costs(draws.line_costs(column)) for variant, draws in found.variants.items()
+        variant: prediction.costs(samples.line_costs(column)) for variant, samples in found.variants.items()
     }
     return LineCosts(asked.machine.name, most, by_variant, {one.variant: one.why for one in refused})
 
@@ -204,8 +204,8 @@ def _costs(found: Replayed, asked: Asked, refused: Sequence[Refused]) -> LineCos
 def _ratios(found: Replayed) -> list[PredictedRatio]:
     (base, of_base), *others = found.variants.items()
     return [
-        prediction.ratio(base, variant, found.tasks, of_base.throughput, draws.throughput)
-        for variant, draws in others
+        prediction.ratio(base, variant, found.tasks, of_base.throughput, samples.throughput)
+        for variant, samples in others
     ]
 
 
@@ -213,12 +213,12 @@ def record(
     study: Study,
     most_tasks: int,
     traces: bool = True,
-    carried: Mapping[str, Carried] | None = None,
+    extrapolated: Mapping[str, Extrapolated] | None = None,
     cpus: int = 0,
 ) -> tuple[list[Recording], list[Refused]]:
     """The programs of every variant, of its cells with the most CPUs; why there are none of the others.
 
-    `carried`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
+    `extrapolated`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
     """
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
@@ -232,7 +232,7 @@ def record(
         Refused(name, "no cell of it was measured") for name, records in by_variant.items() if not records
     ]
     by_variant = {name: records for name, records in by_variant.items() if records}
-    adds, why_not = _carried(study, by_variant, cpus) if carried is None else (carried, "")
+    adds, why_not = _extrapolated(study, by_variant, cpus) if extrapolated is None else (extrapolated, "")
     for name, records in by_variant.items():
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
@@ -250,13 +250,13 @@ def record(
                 for one, of in zip(recorded, repeated, strict=True)
                 if isinstance(one, Recording)
             ]
-            found.append(replace(_any_of(whole), not_carried=why_not))
+            found.append(replace(_any_of(whole), not_extrapolated=why_not))
     return found, refused
 
 
-def _carried(
+def _extrapolated(
     study: Study, variants: Mapping[str, Sequence[CellRecord]], cpus: int
-) -> tuple[dict[str, Carried], str]:
+) -> tuple[dict[str, Extrapolated], str]:
     """What a machine with so many CPUs adds to each variant, by cells with a task on each of several CPUs.
 
     Where such cells are enough, but do not tell, nothing, and why.
@@ -271,10 +271,11 @@ def _carried(
     every = [one for records in alike.values() for one in records]
     if not all({one.cpus for one in records} == set(numbers) for records in alike.values()):
         return {}, "not all variants have the same numbers of CPUs"
-    if not all(set(_CARRIED_FROM) <= set(one.tables) for one in every):
+    if not all(set(_EXTRAPOLATED_FROM) <= set(one.tables) for one in every):
         return (
             {},
-            f"not all cells have the probes {' and '.join(_CARRIED_FROM)}: {study.recording(*_CARRIED_FROM)}",
+            f"not all cells have the probes {' and '.join(_EXTRAPOLATED_FROM)}: "
+            f"{study.recording(*_EXTRAPOLATED_FROM)}",
         )
     if any(_lost(one) for one in every):
         return {}, "something was lost while it was recorded"
@@ -287,7 +288,7 @@ def _carried(
                     at: [measurements.cell(study, one, probe) for one in records if one.cpus == at]
                     for at in numbers
                 }
-                for probe in _CARRIED_FROM
+                for probe in _EXTRAPOLATED_FROM
             )
         )
         for name, records in alike.items()
@@ -296,7 +297,7 @@ def _carried(
 
 
 def _any_of(repeated: Sequence[Recording]) -> Recording:
-    """Of repetitions, of which each draw has one: where objects lie differs from boot to boot."""
+    """Of repetitions, of which each sample has one: where objects lie differs from boot to boot."""
     if len(repeated) == 1:
         return repeated[0]
 
@@ -323,7 +324,7 @@ def _why_not(study: Study, record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | Refused:
+def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Recording | Refused:
     table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace was cut: {lost[0]}")
@@ -339,13 +340,13 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         if why := trace.why_not_whole(checked):
             return Refused(record.variant, why)
         followed = trace.followed(checked)
-        whole = trace.program_of_followed(followed, carried, _nodes(record))
+        whole = trace.program_of_followed(followed, extrapolated, _nodes(record))
     except trace.CutTraceError as error:
         return Refused(record.variant, str(error))
 
     each = followed.group_by("task", "operation").agg(pl.col("instructions").sum())
     executed = each["instructions"].to_numpy()
-    # A seldom one that takes long would be in few draws, and weigh too much there: it is one of all instead.
+    # A rare, long operation would be in few samples and weigh too much there: average over all instead.
     is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
 
     def source(chance: np.random.Generator) -> Program:
@@ -354,7 +355,7 @@ def _traced(study: Study, record: CellRecord, carried: Carried) -> Recording | R
         return replace(whole, operations=[whole.operations[number] for number in chosen])
 
     instructions = float(executed.mean())
-    return Recording(record.variant, record.cpus, instructions, source, carried, is_trace=True)
+    return Recording(record.variant, record.cpus, instructions, source, extrapolated, is_trace=True)
 
 
 def _nodes(record: CellRecord) -> int:
@@ -370,7 +371,9 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
     return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
 
 
-def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried) -> Recording | Refused:
+def _counted(
+    study: Study, record: CellRecord, most_tasks: int, extrapolated: Extrapolated
+) -> Recording | Refused:
     if why := _why_not(study, record):
         return Refused(record.variant, why)
     conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
@@ -387,7 +390,7 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
     threads = study.spec.mode == "thread"
     counted = synthetic_operation.count(
         *(conflicts, locks, work, operations, record.tasks, most_tasks, threads),
-        carried=carried,
+        extrapolated=extrapolated,
         nodes=_nodes(record),
     )
     if counted.instructions < _FEWEST:
@@ -396,7 +399,7 @@ def _counted(study: Study, record: CellRecord, most_tasks: int, carried: Carried
     def source(chance: np.random.Generator) -> Program:
         return counted.program(chance)
 
-    return Recording(record.variant, record.cpus, counted.instructions, source, carried)
+    return Recording(record.variant, record.cpus, counted.instructions, source, extrapolated)
 
 
 def _with_callbacks(recording: Recording, done: synthetic_operation.Counted | None) -> Recording:
@@ -412,7 +415,7 @@ def _with_callbacks(recording: Recording, done: synthetic_operation.Counted | No
 
 def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> synthetic_operation.Counted | None:
     """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
-    operations = sum(record.facts.get("work", {}).get("operations", []))
+    operations = sum(record.facts.get("instructions", {}).get("operations", []))
     if _why_not(study, record) or not operations:
         return None
     counted = [study.table(record, probe) for probe in PROBES]
@@ -427,7 +430,7 @@ def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> synthetic_o
         record.tasks,
         most_tasks,
         threads=False,
-        beside=synthetic_operation.without_waiting(counted[0].filter(context="operation")),
+        beside=synthetic_operation.without_waiting(counted[0].filter(context="process")),
         nodes=_nodes(record),
     )
     return found if found.lines else None

@@ -45,24 +45,24 @@ def load(name: str) -> _sim.Machine:
         raise UserError(f"{name}: {error}") from None
 
 
-def drawn(name: str, repetition: int) -> _sim.Machine:
+def sampled(name: str, repetition: int) -> _sim.Machine:
     """The machine of a repetition where each is another: the first has the figures of the file themselves."""
     machine = load(name)
     if repetition == 1:
         return machine
     if not machine.unknowns:
         raise UserError(f"{name} has no ranges to draw from: leave out --ranges")
-    places = drawn_places(len(machine.unknowns), repetition - 1)[-1]
+    places = sobol_points(len(machine.unknowns), repetition - 1)[-1]
     return machine.at([float(place) for place in places], 1.0, 1.0)
 
 
-def drawn_places(unknowns: int, draws: int, seed: int = 1) -> Floats:
-    """A place in the range of each unknown, for each draw: they fill the space, as chance alone does not.
+def sobol_points(unknowns: int, samples: int, seed: int = 1) -> Floats:
+    """A place in the range of each unknown, for each sample: they fill the space, as chance alone does not.
 
-    The first draws of many are those of few.
+    The first samples of many are those of few.
     """
     from scipy.stats import qmc  # here, as no other command should wait a second for it
 
-    power = max(1, (draws - 1).bit_length())
+    power = max(1, (samples - 1).bit_length())
     found = qmc.Sobol(unknowns, rng=np.random.default_rng(seed)).random_base2(power)
-    return np.asarray(found[:draws], np.float64)
+    return np.asarray(found[:samples], np.float64)

@@ -1,4 +1,4 @@
-"""Programs replayed on a machine whose figures are ranges: many draws, each of them a whole machine."""
+"""Programs replayed on a machine whose figures are ranges: many samples, each of them a whole machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ descriptions), of which kernel code has one or two done in a cycle until a read 
 WORK = ("work", "instructions")
 
 Source: TypeAlias = "Callable[[np.random.Generator], Program]"
-"""What gives a program for each draw: always the same from a trace, another order each time from counts."""
+"""What gives a program for each sample: always the same from a trace, another order each time from counts."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Asked:
 
     machine: _sim.Machine
     tasks: Sequence[int]
-    draws: int
+    samples: int
     seed: int = 1
     known: KnownRate | None = None
     lock: str | None = None  # what spinlocks are; else those of the machine
@@ -59,25 +59,25 @@ class Asked:
 
 @dataclass(frozen=True)
 class Draws:
-    """What came of it: a row a draw, a column a number of tasks."""
+    """What came of it: a row a sample, a column a number of tasks."""
 
     throughput: Floats  # operations a second
-    programs: Sequence[Program]  # what was replayed in each draw
+    programs: Sequence[Program]  # what was replayed in each sample
     spent: Sequence[Sequence[Sequence[float]]]  # shares of the tasks' time, in the order of `Program.objects`
 
     @property
     def shares(self) -> list[list[dict[tuple[str, str], float]]]:
         """Of the tasks' time, by kind and name of what it went into."""
         return [
-            [_by_object(program, shares) for shares in of_draw]
-            for program, of_draw in zip(self.programs, self.spent, strict=True)
+            [_by_object(program, shares) for shares in of_sample]
+            for program, of_sample in zip(self.programs, self.spent, strict=True)
         ]
 
     def line_costs(self, column: int) -> list[dict[str, float]]:
         """The same at one number of tasks, by what lies in each line, with the locks on it."""
         return [
-            line_costs(program, of_draw[column])
-            for program, of_draw in zip(self.programs, self.spent, strict=True)
+            line_costs(program, of_sample[column])
+            for program, of_sample in zip(self.programs, self.spent, strict=True)
         ]
 
 
@@ -87,42 +87,42 @@ class Replayed:
 
     tasks: list[int]
     variants: Mapping[str, Draws]
-    unknowns: Mapping[str, Floats]  # where in its range each was, 0 to 1, by draw
+    unknowns: Mapping[str, Floats]  # where in its range each was, 0 to 1, by sample
     slower: Floats  # what instructions took, of what the machine's file says
 
 
 def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
-    """Replay each variant on machines drawn from all ranges.
+    """Replay each variant on machines sampled from all ranges.
 
     A known rate sets how fast instructions are, for the other variants too: its variant is replayed first.
     """
     names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
-    places = machine_files.drawn_places(len(names) + 1, asked.draws, asked.seed)
+    places = machine_files.sobol_points(len(names) + 1, asked.samples, asked.seed)
     *columns, speed = places.T
     unknowns = dict(zip(names, columns, strict=True))
     drawn = [_drawn(asked, place[:-1]) for place in places]
     tasks = sorted({1, *asked.tasks})
     found: dict[str, Draws] = {}
-    slower = np.ones(asked.draws)
+    slower = np.ones(asked.samples)
     if not asked.known:
         unknowns[SPEED] = speed
         slower = np.array([asked.constants.instructions.at(float(place)) for place in speed])
     for variant in sorted(sources, key=lambda variant: not _known(asked, variant)):
         source, known = sources[variant], _known(asked, variant)
-        programs = [source(np.random.default_rng([asked.seed, draw])) for draw in range(asked.draws)]
+        programs = [source(np.random.default_rng([asked.seed, sample])) for sample in range(asked.samples)]
         curves = [
             _sim.Curve(
                 machine,
                 _replayable(variant, program),
                 tasks,
-                seed=asked.seed * 1000 + draw,
+                seed=asked.seed * 1000 + sample,
                 spinlocks=asked.lock,
                 spread=asked.spread,
-                slower=float(slower[draw]),
+                slower=float(slower[sample]),
                 **core,
                 known=known,
             )
-            for draw, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
+            for sample, ((machine, core), program) in enumerate(zip(drawn, programs, strict=True))
         ]
         outcomes = _replayed(curves)
         for outcome in outcomes:

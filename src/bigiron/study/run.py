@@ -125,11 +125,13 @@ def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: St
     target = architecture(spec.arch)
     programs = [name for name in spec.probes if probes.probe(name).needs_bpf]
     # What is done in rounds is done by one task, most of it in the kernel.
-    turns = spec.engine.emulated and spec.turn == "operation" and bool(workload and not workload.has_rounds)
+    turns = (
+        spec.engine.emulated and spec.time_slice == "operation" and bool(workload and not workload.has_rounds)
+    )
     recorder = aside.submit(compile.recorder) if probes.needs_recorder(spec.probes) else None
     boot = aside.submit(compile.boot, target.compiler) if spec.engine.emulated else None
     return Programs(
-        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), turns=turns),
+        compile.agent(workload, target.compiler, libbpf.flags(target) if programs else (), time_slices=turns),
         result(recorder) if recorder else None,
         tuple(compile.bpf(name) for name in programs),
         turns,
@@ -448,7 +450,7 @@ def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
     return cell.cpus, cell.change, cell.variant.name
 
 
-_OF_ALL = ("turn", "memory_mib", "cgroup")
+_OF_ALL = ("time_slice", "memory_mib", "cgroup")
 _CLOCK = "clock_slower"
 
 

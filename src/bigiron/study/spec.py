@@ -115,9 +115,9 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of the probes. In study.toml they stand among the other keys."""
     simulation: Simulation = Simulation()
     """Where the machine is simulated, the workload is a design."""
-    turn: Literal["operation", "time"] = "operation"
-    """What ends a CPU's turn where one thread runs all of a virtual machine's: each operation of its task, or
-    the emulator's clock alone."""
+    time_slice: Literal["operation", "time"] = "operation"
+    """What ends a CPU's time slice where one thread runs all CPUs of a virtual machine: each operation of
+    its task, or the emulator's clock alone."""
     clock: Literal["host", "instructions"] = "host"
     """What a virtual machine's clock follows while its tasks run: the host's; or the instructions of its
     CPUs, about as many in a nanosecond as a processor's."""

@@ -99,7 +99,7 @@ class Missing:
 class ChangedShape:
     """What was measured on machines with one thing of their shape changed."""
 
-    of: str  # memory, nodes, turns or the boot
+    of: str  # memory, nodes, time slices or the boot
     to: Mapping[tuple[int, int], str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
     points: Mapping[tuple[int, int], Cells]
     boots: bool  # those machines have boots of their own
@@ -110,7 +110,7 @@ class Options:
     """What to compare with what."""
 
     base: str | None = None  # the variant to compare with; the first unless given, or where it is missing
-    contexts: tuple[str, ...] = ("operation",)  # on whose behalf the kernel ran
+    contexts: tuple[str, ...] = ("process",)  # on whose behalf the kernel ran
     paths: int = 0  # call paths, stacks or the levels of a call tree to show in text
     tolerance: float | None = None  # of what has noise; the study's unless given
     metric: str | None = None  # of what has noise; all unless given
@@ -380,7 +380,7 @@ def joined(
 ) -> dict[Any, tuple[Figure, ...]]:
     """The figures of all variants and repetitions by the keys of their rows.
 
-    >>> joined({"old": [[("f", (6.0,))], [("f", (4.0,))]]}, [Measure("own")])["f"][0].mean("old")
+    >>> joined({"old": [[("f", (6.0,))], [("f", (4.0,))]]}, [Measure("self")])["f"][0].mean("old")
     5.0
     """
     found: dict[Any, list[dict[str, list[float]]]] = defaultdict(lambda: [{} for _ in measures])

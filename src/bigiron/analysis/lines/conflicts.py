@@ -14,7 +14,7 @@ from bigiron.analysis.statistics import spread
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
-CONTEXTS = ("operation", "interrupt", "kthread")
+CONTEXTS = ("process", "interrupt", "kthread")
 
 SCHEMA = Schema(
     lambda: {

@@ -1,4 +1,4 @@
-"""What of a machine's shape a shared line depends on: its memory, its nodes, its CPUs' turns, its boot."""
+"""Whether a shared cache line depends on the machine: its memory, nodes, time slices or boot."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ Columns = Mapping[str, list[Line]]
 class Change:
     """One change of the shape, what it is called, and the lines with it."""
 
-    of: str  # memory, nodes, turns or the boot
+    of: str  # memory, nodes, time slices or the boot
     to: str  # as a phrase: `with 8 GiB`
     columns: Columns
     boots: bool = False  # that machine has a boot of its own, which alone may have been what changed a line

@@ -20,7 +20,7 @@ from bigiron.util.english import counted
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
-CONTEXTS = ("operation", "kthread")
+CONTEXTS = ("process", "kthread")
 
 # How a task comes to leave the CPU, whatever it waits for: the innermost functions of most stacks.
 _ON_THE_WAY = {

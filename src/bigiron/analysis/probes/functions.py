@@ -25,7 +25,7 @@ _TOTAL = 1  # the measure by which rows are ranked
 _MEASURES = (
     Measure("calls", "{:.0f}".format),
     Measure("total ms"),
-    Measure("own ms"),
+    Measure("self ms"),
     Measure("min us", "{:.1f}".format, of_repetitions="least"),
     Measure("median us", "{:.1f}".format),
     Measure("p99 us", "{:.1f}".format),
@@ -37,7 +37,7 @@ SCHEMA = Schema(
         "function": pl.String(),
         "calls": pl.UInt64(),
         "total_ns": pl.Float64(),  # all calls together; of a function that calls itself, the outermost
-        "own_ns": pl.Float64(),  # without what was traced below them
+        "self_ns": pl.Float64(),  # without what was traced below them
         "min_ns": pl.Float64(),
         "median_ns": pl.Float64(),
         "p99_ns": pl.Float64(),
@@ -55,7 +55,7 @@ def profile(calls: pl.DataFrame) -> pl.DataFrame:
         .agg(
             calls=pl.len(),
             total_ns=took.filter(outermost).sum(),
-            own_ns=pl.col("own_ns").sum(),
+            self_ns=pl.col("self_ns").sum(),
             min_ns=took.min(),
             median_ns=took.median(),
             p99_ns=took.quantile(0.99, "higher"),
@@ -75,7 +75,7 @@ def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
         pl.concat_str("path", "function", separator=";")
     )  # fmt: skip
     nodes = calls.group_by(whole.alias("path")).agg(
-        calls=pl.len(), total_ns=pl.col("nanoseconds").sum(), own_ns=pl.col("own_ns").sum()
+        calls=pl.len(), total_ns=pl.col("nanoseconds").sum(), self_ns=pl.col("self_ns").sum()
     )
     totals = {path: total for path, _, total, _ in nodes.iter_rows()}
 

@@ -35,28 +35,26 @@ FINENESS = "1 instruction per operation and 1 % of each function, 0.5 % of all"
 
 _LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
 _MOST = 40
-_MEASURES = (Measure("own", adds_up=True), Measure("incl", "{:.1f}".format))
+_MEASURES = (Measure("self", adds_up=True), Measure("total", "{:.1f}".format))
 
 SCHEMA = Schema(
     lambda: {
         "function": pl.String(),
-        "own_per_op": pl.Float64(),  # instructions of the function itself
-        "inclusive_per_op": pl.Float64(),  # and of all that it called
+        "self_per_op": pl.Float64(),  # instructions of the function itself
+        "total_per_op": pl.Float64(),  # and of all that it called
     }
 )
 
 
-def profile(
-    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)
-) -> pl.DataFrame:
-    """The work of every function, most own instructions first.
+def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
+    """The instructions of every function per operation, the function with most of its own first.
 
-    `counts` has the columns of the probe work. A function that is on a path twice counts once there. The sum
-    of `own_per_op` is all the work there is.
+    `counts` has the columns of the probe `instructions`. A function that occurs twice in a call path counts
+    once in its total. The sum of `self_per_op` is all instructions of an operation.
     """
     counts = counts.filter(pl.col("context").is_in(contexts))
     ran = counts.group_by("path", "function").agg(pl.col("instructions").sum() / operations)
-    own = ran.group_by("function").agg(own_per_op=pl.col("instructions").sum())
+    own = ran.group_by("function").agg(self_per_op=pl.col("instructions").sum())
     inclusive = (
         ran.with_columns(
             function=pl.concat_list(
@@ -68,20 +66,20 @@ def profile(
         )
         .explode("function")
         .group_by("function")
-        .agg(inclusive_per_op=pl.col("instructions").sum())
+        .agg(total_per_op=pl.col("instructions").sum())
     )
     return (
         inclusive.join(own, on="function", how="left")
-        .with_columns(pl.col("own_per_op").fill_null(0.0))
-        .sort("own_per_op", "inclusive_per_op", "function", descending=[True, True, False])
+        .with_columns(pl.col("self_per_op").fill_null(0.0))
+        .sort("self_per_op", "total_per_op", "function", descending=[True, True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
 
 
-def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)) -> pl.DataFrame:
+def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
     """The work by whole call paths: a row a context and path.
 
-    The sum of `instructions_per_op` is that of `profile`'s `own_per_op`.
+    The sum of `instructions_per_op` is that of `profile`'s `self_per_op`.
     """
     return (
         counts.filter(pl.col("context").is_in(contexts))
@@ -96,7 +94,7 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("
 
 def compare(measured: Measurements, options: Options) -> Comparison:
     """Compare the work of a study's variants, function by function."""
-    names = ("own_per_op", "inclusive_per_op")
+    names = ("self_per_op", "total_per_op")
     return Comparison(
         about=measured.about_counts(options),
         points=measured.at_each(_point, options),
@@ -142,7 +140,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     }
     total = replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
     return Point(
-        probe="work",
+        probe="instructions",
         cpus=cpus,
         tasks=tasks,
         variants=tuple(cells),
@@ -172,7 +170,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         place={"cpus": cpus, "tasks": tasks},
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={
-            "cells": {variant: {"own_per_op": round(total.main.mean(variant), 6)} for variant in cells},
+            "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},
         },
     )
 
@@ -222,8 +220,8 @@ def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
     own, inclusive = figures
     return {
         variant: {
-            "own_per_op": round(own.mean(variant), 6),
-            "inclusive_per_op": round(inclusive.mean(variant), 6),
+            "self_per_op": round(own.mean(variant), 6),
+            "total_per_op": round(inclusive.mean(variant), 6),
         }
         for variant in own.values
     }
@@ -243,5 +241,5 @@ def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tu
 def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
     """The mean of the repetitions."""
     profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
-    sums = pl.concat(profiles).group_by("function").agg(pl.col("own_per_op").sum() / len(profiles))
+    sums = pl.concat(profiles).group_by("function").agg(pl.col("self_per_op").sum() / len(profiles))
     return dict(sums.iter_rows())

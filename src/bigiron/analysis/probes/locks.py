@@ -55,9 +55,7 @@ SCHEMA = Schema(
 )
 
 
-def profile(
-    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("operation",)
-) -> pl.DataFrame:
+def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
     """The locks of one cell: those that several CPUs take first, then by how long they are held.
 
     `counts` has the columns of the probe locks; `operations` is how many were recorded, of all tasks.

@@ -32,14 +32,14 @@ _INTERRUPT = r"(?:^|;)asm_(?:sysvec_|common_interrupt)"
 
 
 def of_operations(*tables: pl.DataFrame) -> list[pl.DataFrame]:
-    """Of tables of `conflicts`, `locks` and `work`, what callbacks did, as if operations had called them.
+    """What callbacks did, by the tables of several probes, as if operations had called them.
 
     >>> path = ["irq;rcu_core", "irq;rcu_core;rcu_report_qs_rnp", "open", "rcu_core;free", "rcu_core"]
-    >>> rows = {"context": ["interrupt"] * 2 + ["operation", "kthread", "kthread"], "path": path}
+    >>> rows = {"context": ["interrupt"] * 2 + ["process", "kthread", "kthread"], "path": path}
     >>> of_operations(pl.DataFrame(rows | {"function": ["put"] * 4 + ["mod_timer"]}))[0].rows()
     [('operation', '', 'put'), ('operation', 'free', 'put')]
     """
-    others = [table.filter(pl.col("context") != "operation") for table in tables]
+    others = [table.filter(pl.col("context") != "process") for table in tables]
     has_batches = any(table.select(_WHOLE.str.contains(_BATCH).any()).item() for table in others)
     return [_of_operations(table, _BATCH if has_batches else _CORE) for table in others]
 
@@ -50,7 +50,7 @@ def _of_operations(table: pl.DataFrame, caller: str) -> pl.DataFrame:
     rows = rows.filter(called.str.contains(_CALLBACKS) | ~called.str.contains(_RCU))
     rows = rows.filter(~called.str.contains(_INTERRUPT))
     path = called.str.extract(r"^(.*);[^;]*$").fill_null("")
-    return rows.with_columns(context=pl.lit("operation"), path=path)
+    return rows.with_columns(context=pl.lit("process"), path=path)
 
 
 def with_callbacks(program: Program, callbacks: Counted, chance: np.random.Generator) -> Program:

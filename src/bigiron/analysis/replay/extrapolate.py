@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
+from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Law, Series
 from bigiron.util.lazy import polars as pl
@@ -27,7 +27,7 @@ class Counts:
     conflicts: Mapping[int, Sequence[Cell]]
 
 
-def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Carried]:
+def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
     """What a machine with `to` CPUs adds to what each variant has recorded with the most CPUs.
 
     What grows in one variant, but not surely, stays as it was in all of them: else they would differ by what
@@ -39,7 +39,7 @@ def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Carried]:
     found = {}
     for name, counts in variants.items():
         paths = _paths(counts.instructions, of_functions[name])
-        more = Carried(paths, of_objects[name], to)
+        more = Extrapolated(paths, of_objects[name], to)
         found[name] = more if paths or more.visits else NOTHING
     return found
 

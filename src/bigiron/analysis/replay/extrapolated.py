@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Carried:
+class Extrapolated:
     """What is added to an operation."""
 
     paths: Mapping[str, float] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Carried:
     def by_function(self, functions: Collection[str]) -> dict[str, float]:
         """The instructions by the last function of each path that is among these; by "" where none is.
 
-        >>> Carried({"a;b;c": 5.0, "a;d": 2.0, "e": 1.0}).by_function(["a", "b"])
+        >>> Extrapolated({"a;b;c": 5.0, "a;d": 2.0, "e": 1.0}).by_function(["a", "b"])
         {'b': 5.0, 'a': 2.0, '': 1.0}
         """
         found: dict[str, float] = {}
@@ -37,4 +37,4 @@ class Carried:
         return found
 
 
-NOTHING = Carried()
+NOTHING = Extrapolated()

@@ -20,23 +20,23 @@ _BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decide
 
 @dataclass(frozen=True)
 class Interval:
-    """A predicted figure: the middle of all draws, and between which bounds one more would lie, with 90 %."""
+    """A predicted figure: the median of all samples, and bounds that hold one more with 90 %."""
 
     value: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, draws: Floats) -> Interval:
-        """Of the draws of one figure.
+    def of(cls, samples: Floats) -> Interval:
+        """Of the samples of one figure.
 
         >>> Interval.of(np.array([1.0, 2.0, 3.0]))
         Interval(value=2.0, low=1.0, high=3.0)
         """
-        # Of n draws in their order, one more lies below the k-th with k / (n + 1), as "weibull" says. Between
-        # plain percentiles of 64 it would lie with 87 %.
+        # Of n samples in their order, one more lies below the k-th with k / (n + 1), as "weibull" says.
+        # Between plain percentiles of 64 it would lie with 87 %.
         low, value, high = np.quantile(
-            draws, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], method="weibull"
+            samples, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], method="weibull"
         )
         return cls(float(value), float(low), float(high))
 
@@ -94,7 +94,7 @@ class PredictedCurve:
 
     variant: str
     points: list[PredictedPoint]
-    knee: Interval | None  # None: half of the draws and more have none
+    knee: Interval | None  # None: half of the samples and more have none
     decided_by: list[Decider]  # at the most tasks
 
 
@@ -116,7 +116,7 @@ def curve(
     unknowns: Mapping[str, Floats],
     asked: Sequence[int],
 ) -> PredictedCurve:
-    """A variant's draws, a row each; the first column is of one task."""
+    """A variant's samples, a row each; the first column is of one task."""
     relative = throughput / throughput[:, :1]
     points = []
     for column, number in enumerate(tasks):
@@ -134,16 +134,16 @@ def curve(
     return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
 
 
-def costs(draws: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
-    """The share of the tasks' time that each thing takes, from what it takes in each draw."""
-    names = dict.fromkeys(name for shares in draws for name in shares)
-    return {name: Interval.of(np.array([shares.get(name, 0.0) for shares in draws])) for name in names}
+def costs(samples: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
+    """The share of the tasks' time that each thing takes, from what it takes in each sample."""
+    names = dict.fromkeys(name for shares in samples for name in shares)
+    return {name: Interval.of(np.array([shares.get(name, 0.0) for shares in samples])) for name in names}
 
 
 def ratio(
     base: str, variant: str, tasks: Sequence[int], of_base: Floats, of_variant: Floats
 ) -> PredictedRatio:
-    """Both of the same draws, so that what is not known of the machine is so for both alike.
+    """Both of the same samples, so that what is not known of the machine is so for both alike.
 
     What is faster with few tasks and slower with many differs from where on it is slower.
     """
@@ -162,11 +162,11 @@ def _knee(tasks: Sequence[int], relative: Floats) -> Interval | None:
     return Interval.of(knees) if 2 * len(knees) > len(found) else None
 
 
-def _limits(draws: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, list[Limit]]:
+def _limits(samples: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, list[Limit]]:
     sums: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for shares in draws:
+    for shares in samples:
         for object, share in shares.items():
-            sums[object] += share / len(draws)
+            sums[object] += share / len(samples)
     work = sum(share for (kind, _), share in sums.items() if kind == "work")
     limits = [Limit(kind, object, share) for (kind, object), share in sums.items() if kind != "work"]
     limits = [limit for limit in limits if limit.share >= _LISTED]

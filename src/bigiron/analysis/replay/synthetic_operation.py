@@ -1,9 +1,9 @@
 """An operation made of counts: what it touches and how often is known, in which order is not, and is drawn.
 
 A trace has the order. Where there is none, accesses and acquisitions lie somewhere in the calls that made
-them: the call paths of the probes `conflicts`, `locks` and `work` nest, and what a call executes lies between
-its first instruction and its last. Within that, each draw puts them elsewhere. The counts are sums over all
-calls of a path: page faults are laid out one by one, as their number is known; and a call that is little more
+them: the call paths of the probes `conflicts`, `locks` and `instructions` nest, and what a call executes lies
+between its first instruction and its last. Within that, each sample puts them elsewhere. The counts are sums
+over all calls of a path: page faults are laid out one by one, as their number is known; and a call that is little more
 than what it does under a lock is made as often as it takes the lock.
 """
 
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.lines.conflicts import allocates, called_after
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes import locks as lock_table
+from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
@@ -200,27 +200,27 @@ def count(
     most_tasks: int,
     threads: bool,
     beside: pl.DataFrame | None = None,
-    carried: Carried = NOTHING,
+    extrapolated: Extrapolated = NOTHING,
     nodes: int = 1,
 ) -> Counted:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
 
-    `beside`: what else touches their lines, as a table of `conflicts`. `carried`: what more CPUs add.
+    `beside`: what else touches their lines, as a table of `conflicts`. `extrapolated`: what more CPUs add.
     `nodes`: of the machine that was recorded.
     """
-    work = without_waiting(work.filter(pl.col("context") == "operation"))
+    work = without_waiting(work.filter(pl.col("context") == "process"))
     recorded = root = _tree(work, operations)
-    if carried.paths:
+    if extrapolated.paths:
         root = _tree(work, operations)
-    for path, more in carried.paths.items():
+    for path, more in extrapolated.paths.items():
         _call(root, path.split(";")).own += more
-    touched = without_waiting(conflicts.filter(pl.col("context") == "operation"))
+    touched = without_waiting(conflicts.filter(pl.col("context") == "process"))
     kept, lines, of_line = _lines(touched, beside, operations, Nodes(tasks, nodes), most_tasks)
-    taken = locks.filter(pl.col("context") == "operation").with_columns(
+    taken = locks.filter(pl.col("context") == "process").with_columns(
         line=pl.col("lock") - pl.col("lock") % 64
     )
     found, of_lock = _locks(taken, lines, of_line)
-    for site in _sites(kept, taken, of_line, of_lock, lines, operations, carried.visits):
+    for site in _sites(kept, taken, of_line, of_lock, lines, operations, extrapolated.visits):
         _call(root, site.path).sites.append(site)
     for section in _sections(taken, touched, of_lock, operations):
         # Held for as much longer as the call takes that holds it.
@@ -241,7 +241,7 @@ def count(
 
 def share_of_sleep(work: pl.DataFrame) -> float:
     """What share of the operations' instructions puts tasks to sleep or wakes them, other than for locks."""
-    work = work.filter(pl.col("context") == "operation").with_columns(
+    work = work.filter(pl.col("context") == "process").with_columns(
         whole=pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     )
     sleeps = work.filter(pl.col("whole").str.contains(r"(^|;)(schedule|try_to_wake_up)(;|$)"))
@@ -253,7 +253,7 @@ def share_of_sleep(work: pl.DataFrame) -> float:
 def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     """A function of user space that takes a lock which several tasks take; empty where there is none."""
     taken = conflicts.filter(
-        (pl.col("context") == "operation")
+        (pl.col("context") == "process")
         & (pl.col("writes") > 0)
         & pl.col("function").str.contains(_USER_LOCKS.pattern)
     )
@@ -264,7 +264,7 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
 def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     """How often operations touch what one other CPU alone writes, of what each CPU has; by object."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
-    running = conflicts.filter(context="operation")
+    running = conflicts.filter(context="process")
     of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("writes").sum())
@@ -293,7 +293,7 @@ def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
     splits or makes for one caller, which changes from one build to the next.
     """
     added = r"\.(isra|constprop|part|cold)\b[^;]*"
-    return without_waiting(work.filter(pl.col("context") == "operation")).with_columns(
+    return without_waiting(work.filter(pl.col("context") == "process")).with_columns(
         pl.col("path", "function").str.replace_all(added, "")
     )
 
@@ -308,7 +308,7 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
 
 def _tree(work: pl.DataFrame, operations: int) -> Call:
     root = Call()
-    # In an order, as draws go by it: else no two predictions of one study would be the same.
+    # In an order, as samples go by it: else no two predictions of one study would be the same.
     own = work.group_by("whole").agg(pl.col("instructions").sum()).sort("whole")
     for path, instructions in own.iter_rows():
         _call(root, tuple(path.split(";"))).own += instructions / operations

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterator
 
-from bigiron.analysis.replay.extrapolated import NOTHING, Carried
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes.locks import waiting
 from bigiron.analysis.replay import synthetic_operation
+from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import OWN, Event, Line, Lock, Program
 from bigiron.analysis.replay.synthetic_operation import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import Schema
@@ -74,12 +74,12 @@ def program(table: pl.DataFrame) -> Program:
     return program_of_followed(followed(whole(table)))
 
 
-def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING, nodes: int = 1) -> Program:
+def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHING, nodes: int = 1) -> Program:
     """The same of what `followed` has left, of a machine with that many nodes.
 
-    `carried`: what the machine in question adds to operations.
+    `extrapolated`: what the machine in question adds to operations.
     """
-    table = _with_more_instructions(table, carried)
+    table = _with_more_instructions(table, extrapolated)
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, Nodes(tasks, nodes))
     names = _names(table, of_line)
@@ -92,7 +92,7 @@ def program_of_followed(table: pl.DataFrame, carried: Carried = NOTHING, nodes: 
             found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
             locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
-    table = _with_more_visits(table, carried)
+    table = _with_more_visits(table, extrapolated)
     operations = [
         list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
@@ -162,7 +162,7 @@ def stacks(table: pl.DataFrame, operations: int, _contexts: tuple[str, ...] = ()
     what = pl.concat_str(pl.coalesce("access", "kind"), "object", separator=" ", ignore_nulls=True)
     return (
         table.filter(pl.col("kind") != "exit")
-        .select(pl.lit("operation").alias("context"), pl.col("function").fill_null("entry"), event=what)
+        .select(pl.lit("process").alias("context"), pl.col("function").fill_null("entry"), event=what)
         .group_by("context", "function", "event")
         .agg(events_per_op=pl.len() / operations)
         .sort("context", "function", "event")
@@ -242,19 +242,19 @@ def whole(table: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
-def _with_more_instructions(table: pl.DataFrame, carried: Carried) -> pl.DataFrame:
+def _with_more_instructions(table: pl.DataFrame, extrapolated: Extrapolated) -> pl.DataFrame:
     """The same, where functions execute more, on all of their events; on all there are, if they have none.
 
     >>> rows = {"task": [0] * 3, "operation": [0] * 3, "function": ["sum", "other", "sum"]}
     >>> table = pl.DataFrame(rows | {"instructions": [100] * 3})
-    >>> _with_more_instructions(table, Carried({"sum": 50.0, "lost": 30.0}))["instructions"].to_list()
+    >>> _with_more_instructions(table, Extrapolated({"sum": 50.0, "lost": 30.0}))["instructions"].to_list()
     [135, 110, 135]
     """
-    if not carried.paths:
+    if not extrapolated.paths:
         return table
     operations = table.select(pl.struct("task", "operation").n_unique()).item()
     named = pl.col("function").fill_null("")
-    more = carried.by_function(set(table.select(named.unique()).to_series()) - {""})
+    more = extrapolated.by_function(set(table.select(named.unique()).to_series()) - {""})
     everywhere = more.pop("", 0.0) * operations / table.height
     here = (
         named.replace_strict(more, default=0.0, return_dtype=pl.Float64) * operations / pl.len().over(named)
@@ -263,16 +263,18 @@ def _with_more_instructions(table: pl.DataFrame, carried: Carried) -> pl.DataFra
     return table.with_columns(executed.cast(table.schema["instructions"]).alias("instructions"))
 
 
-def _with_more_visits(table: pl.DataFrame, carried: Carried) -> pl.DataFrame:
+def _with_more_visits(table: pl.DataFrame, extrapolated: Extrapolated) -> pl.DataFrame:
     """The same, where a visit is made as often as there are more CPUs; together they execute what it did.
 
     >>> row = {"kind": "access", "number": 0, "visits": True, "instructions": 10, "object": "hits of CPU 3"}
-    >>> carried = Carried(visits={"hits of CPU": 1.4})
-    >>> _with_more_visits(pl.DataFrame([row] * 5), carried).height
+    >>> extrapolated = Extrapolated(visits={"hits of CPU": 1.4})
+    >>> _with_more_visits(pl.DataFrame([row] * 5), extrapolated).height
     7
     """
     names = {name: plain(name) for name in table["object"].unique() if name}
-    factors = {name: carried.visits[whole] for name, whole in names.items() if whole in carried.visits}
+    factors = {
+        name: extrapolated.visits[whole] for name, whole in names.items() if whole in extrapolated.visits
+    }
     if not factors:
         return table
     factor = pl.col("object").replace_strict(factors, default=1.0, return_dtype=pl.Float64)

@@ -1,4 +1,4 @@
-"""Figures that were simulated several times: with other seeds, or on machines drawn from ranges."""
+"""Figures that were simulated several times: with other seeds, or on machines sampled from ranges."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class SeedRange:
 
 
 @dataclass(frozen=True)
-class DrawnRange:
+class SampledRange:
     """A figure that was simulated with a machine's own figures, and with others drawn from their ranges.
 
-    >>> str(DrawnRange(12.3, tuple(range(101))))
+    >>> str(SampledRange(12.3, tuple(range(101))))
     '12.3 (4.15 to 95.8)'
     """
 
     itself: float
-    of_draws: tuple[float, ...]
+    of_samples: tuple[float, ...]
 
     @property
     def low(self) -> float:
@@ -67,16 +67,16 @@ class DrawnRange:
 
     @cached_property
     def _interval(self) -> Interval:
-        return Interval.of(np.array([self.itself, *self.of_draws]))
+        return Interval.of(np.array([self.itself, *self.of_samples]))
 
     def __str__(self) -> str:
         return f"{number(self.itself)} ({number(self.low)} to {number(self.high)})"
 
 
-def drawn_range(rows: pl.DataFrame, figure: str, variant: str) -> DrawnRange:
+def sampled_range(rows: pl.DataFrame, figure: str, variant: str) -> SampledRange:
     """The same as `seed_range`, of a study whose repetitions have other machines."""
-    itself, *draws = seed_range(rows, figure, variant).of_seeds
-    return DrawnRange(itself, tuple(draws))
+    itself, *samples = seed_range(rows, figure, variant).of_seeds
+    return SampledRange(itself, tuple(samples))
 
 
 def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None = None) -> SeedRange:

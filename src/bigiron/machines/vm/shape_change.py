@@ -13,8 +13,8 @@ class ShapeChange:
     of: str
     times_memory: int = 1
     times_nodes: int = 1
-    turn: str = "operation"  # what ends a CPU's turn on the emulator's one thread
-    turn_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/protocol.md)
+    time_slice: str = "operation"  # what ends a CPU's time slice on the emulator's one thread
+    time_slice_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/protocol.md)
     boots: bool = False  # a boot of its own, of other random numbers: objects lie elsewhere in their slabs
 
 
@@ -22,8 +22,12 @@ AS_ASKED = ShapeChange("", "")
 CHANGES = (
     ShapeChange("4x-memory", "memory", times_memory=4),
     ShapeChange("2x-nodes", "nodes", times_nodes=2),
-    ShapeChange("turns-of-10", "turns", turn="10 operations", turn_job=("turn_operations 10",)),
-    ShapeChange("turns-at-random", "turns", turn="random", turn_job=(f"turn_seed {_SEED}",)),
+    ShapeChange(
+        "time-slices-of-10", "time slices", time_slice="10 operations", time_slice_job=("turn_operations 10",)
+    ),
+    ShapeChange(
+        "time-slices-at-random", "time slices", time_slice="random", time_slice_job=(f"turn_seed {_SEED}",)
+    ),
     ShapeChange("booted-again", "the boot", boots=True),
 )
 

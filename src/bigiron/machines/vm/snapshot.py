@@ -1,4 +1,4 @@
-"""Templates: machines that were booted, stopped and kept, from which cells are resumed instead of booted.
+"""Snapshots: machines that were booted, stopped and kept, from which cells are resumed instead of booted.
 
 Invariant: a folder under its final name is complete and never changes, but for a note that it was checked.
 It is made under a temporary name and renamed. Whoever writes holds the lock, so a temporary folder found
@@ -41,14 +41,14 @@ _CHECKED = "checked"
 _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
 _DEFAULT_MIB = 8 << 10
-_LIMIT = "BIGIRON_TEMPLATES_MIB"
+_LIMIT = "BIGIRON_SNAPSHOTS_MIB"
 _COUNTER_ERROR = 0.01  # what arch/x86/kernel/tsc.c takes for the same
 _refused: set[str] = set()
 _log = logging.getLogger(__name__)
 
 
 class DamagedError(Exception):
-    """A template is not as it was made, or cannot be used: why."""
+    """A snapshot is not as it was made, or cannot be used: why."""
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -78,7 +78,7 @@ class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def name(self) -> str:
-        """What its template is called."""
+        """What its snapshot is called."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
@@ -103,7 +103,7 @@ class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True):
-    """template.json."""
+    """snapshot.json."""
 
     machine: Machine
     emulator: Emulator
@@ -116,7 +116,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Template:
+class Snapshot:
     """One that was found, its files open."""
 
     folder: Path
@@ -163,7 +163,7 @@ class Template:
         for at, content in self._pieces():
             ram.write(at, content)
 
-    def __enter__(self) -> "Template":
+    def __enter__(self) -> "Snapshot":
         return self
 
     def __exit__(
@@ -211,11 +211,11 @@ def counters_agree(khz: float, other_khz: float) -> bool:
     return abs(khz - other_khz) <= _COUNTER_ERROR * khz
 
 
-def find(machine: Machine, emulator: Emulator) -> Template | None:
-    """The template of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
+def find(machine: Machine, emulator: Emulator) -> Snapshot | None:
+    """The snapshot of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
     folder = _root() / machine.name
     try:
-        template = _open(folder)
+        snapshot = _open(folder)
     except FileNotFoundError as missing:
         if not folder.exists():
             return None
@@ -224,17 +224,17 @@ def find(machine: Machine, emulator: Emulator) -> Template | None:
     except (OSError, DamagedError) as error:
         discard(folder, str(error))
         return None
-    if not emulator.resumes(template.record.emulator):
-        template._memory.close()
-        discard(folder, f"it was made with {template.record.emulator}, and this is {emulator}")
+    if not emulator.resumes(snapshot.record.emulator):
+        snapshot._memory.close()
+        discard(folder, f"it was made with {snapshot.record.emulator}, and this is {emulator}")
         return None
     os.utime(folder)
-    return template
+    return snapshot
 
 
 def discard(folder: Path, why: str) -> None:
     """Drop one that cannot be used."""
-    _log.warning("template %s is made anew: %s", folder.name, why)
+    _log.warning("snapshot %s is made anew: %s", folder.name, why)
     with _writing(folder.parent):
         _remove(folder)
 
@@ -260,12 +260,12 @@ def keep(
                 crcs = zlib.crc32(stopped.symbols), zlib.crc32(stopped.state), crc
                 record = Record(machine, emulator, rooms, *crcs, parts)
                 record.crc = _crc(record)
-                (folder / "template.json").write_bytes(msgspec.json.encode(record) + b"\n")
+                (folder / "snapshot.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
                 folder.rename(root / name)
             _drop_oldest(root / name)
     except OSError as error:
-        refuse(machine, f"no template is kept in {root}: {error.strerror or error}")
+        refuse(machine, f"no snapshot is kept in {root}: {error.strerror or error}")
         return False
     return True
 
@@ -283,7 +283,7 @@ def was_refused(machine: Machine) -> bool:
 
 @contextmanager
 def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Only one process, and one thread of it, makes a template; StoppedError where one should not wait."""
+    """Only one process, and one thread of it, makes a snapshot; StoppedError where one should not wait."""
     with (_root() / f"{machine.name}.lock").open("w") as lock:
         waited = False
         while True:
@@ -300,7 +300,7 @@ def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None])
 
 
 def symbols_of(kernel_sha256: str) -> bytes | None:
-    """Those of a kernel, as they were kept or as a template of any shape has them; None where neither is."""
+    """Those of a kernel, as they were kept or as a snapshot of any shape has them; None where neither is."""
     with suppress(OSError):
         content = _kept_symbols(kernel_sha256).read_bytes()
         os.utime(_kept_symbols(kernel_sha256))
@@ -313,7 +313,7 @@ def symbols_of(kernel_sha256: str) -> bytes | None:
 
 
 def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
-    """For machines that boot without a template; whoever cannot keep them asks a machine again."""
+    """For machines that boot without a snapshot; whoever cannot keep them asks a machine again."""
     file = _kept_symbols(kernel_sha256)
     with suppress(OSError), _writing(_root()):
         keep_whole(file, symbols)
@@ -325,7 +325,7 @@ def _kept_symbols(kernel_sha256: str) -> Path:
 
 
 def everything() -> list[Kept]:
-    """All templates, the one used last first."""
+    """All snapshots, the one used last first."""
     found = []
     for folder in _folders(_root()):
         with suppress(FileNotFoundError):  # another process has just dropped it
@@ -336,7 +336,7 @@ def everything() -> list[Kept]:
 def _kept(folder: Path) -> Kept:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     try:
-        machine = decode.from_json((folder / "template.json").read_bytes(), Record).machine
+        machine = decode.from_json((folder / "snapshot.json").read_bytes(), Record).machine
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         machine = None
     return Kept(folder.name, machine, folder.stat().st_mtime, size)
@@ -349,8 +349,8 @@ def drop(name: str | None) -> list[Kept]:
     """
     fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
     if name is not None and len(fitting) != 1:
-        what = "several templates start with" if fitting else "there is no template"
-        raise UserError(f"{what} {name!r}: see `bigiron template list`")
+        what = "several snapshots start with" if fitting else "there is no snapshot"
+        raise UserError(f"{what} {name!r}: see `bigiron snapshot list`")
     with _writing(_root()):
         for kept in fitting:
             _remove(_root() / kept.name)
@@ -361,7 +361,7 @@ def drop(name: str | None) -> list[Kept]:
 
 def _root() -> Path:
     _limit_bytes()  # what is wrong with it is said before anything boots
-    return cache_folder("templates")
+    return cache_folder("snapshots")
 
 
 @contextmanager
@@ -385,20 +385,20 @@ def _folders(root: Path) -> list[Path]:
     return [path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
-def _open(folder: Path) -> Template:
+def _open(folder: Path) -> Snapshot:
     try:
-        record = decode.from_json((folder / "template.json").read_bytes(), Record)
+        record = decode.from_json((folder / "snapshot.json").read_bytes(), Record)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedError(f"its template.json is damaged: {error}") from None
+        raise DamagedError(f"its snapshot.json is damaged: {error}") from None
     if record.crc != _crc(record):
-        raise DamagedError("its template.json is not what was kept")
+        raise DamagedError("its snapshot.json is not what was kept")
     state = (folder / "state").read_bytes()
     symbols = (folder / "symbols").read_bytes()
     if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
         raise DamagedError("its state or symbols are not what was kept")
     if (folder / "memory").stat().st_size != record.machine.memory_mib << 20:
         raise DamagedError("its memory is cut off")
-    return Template(folder, record, state, symbols, FileIO(folder / "memory"))
+    return Snapshot(folder, record, state, symbols, FileIO(folder / "memory"))
 
 
 def _crc(record: Record) -> int:
@@ -435,7 +435,7 @@ def _limit_bytes() -> int:
 
 
 def _drop_oldest(newest: Path) -> None:
-    """Templates and symbols that were used least recently, until the rest is within the limit."""
+    """Snapshots and symbols that were used least recently, until the rest is within the limit."""
     found = [(kept.used, kept.size, _root() / kept.name) for kept in everything()]
     for file in _symbol_files():
         status = file.stat()

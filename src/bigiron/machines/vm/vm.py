@@ -30,7 +30,7 @@ from bigiron.machines.vm.initramfs import announced, handover, initramfs
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
-from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Stopped, Template
+from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.util import lazy
 from bigiron.util.threads import StoppableThreads
@@ -65,26 +65,26 @@ class VirtualMachine:
     files: tuple[Path, ...] = ()  # that the agent finds in its root folder
     kvm: bool = False
     changes_code: bool = False  # the kernel its own, while its CPUs run
-    turns: bool = False  # whether the agent can end a task's turn with each of its operations
-    change: ShapeChange = AS_ASKED  # of which that of its turns is still to be made
+    time_slices: bool = False  # whether the agent can end a task's time slice with each of its operations
+    change: ShapeChange = AS_ASKED  # of which that of its time slices is still to be made
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
     modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
-    from_template: bool = False  # whether it is resumed from one that was booted and kept
+    from_snapshot: bool = False  # whether it is resumed from one that was booted and kept
     boot_number: int = 1  # which of the boots of such a machine it is resumed from
     instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
     clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
     seed: bytes = b""  # of its random numbers; empty: another one each time
 
     @property
-    def turn(self) -> str:
-        """What ends a CPU's turn on the one thread that runs all of them: `operation`, or only its `time`.
+    def time_slice(self) -> str:
+        """What ends a CPU's time slice on the emulator's one thread: `operation`, or only `time`.
 
-        Where its turns are changed, `10 operations` or `random`. `none` where they run at once.
+        `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
-        return self.change.turn if self.turns else "time"
+        return self.change.time_slice if self.time_slices else "time"
 
     @property
     def boot_line(self) -> str:
@@ -166,11 +166,11 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
         ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
         cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
-        return cell.from_template() if vm.from_template else cell.booted()
+        return cell.from_snapshot() if vm.from_snapshot else cell.booted()
 
 
 def _content(vm: VirtualMachine) -> bytes:
-    turns = ("turns", *vm.change.turn_job) if vm.turn == vm.change.turn else ()
+    turns = ("turns", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
     dilated = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*turns, *dilated, *slowed))
@@ -191,14 +191,14 @@ class _Cell:
 
     @property
     def room_mib(self) -> int:
-        """How much room it has for what it is given: the same for most, so that they share a template."""
+        """How much room it has for what it is given: the same for most, so that they share a snapshot."""
         return max(_ROOM_MIB, 1 << ((len(self.content) >> 20).bit_length()))
 
     @cached_property
     def initrd(self) -> Path:
         """What it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
-        symbols = self.vm.from_template or bool(self.vm.plugin or self.vm.instructions_a_ns)
+        symbols = self.vm.from_snapshot or bool(self.vm.plugin or self.vm.instructions_a_ns)
         modules = {file.name: file.read_bytes() for file in self.vm.modules}
         file = self.folder / "initramfs"
         file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols, modules=modules))
@@ -220,8 +220,8 @@ class _Cell:
             self._check_clock()
             return guest.run(self.content, room)
 
-    def from_template(self) -> Outcome:
-        """It is resumed from a template, which is made where there is none; where none can be, it boots."""
+    def from_snapshot(self) -> Outcome:
+        """It is resumed from a snapshot, which is made where there is none; where none can be, it boots."""
         found = snapshot.find(self._machine, self._emulator) or self._make()
         if not found:
             return self.booted()
@@ -238,12 +238,12 @@ class _Cell:
         except DamagedError as error:
             raise MachineError(f"the machine cannot be resumed: {error}") from None
 
-    def _from(self, found: Template) -> Outcome:
+    def _from(self, found: Snapshot) -> Outcome:
         with found, StoppableThreads() as aside:
             whole = aside.submit(found.check)
             return self._resumed(found.stopped, found, whole.result)
 
-    def _make(self) -> Template | None:
+    def _make(self) -> Snapshot | None:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
         with snapshot.making(self._machine, self.wishes.stop, self._wait):
             found = snapshot.find(self._machine, self._emulator)  # another may have made it meanwhile
@@ -269,7 +269,7 @@ class _Cell:
             room = booting._room(guest.boot(ticks.look))
             ticks.put_back()
             booting._check_clock()
-            self.wishes.on_stage("keeping a template" if self.vm.from_template else "changing its clock")
+            self.wishes.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
             try:
                 state = guest.save(booting._is_settled)
             except RefusedError as error:
@@ -283,7 +283,7 @@ class _Cell:
         return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
 
     def _symbols_elsewhere(self) -> bytes:
-        """The kernel's, kept, of a template of any shape, or of a machine of one CPU that boots for this."""
+        """The kernel's, kept, of a snapshot of any shape, or of a machine of one CPU that boots for this."""
         sha256 = kernels.sha256_of(self.vm.kernel)
         if (symbols := snapshot.symbols_of(sha256)) is not None:
             return symbols

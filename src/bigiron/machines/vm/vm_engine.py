@@ -125,10 +125,10 @@ class VmEngine(Engine):
             "cgroup": self.cgroup.environment,
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
-            "turn": machine.turn,
+            "time_slice": machine.time_slice,
             **({"instructions_a_ns": machine.instructions_a_ns} if self.slow_clock else {}),
             **_security(machine.boot_line),
-            "from_template": machine.from_template,
+            "from_snapshot": machine.from_snapshot,
             "boot_number": machine.boot_number,
             **(self.file_system.environment(kernel) if self.file_system else {}),
         }
@@ -170,10 +170,10 @@ class VmEngine(Engine):
             files=job.programs.bpf,
             kvm=under_kvm,
             changes_code=self.changes_code,
-            turns=job.programs.turns,
+            time_slices=job.programs.time_slices,
             change=job.change,
             init=job.programs.init,
-            from_template=target.resumes
+            from_snapshot=target.resumes
             and job.repetition <= snapshot.BOOTS
             and not (job.programs.fresh_boot or job.change.boots or under_kvm),
             boot_number=job.repetition,
@@ -186,7 +186,7 @@ class VmEngine(Engine):
 
     def _with_host_clock(self, machine: VirtualMachine, job: Job) -> VirtualMachine:
         """Slower where many CPUs are recorded beside each other: they would do little else than ticks."""
-        counts = machine.plugin and machine.turns and not self.measures_time
+        counts = machine.plugin and machine.time_slices and not self.measures_time
         if not counts or job.cpus < dilation.SLOWED_FROM or not machine.architecture.resumes:
             return machine
         return replace(machine, clock_slower=dilation.factor(_busy(job)))

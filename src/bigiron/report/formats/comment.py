@@ -6,7 +6,7 @@ from bigiron.util.english import counted, some
 
 _MOST = 20  # findings: GitHub takes 65,536 characters
 _MOST_NAMES = 8
-_COUNTED = {"conflicts": "conflicts", "work": "instructions"}
+_COUNTED = {"conflicts": "conflicts", "instructions": "instructions"}
 _HEADINGS = ("what", "per operation", "now", "before", "passes")
 
 

@@ -31,7 +31,7 @@ def page(reading: Reading, kernel: Kernel) -> Page:
             "new": home.objects_moved(reading, kernel, "new"),
             "lines": _largest_first(changes, "line"),
             "locks": _largest_first(changes, "lock"),
-            "work": _largest_first(changes, "work"),
+            "instructions": _largest_first(changes, "instructions"),
             "MOST_ROWS": _MOST_ROWS,
             "answers": _answers(reading, kernel, words.names(against), changes, len(worse), len(better)),
         },

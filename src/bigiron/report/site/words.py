@@ -16,7 +16,7 @@ _MEANT = {
     "architecture": "architecture",
     "mode": "mode",
     "operations": "operations a task",
-    "turn": "turns",
+    "time_slice": "time slices",
     "clock": "clock",
     "memory_mib": "MiB of memory",
     "sockets": "sockets",
@@ -199,4 +199,4 @@ def names(kernels: Sequence[Kernel]) -> str:
 
 def subject(one: Change) -> str:
     """What a change is of."""
-    return {"lines": "all shared lines", "work": "instructions"}.get(one.what, one.name)
+    return {"lines": "all shared lines", "instructions": "instructions"}.get(one.what, one.name)

@@ -359,7 +359,7 @@ def _functions(reading: Reading, workload: Workload, last: Point) -> list[tuple[
     was = reading.point(workload, before, last.cpus) if before else None
     if was is None:
         return []
-    one, other = ({f.function: f.own_per_op for f in reading.functions(point)} for point in (was, last))
+    one, other = ({f.function: f.self_per_op for f in reading.functions(point)} for point in (was, last))
     both = [(name, one.get(name, 0.0), other.get(name, 0.0)) for name in dict.fromkeys([*other, *one])]
     both.sort(key=lambda found: -abs(found[2] - found[1]))
     return [found for found in both if abs(found[2] - found[1]) >= 1][:_MOST_FUNCTIONS]

@@ -41,7 +41,7 @@ _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
 _SURE = 0.9  # of a law that is worth a sentence
 _SUMMARIES = ("mean", "sum")  # measures that the name of a row tells all about
-_COUNTED = {"conflicts": "shared cache lines", "locks": "locks", "work": "instructions"}
+_COUNTED = {"conflicts": "shared cache lines", "locks": "locks", "instructions": "instructions"}
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ def _as_ever(spec: Spec) -> dict[str, str]:
     recorded = {kind.options for kind in probes.among(spec.probes)}
     others = {probe.options for probe in probes.probes() if probe.options} - recorded
     unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
-    return {**unused, "cpus_to_cycle": "0", "from_template": "True"}
+    return {**unused, "cpus_to_cycle": "0", "from_snapshot": "True"}
 
 
 def _flat(record: CellRecord) -> dict[str, str]:
@@ -537,9 +537,7 @@ def _commands(
     study: Study, base: str, measured: Sequence[str], contexts: Contexts, prediction: Prediction | None
 ) -> Iterator[tuple[str, str]]:
     name = shlex.quote(study.name)
-    options = (
-        f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("operation",) else ""
-    )
+    options = f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("process",) else ""
     if base != study.base(None):
         options += f" --base {shlex.quote(base)}"
     for kernel in dict.fromkeys(reproduce.kernels(study).values()):
