@@ -45,13 +45,13 @@ def measure(folder: Path, workload: str, kernel: str, cpus: int, operations: int
     subprocess.run([BIGIRON, "run", *what, *how], check=True, stdout=subprocess.DEVNULL)
     study = open_study(folder)
     (record,) = study.records()
-    done = sum(record.facts["work"]["operations"])
+    done = sum(record.facts["instructions"]["operations"])
     locks = study.tables("locks")
     ticks = locks.filter(
         pl.col("path").str.contains(f"({_TICK})$") & pl.col("object").str.starts_with("runqueues")
     )
     return Cell(
-        record.facts["work"]["instructions"]["operation"] / done,
+        record.facts["instructions"]["instructions"]["operation"] / done,
         record.recorded_ns / record.environment["operations"],
         ticks["acquisitions"].sum() / done,
         record.times["in recording"],

@@ -73,7 +73,7 @@ def main() -> None:
             study = bigiron.open_study(output)
             lines, functions = [], []
             for record in study.records():
-                operations = sum(record.facts["work"]["operations"])
+                operations = sum(record.facts["instructions"]["operations"])
                 profile = conflicts.profile(study.table(record, "conflicts"), operations)
                 lines.append(matching.lines_of(profile))
                 own = instructions.profile(study.table(record, "instructions"), operations).select(

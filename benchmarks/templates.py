@@ -69,7 +69,7 @@ class Recorded:
 
     def work(self, context: str = "process") -> float:
         """Instructions an operation, of the operations themselves or of kernel threads beside them."""
-        instructions = self.record.facts["work"]["instructions"]
+        instructions = self.record.facts["instructions"]["instructions"]
         return float(instructions.get(context, 0) / self.operations("instructions"))
 
 

@@ -20,7 +20,7 @@ from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
-from bigiron.gate.check_lines import Checked, Finding, Function, Known, Point, Tolerance, Work
+from bigiron.gate.check_lines import Checked, Finding, Function, Instructions, Known, Point, Tolerance
 from bigiron.report import gate
 from bigiron.report.formats import comment, junit, ktap
 
@@ -216,7 +216,7 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
     assert check_lines.kept(was, was, TIGHT) == sorted(was, key=lambda line: line.object)
 
 
-# Work
+# Instructions
 
 
 WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
@@ -255,9 +255,9 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 
 
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
-    was = Work(instructions=3000.0, most=3010.0, tolerance=100.0)
-    assert check_instructions.kept(was, Work(instructions=3120.0), WORK_TOLERANCE) is was
-    assert check_instructions.kept(was, Work(instructions=3200.0), WORK_TOLERANCE) == Work(
+    was = Instructions(total=3000.0, most=3010.0, tolerance=100.0)
+    assert check_instructions.kept(was, Instructions(total=3120.0), WORK_TOLERANCE) is was
+    assert check_instructions.kept(was, Instructions(total=3200.0), WORK_TOLERANCE) == Instructions(
         instructions=3200.0, tolerance=100.0
     )
 
@@ -276,7 +276,7 @@ knowns = st.builds(
     tolerance=st.none() | counts,
     functions=st.dictionaries(texts, counts, max_size=3),
 )
-works = st.builds(Work, instructions=counts, most=counts, tolerance=st.none() | counts)
+works = st.builds(Instructions, total=counts, most=counts, tolerance=st.none() | counts)
 functions = st.builds(Function, function=texts, instructions=counts)
 points = st.builds(
     Point,
@@ -286,7 +286,7 @@ points = st.builds(
     tasks=st.integers(1, 9999),
     clock_slower=st.sampled_from([1, 64]),
     lines=st.lists(knowns, max_size=3),
-    work=st.none() | works,
+    instructions=st.none() | works,
     functions=st.lists(functions, max_size=3),
 )
 files = st.builds(

@@ -15,7 +15,7 @@ from bigiron.analysis.lines import rules
 from bigiron.analysis.replay import trace
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import Function, Known, Point, Work
+from bigiron.gate.check_lines import Function, Instructions, Known, Point
 from bigiron.report import gate
 from bigiron.study.spec import Simulation, Spec
 
@@ -219,7 +219,7 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
         boots=2,
         memory_mib=8192,
         lines=[Known(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
-        work=Work(instructions=1.0),
+        instructions=Instructions(total=1.0),
         functions=[Function(function="f", instructions=1.0)],
     )
     of = {"workload": "w", "workload_sha256": "0", "mode": "process", "arch": "x86_64", "cgroup": "depth=2"}

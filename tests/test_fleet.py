@@ -238,7 +238,9 @@ def test_what_one_host_counts_more_of_is_found(tmp_path: Path, open1: Path) -> N
     old, new = study.records()[:2]
     same = agreement.differences(study.spec, collected(study, old), collected(study, old))
     more = collected(study, new)
-    more.tables["work"].facts["operations"] = [count // 2 for count in old.facts["work"]["operations"]]
+    more.tables["instructions"].facts["operations"] = [
+        count // 2 for count in old.facts["instructions"]["operations"]
+    ]
     found = agreement.differences(study.spec, collected(study, old), more)
     assert (old.variant, new.variant, same) == ("debian/6.1", "debian/6.12", [])
     assert any(line.startswith("conflicts: ") for line in found)

@@ -97,7 +97,7 @@ def test_expedited_grace_periods_are_told_apart(offline: Path) -> None:
 @pytest.mark.slow
 def test_the_work_of_a_round_is_recorded(offline: Path) -> None:
     for record in package.open_study(offline).records():
-        assert record.facts["work"]["operations"] == [3]
+        assert record.facts["instructions"]["operations"] == [3]
     work = rows(offline, "instructions", "6.1")
     assert work.filter(function="partition_sched_domains_locked")["instructions"].sum() > 0
 

@@ -177,7 +177,9 @@ def test_a_lock_is_held_while_what_it_protects_is_done(tmp_path: Path) -> None:
     )
     study = bigiron.open_study(tmp_path / "s")
     (record,) = study.records()
-    done = instructions.profile(study.table(record, "work"), sum(record.facts["work"]["operations"]))
+    done = instructions.profile(
+        study.table(record, "instructions"), sum(record.facts["instructions"]["operations"])
+    )
     inclusive = dict(done.select("function", "total_per_op").iter_rows())
     assert inclusive["do_mmap"] + inclusive["__do_munmap"] < held
     assert held < inclusive["vm_mmap_pgoff"] + inclusive["__vm_munmap"]

@@ -62,7 +62,7 @@ def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
         table = study.table(record, "instructions").with_columns(
             root=pl.when(pl.col("path") == "").then("function").otherwise(begins)
         )
-        for context, total in record.facts["work"]["instructions"].items():
+        for context, total in record.facts["instructions"]["instructions"].items():
             inclusive = 0.0
             for (root,), entered in table.filter(pl.col("context") == context).group_by("root"):
                 profile = instructions.profile(entered, 1, (context,))

@@ -275,7 +275,7 @@ def weight(study: Study, record: CellRecord) -> float:
         return float(study.table(record, "metrics")["value"].sum())
     if "instructions" in record.tables:
         work = study.table(record, "instructions").filter(pl.col("context") == "process")
-        return float(work["instructions"].sum() / max(1, len(record.facts["work"]["operations"])))
+        return float(work["instructions"].sum() / max(1, len(record.facts["instructions"]["operations"])))
     return 0.0
 
 

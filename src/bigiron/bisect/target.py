@@ -87,7 +87,7 @@ class LookedAt:
 
     def value(self, cells: Cells) -> Value:
         """The mean of the repetitions."""
-        if self.kind == "work" and not self.name:
+        if self.kind == "instructions" and not self.name:
             return _mean([_all_work(cell) for cell in cells["instructions"]])
         return self.value_of([list(_figures(self.kind, cell)) for cell in cells[self.kind]])
 

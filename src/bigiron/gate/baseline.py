@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import Function, Known, Point, Probe, Tolerance, Work
+from bigiron.gate.check_lines import Function, Instructions, Known, Point, Probe, Tolerance
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
 from bigiron.study.store import write_whole
@@ -21,7 +21,7 @@ WORK_TOLERANCE = Tolerance(20.0, 0.01)
 
 _HEADER = """\
 # A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
-# `bigiron check STUDY --record FILE` renews what has changed. A line or work can have a tolerance of its own.
+# `bigiron check STUDY --record FILE` renews what has changed. Each can have a tolerance of its own.
 """
 _HEAD = ("variant", "kernel", "cpus", "tasks")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -99,8 +99,8 @@ def text(baseline: Baseline) -> str:
             head.append(f"memory_mib = {point.memory_mib}")
         if point.clock_slower > 1:
             head.append(f"clock_slower = {point.clock_slower}")
-        if point.work:
-            head.append(f"work = {_value(_fields(point.work))}")
+        if point.instructions:
+            head.append(f"instructions = {_value(_fields(point.instructions))}")
         tables = [
             line
             for name in ("lines", "functions")
@@ -111,7 +111,7 @@ def text(baseline: Baseline) -> str:
     return "\n".join(parts)
 
 
-def _fields(line: Known | Work | Function) -> dict[str, object]:
+def _fields(line: Known | Instructions | Function) -> dict[str, object]:
     """A line's fields without those that have their default."""
     default: dict[str, object] = {
         **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},

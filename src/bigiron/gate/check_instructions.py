@@ -1,14 +1,14 @@
-"""Holding an operation's work against a baseline: does it take more instructions now.
+"""Comparing the instructions per operation with a baseline.
 
-What is checked is all of an operation's work: which functions there are, and which are inlined where, differs
-between kernels that do the same. The functions tell where more is done.
+Only the total is checked: kernels that do the same differ in which functions they have and inline. The
+functions show where more is executed.
 """
 
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bigiron.gate.check_lines import Finding, Function, Tolerance, Work, compared
+from bigiron.gate.check_lines import Finding, Function, Instructions, Tolerance, compared
 from bigiron.util.english import some
 
 LEAST = 1.0
@@ -20,11 +20,11 @@ Counts = Mapping[str, float]
 """Own instructions per operation of each function, in one repetition."""
 
 
-def known(repetitions: Sequence[Counts]) -> Work:
+def known(repetitions: Sequence[Counts]) -> Instructions:
     """What a baseline records of the whole."""
     totals = [sum(counts.values()) for counts in repetitions]
     mean, most = round(sum(totals) / len(totals), 3), round(max(totals), 3)
-    return Work(instructions=mean, most=most if most > mean + 0.001 else 0.0)
+    return Instructions(total=mean, most=most if most > mean + 0.001 else 0.0)
 
 
 def functions(repetitions: Sequence[Counts]) -> list[Function]:
@@ -37,14 +37,14 @@ def functions(repetitions: Sequence[Counts]) -> list[Function]:
 
 
 def check(
-    work: Work, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
+    was: Instructions, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
 ) -> Finding:
-    """An operation's work, and the functions that do more of it than they did."""
+    """The instructions per operation, and the functions that execute more than in the baseline."""
     totals = [sum(counts.values()) for counts in repetitions]
-    own = tolerance.or_own(work.tolerance)
-    before, allowed, after = compared(work.instructions, work.most, totals, own)
+    own = tolerance.or_own(was.tolerance)
+    before, allowed, after = compared(was.total, was.most, totals, own)
     by = grown(recorded, functions(repetitions))
-    return Finding("work", ("instructions",), (before,), (allowed,), (after,), by)
+    return Finding("instructions", ("instructions",), (before,), (allowed,), (after,), by)
 
 
 def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
@@ -56,10 +56,10 @@ def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     return f"more in {named}" if names else ""
 
 
-def kept(was: Work, now: Work, tolerance: Tolerance) -> Work:
-    """A baseline's work, renewed: if it differs by no more than the tolerance it stays as it is."""
+def kept(was: Instructions, now: Instructions, tolerance: Tolerance) -> Instructions:
+    """The baseline's total, renewed where it differs by more than the tolerance."""
     same = tolerance.or_own(was.tolerance).takes_for_same
-    most = max(was.instructions, was.most), max(now.instructions, now.most)
-    if same(was.instructions, now.instructions) and same(*most):
+    most = max(was.total, was.most), max(now.total, now.most)
+    if same(was.total, now.total) and same(*most):
         return was
     return msgspec.structs.replace(now, tolerance=was.tolerance)

@@ -43,24 +43,24 @@ class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     """Accesses per operation of those that touch it most."""
 
 
-class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Instructions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """All instructions per operation in a baseline; `most` are those of the repetition that had most."""
 
-    instructions: float
+    total: float
     most: float = 0.0
     tolerance: float | None = None
     """For this point, instead of the baseline's."""
 
 
 class Function(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A function's own instructions per operation in a baseline: what tells where work has grown."""
+    """A function's own instructions per operation in a baseline: they show where more is executed."""
 
     function: str
     instructions: float
 
 
 class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The shared lines and the work of a variant at a number of CPUs and tasks."""
+    """The shared cache lines and the instructions of a variant at a number of CPUs and tasks."""
 
     variant: str
     kernel: str = ""
@@ -74,7 +74,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     clock_slower: int = 1
     """How many times slower the machine's clock was than the host's; an older bigiron slowed none down."""
     lines: list[Known] = []
-    work: Work | None = None
+    instructions: Instructions | None = None
     functions: list[Function] = []
 
     @property
@@ -169,7 +169,7 @@ def _and(counts: tuple[float, ...]) -> str:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of one point: its lines, worst first, its work, or why it was not checked."""
+    """What became of one point: its cache lines, worst first, its instructions, or why it was not checked."""
 
     place: str
     against: str  # the baseline's place

@@ -26,7 +26,7 @@ from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
-"""An object's lines; all that is touched while waiting for locks; all work; of that, in the scheduler."""
+"""An object's lines; all that is touched while waiting for locks; all instructions; of these, in the scheduler."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 
@@ -84,10 +84,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Recording:
-    """The tables of the probes conflicts and work of one cell; a probe that it has not is None."""
+    """The tables of the probes conflicts and instructions of one cell; None for a probe that was not recorded."""
 
     conflicts: pl.DataFrame | None
-    work: pl.DataFrame | None
+    instructions: pl.DataFrame | None
     operations: int
     cpus: int
     tasks: int
@@ -119,8 +119,8 @@ def counts(repetitions: Sequence[Recording]) -> list[Count]:
 def _counts(recording: Recording) -> Iterable[Count]:
     if recording.conflicts is not None:
         yield from _objects(recording.conflicts, recording)
-    if recording.work is not None:
-        yield from _work(recording.work, recording)
+    if recording.instructions is not None:
+        yield from _instructions(recording.instructions, recording)
 
 
 def _whole_path() -> pl.Expr:
@@ -206,7 +206,7 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
     return found
 
 
-def _work(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
+def _instructions(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
     left_out = f"{_WAITS_FOR_LOCK}|{_PREEMPTED}|{_BY_CLOCK}"
     rest = table.filter((pl.col("context") == "process") & ~_whole_path().str.contains(left_out))
@@ -228,7 +228,7 @@ _OF_WAITING = Tolerance(30.0)
 _OF_WORK = Tolerance(20.0, 0.01)
 _OF_WORK_ASLEEP = Tolerance(20.0, 0.1)
 _TASKS_WAIT = 1.0  # access while waiting for a lock, an operation
-_SHARE_ASLEEP = 0.1  # of an operation's work: how often such tasks sleep is the clock's doing
+_SHARE_ASLEEP = 0.1  # of an operation's instructions: how often such tasks sleep is the clock's doing
 _LONG = 20_000
 """Instructions of an operation from which it may have more than `_EXACT` and `_BY_CHANCE` say, in proportion.
 

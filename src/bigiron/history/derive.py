@@ -139,7 +139,7 @@ _Pair = tuple[Line | None, Line | None]
 
 
 def changes(before: Counted, after: Counted) -> Iterator[Change]:
-    """What differs between two points of one identity, the largest first: all lines, all work, then each."""
+    """What differs between two points of one identity, the largest first: all cache lines, all instructions, then each."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
     yield from _total(before, after, "instructions", "instructions", WORK_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
@@ -243,7 +243,7 @@ def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> I
         what: Series(
             "", "", {one.point.cpus: round(getattr(one.point, f"{unit}_per_op"), 6) for one in points}
         )
-        for what, unit in (("lines", "accesses"), ("work", "instructions"))
+        for what, unit in (("lines", "accesses"), ("instructions", "instructions"))
     }
     lines = {one.point.cpus: [as_line(line) for line in one.lines if not line.pair] for one in points}
     each = [("line", series) for series in line_growth.series_of(lines)]

@@ -221,7 +221,7 @@ class Held(Record, frozen=True, kw_only=True):
 
     point: int
     what: Literal["object", "waiting", "instructions", "sleeping"]
-    """All lines of an object; all that is touched while waiting for locks; all work; of that, asleep."""
+    """All lines of an object; all that is touched while waiting for locks; all instructions; of these, asleep."""
     name: str
     """`struct aa_label`."""
     unit: str
@@ -311,7 +311,7 @@ class Change(Record, frozen=True, kw_only=True):
     after: int
     what: What
     name: str
-    """The line or the lock; "" of all lines and of all work."""
+    """The line or the lock; "" for all cache lines and for all instructions."""
     how: How
     unit: str
     count_before: float

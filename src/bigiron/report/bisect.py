@@ -21,7 +21,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
     spent = _spent(of, found)
     by = found.looked_at
     if by is None:
-        return [f"no culprit: {ends} have the same shared lines and the same work", spent]
+        return [f"no culprit: {ends} have the same shared lines and the same instructions", spent]
     if not found.findings:
         same = f"have the same value of {by.option}"
         return [f"no culprit: {ends} {same}, {_figures(found, found.before)}", spent]

@@ -59,17 +59,19 @@ def check_study(study: Study, path: Path) -> list[Checked]:
 
 
 def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
-    return probe in baseline.probes and (probe != "instructions" or point.work is not None)
+    return probe in baseline.probes and (probe != "instructions" or point.instructions is not None)
 
 
 def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
     found = []
     if "conflicts" in baseline.probes:
         found += check_lines.check(point, _lines(study, records), baseline.tolerances)
-    if point.work and _is_in("instructions", point, baseline):
+    if point.instructions and _is_in("instructions", point, baseline):
         now = _functions(study, records)
         found.append(
-            check_instructions.check(point.work, point.functions, now, baseline.instructions_tolerances)
+            check_instructions.check(
+                point.instructions, point.functions, now, baseline.instructions_tolerances
+            )
         )
     return found
 
@@ -164,12 +166,12 @@ def _point(
         point = msgspec.structs.replace(point, lines=lines)
     if "instructions" in baseline.probes:
         now = _functions(study, records)
-        work = check_instructions.known(now)
+        total = check_instructions.known(now)
         functions = check_instructions.functions(now)
-        if was and was.work:
-            work = check_instructions.kept(was.work, work, baseline.instructions_tolerances)
-            functions = was.functions if work is was.work else functions  # both of one measurement
-        point = msgspec.structs.replace(point, work=work, functions=functions)
+        if was and was.instructions:
+            total = check_instructions.kept(was.instructions, total, baseline.instructions_tolerances)
+            functions = was.functions if total is was.instructions else functions  # both of one measurement
+        point = msgspec.structs.replace(point, instructions=total, functions=functions)
     return point
 
 

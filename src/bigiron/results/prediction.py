@@ -376,9 +376,9 @@ def _counted(
 ) -> Recording | Refused:
     if why := _why_not(study, record):
         return Refused(record.variant, why)
-    conflicts, locks, work = (study.table(record, probe) for probe in PROBES)
-    operations = sum(record.facts["work"]["operations"])
-    asleep = synthetic_operation.share_of_sleep(work)
+    conflicts, locks, executed = (study.table(record, probe) for probe in PROBES)
+    operations = sum(record.facts["instructions"]["operations"])
+    asleep = synthetic_operation.share_of_sleep(executed)
     if asleep > _SLEEPS:
         why = (
             f"{asleep:.0%} of its instructions put tasks to sleep and wake them, other than for locks: "
@@ -389,7 +389,7 @@ def _counted(
         return Refused(record.variant, why)
     threads = study.spec.mode == "thread"
     counted = synthetic_operation.count(
-        *(conflicts, locks, work, operations, record.tasks, most_tasks, threads),
+        *(conflicts, locks, executed, operations, record.tasks, most_tasks, threads),
         extrapolated=extrapolated,
         nodes=_nodes(record),
     )
@@ -419,13 +419,13 @@ def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> synthetic_o
     if _why_not(study, record) or not operations:
         return None
     counted = [study.table(record, probe) for probe in PROBES]
-    conflicts, locks, work = callbacks.of_operations(*counted)
+    conflicts, locks, executed = callbacks.of_operations(*counted)
     if conflicts.is_empty():
         return None
     found = synthetic_operation.count(
         conflicts,
         locks,
-        work,
+        executed,
         operations,
         record.tasks,
         most_tasks,

@@ -147,11 +147,11 @@ class Recorded:
 
     lines: LinesAt | None
     locks: Point | None
-    work: Point | None
+    instructions: Point | None
 
     @property
     def _any(self) -> LinesAt | Point:
-        found = self.lines or self.locks or self.work
+        found = self.lines or self.locks or self.instructions
         assert found
         return found
 
@@ -201,7 +201,7 @@ def explain(recorded: Recorded) -> Explained:
     found: list[Finding] = [*_lines(recorded), *_work(recorded)]
     found = _with_locks(found, recorded)
     ranked = sorted(found, key=lambda one: (one.is_of_chance, -_predicted(one, recorded), -one.cost))
-    points = [point for point in (recorded.locks, recorded.work) if point]
+    points = [point for point in (recorded.locks, recorded.instructions) if point]
     rows = [*recorded.lines.rows, *recorded.lines.pairs] if recorded.lines else []
     undecided = sum(row.is_undecided for row in rows)
     undecided += sum(row.is_undecided for point in points for row in point.rows)
@@ -289,7 +289,11 @@ def _effects(recorded: Recorded, effect: Callable[[str, str], Effect]) -> dict[s
 
 def _alone(recorded: Recorded, variant: str) -> float:
     """Instructions of an operation without queueing; cache-line transfers count as `cost.TRANSFER` each."""
-    work = recorded.work.total.main.mean(variant) if recorded.work and recorded.work.total else 0.0
+    work = (
+        recorded.instructions.total.main.mean(variant)
+        if recorded.instructions and recorded.instructions.total
+        else 0.0
+    )
     lines = _firm(recorded.lines.rows, variant) if recorded.lines else 0.0
     return work + lines * cost.TRANSFER
 
@@ -382,10 +386,10 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
 
 def _work(recorded: Recorded) -> list[Finding]:
     """All instructions, if they or those of a function differ."""
-    if not (recorded.work and recorded.work.total and recorded.others):
+    if not (recorded.instructions and recorded.instructions.total and recorded.others):
         return []
-    total = recorded.work.total
-    changed = [row for row in recorded.work.rows if row.differs]
+    total = recorded.instructions.total
+    changed = [row for row in recorded.instructions.rows if row.differs]
     if not (total.differs or changed):
         return []
 

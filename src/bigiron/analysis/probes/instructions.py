@@ -1,4 +1,4 @@
-"""From a cell's instruction counts to the work of each function, own and inclusive, per operation."""
+"""Instructions per operation of each function: self, and total with its callees."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = (
 
 
 def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
-    """The work by whole call paths: a row a context and path.
+    """The instructions by whole call path: a row per context and path.
 
     The sum of `instructions_per_op` is that of `profile`'s `self_per_op`.
     """
@@ -93,7 +93,7 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare the work of a study's variants, function by function."""
+    """Compare the instructions of a study's variants, function by function."""
     names = ("self_per_op", "total_per_op")
     return Comparison(
         about=measured.about_counts(options),
@@ -151,7 +151,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
             "own: the function's; incl: and of all it called)"
         ),
-        title="Work: kernel instructions per operation",
+        title="Kernel instructions per operation",
         thing="function",
         keeps_order=True,
         measures=_MEASURES,
