@@ -25,7 +25,7 @@ def growth(
         str, choice((one.name for one in probes.probes()), help="whose counts grow")
     ] = probes.DEFAULT,
 ) -> None:
-    """Tell how the accesses to each shared line, or a function's instructions, grow with the CPUs, the worst first.
+    """Fit how the accesses to each shared cache line grow with the CPUs, the fastest growing first.
 
     Example: `bigiron growth s --at 512`
     """

@@ -26,7 +26,7 @@ from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
-"""An object's lines; all that is touched while waiting for locks; all instructions; of these, in the scheduler."""
+"""One object's cache lines; all accesses while waiting for locks; all instructions; those in the scheduler."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 
@@ -84,7 +84,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Recording:
-    """The tables of the probes conflicts and instructions of one cell; None for a probe that was not recorded."""
+    """The tables of the probes conflicts and instructions of a cell; None: not recorded."""
 
     conflicts: pl.DataFrame | None
     instructions: pl.DataFrame | None

@@ -139,7 +139,7 @@ _Pair = tuple[Line | None, Line | None]
 
 
 def changes(before: Counted, after: Counted) -> Iterator[Change]:
-    """What differs between two points of one identity, the largest first: all cache lines, all instructions, then each."""
+    """What differs between two points of one identity: both totals, then each, the largest first."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
     yield from _total(before, after, "instructions", "instructions", WORK_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}

@@ -221,7 +221,7 @@ class Held(Record, frozen=True, kw_only=True):
 
     point: int
     what: Literal["object", "waiting", "instructions", "sleeping"]
-    """All lines of an object; all that is touched while waiting for locks; all instructions; of these, asleep."""
+    """One object's cache lines; accesses while waiting for locks; all instructions; those while asleep."""
     name: str
     """`struct aa_label`."""
     unit: str

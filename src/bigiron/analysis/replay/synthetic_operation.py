@@ -1,9 +1,9 @@
-"""An operation made of counts: what it touches and how often is known, in which order is not, and is drawn.
+"""An operation made from counts: what it accesses and how often is known, the order is sampled at random.
 
-A trace has the order. Where there is none, accesses and acquisitions lie somewhere in the calls that made
-them: the call paths of the probes `conflicts`, `locks` and `instructions` nest, and what a call executes lies
-between its first instruction and its last. Within that, each sample puts them elsewhere. The counts are sums
-over all calls of a path: page faults are laid out one by one, as their number is known; and a call that is little more
+A trace has the order. Without one, accesses and acquisitions lie somewhere in the calls that made them: the
+call paths of the probes `conflicts`, `locks` and `instructions` nest, and what a call executes lies between
+its first instruction and its last. Each sample places them at random within that. Counts are sums over all
+calls of a path. Page faults are laid out one by one, as their number is known. A call that is little more
 than what it does under a lock is made as often as it takes the lock.
 """
 
