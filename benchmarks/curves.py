@@ -224,7 +224,7 @@ def replayed(
     own_cpus: bool = False,
     has_rate: bool = True,
 ) -> tuple[Replayed, list[int], np.ndarray]:
-    """A curve's replays, the tasks that fit the machine, and the first variant's throughput, a row per sample."""
+    """A curve's replays, the tasks that fit the machine, and the first's throughput by sample."""
     name, machine, lock, per_op, unit = CURVES[curve]
     model = machine_files.load(machine)
     tasks = [number for number, _ in points if number <= model.cpus]

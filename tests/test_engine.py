@@ -1,30 +1,22 @@
 """Engines: what a study knows of where it runs, and that what happens to a cell is that cell's failure."""
 
-import json
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import threading
-import time
-import urllib.request
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import BIGIRON, wait_until
+from conftest import BIGIRON
 
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.real import real
-from bigiron.report.live import LiveReport
 from bigiron.report.progress import ProgressBar
 from bigiron.study import engines, run, simulated, store
 from bigiron.study.spec import Spec, Variant
@@ -204,45 +196,3 @@ def test_a_cpu_on_which_no_thread_can_run(what: str, cpu: int) -> None:
             [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
         )
         assert "OSError: Invalid argument" in ended.stderr
-
-
-# The live report
-
-
-def test_a_page_that_is_closed_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    spec = simulated.resolve(simulated.asking("lock-bound", "x86-2s"))
-    study = store.create(tmp_path / "s", spec, None)
-    with ProgressBar([]) as progress, LiveReport(study, progress) as live:
-        port, path = live.address.rsplit(":", 1)[1].split("/", 1)
-        for _ in range(5):
-            page = socket.create_connection(("127.0.0.1", int(port)))
-            news = f"/{path}news?page=p&after={live._changes}"  # it is answered once it is closed
-            page.sendall(f"GET {news} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-            page.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )  # as a tab that closes
-            page.close()
-            live._tell("a cell", "in recording")
-        last = HTTPConnection("127.0.0.1", int(port))
-        last.request("GET", "/nothing")
-        assert last.getresponse().status == 404  # connections are taken in time_slice: those before it too
-        last.close()
-        while any("process_request" in thread.name for thread in threading.enumerate()):
-            live._tell("a cell", "at its end")
-            time.sleep(0.01)
-        assert not live._watching(), "the end would wait for it"
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_page_that_is_opened_at_the_end_hears_of_it(tmp_path: Path) -> None:
-    spec = simulated.resolve(simulated.asking("lock-bound", "x86-2s"))
-    study = store.create(tmp_path / "s", spec, None)
-    with ThreadPoolExecutor(1) as apart, ProgressBar([]) as progress:
-        live = LiveReport(study, progress).__enter__()
-        urllib.request.urlopen(live.address).close()
-        ending = apart.submit(live.__exit__, None, None, None)
-        wait_until(lambda: live._ended)
-        with urllib.request.urlopen(f"{live.address}news?page=p&after=0") as news:
-            assert json.load(news)["ended"]
-        urllib.request.urlopen(f"{live.address}report?page=p").close()
-        ending.result()

@@ -4,14 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import msgspec
 import polars as pl
 import pytest
-from browsing import Watched, opened
+from browsing import opened
 from conftest import BIGIRON, bigiron
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, expect
@@ -422,40 +420,3 @@ def test_an_interval_stays_in_its_picture() -> None:
     assert "a&lt;b" in drawn
     numbers = [float(number) for number in re.findall(r"[ML,V](-?[\d.]+)", drawn)]
     assert all(-10 <= number <= 500 for number in numbers)
-
-
-# While it runs
-
-
-def got(url: str, **headers: str) -> int:
-    request = urllib.request.Request(url, headers=headers)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
-def test_a_live_report_grows_until_the_run_ends(browser: Browser, tmp_path: Path) -> None:
-    run = subprocess.Popen(
-        [BIGIRON, "run", "getppid1", "--kernel", "debian/6.1", "--cpus", "1,2", "--jobs", "1", "--live",
-         "--fresh-boot", "--probe", "conflicts,instructions", "-o", tmp_path / "s"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert run.stderr
-    address = run.stderr.readline().removeprefix("live report: ").strip()
-    root, token = address.rstrip("/").rsplit("/", 1)
-    assert root.startswith("http://127.0.0.1:") and len(token) >= 32
-    assert got(f"{root}/wrong/") == got(root) == got(f"{address}else") == 404
-    assert got(address, Host="rebound.example") == 404
-    watched = Watched(browser.new_page())
-    watched.page.goto(address)
-    expect(watched.page.locator("#missing")).to_be_visible()
-    expect(watched.page.locator("#news.ended")).to_have_text("ended")
-    expect(watched.page.locator("#made")).to_contain_text("2 of 2 cells measured")
-    expect(watched.page.locator("#missing")).to_have_count(0)
-    expect(watched.page.locator("#flame-work .frame").first).to_be_visible()
-    assert run.wait() == 0
-    assert not watched.said and all(url.startswith(address) for url in watched.asked), watched.said
-    with pytest.raises(urllib.error.URLError):
-        got(address)

@@ -13,7 +13,7 @@ from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
 
 _NOT_ASKED = {
-    "workload", "jobs", "fleet", "certificates", "live", "fresh_boot", "output", "until_decided", "max_time",
+    "workload", "jobs", "fleet", "certificates", "fresh_boot", "output", "until_decided", "max_time",
 }  # fmt: skip
 """Options of how a study is run: they ask nothing."""
 _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}

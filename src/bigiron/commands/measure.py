@@ -1,8 +1,5 @@
 """Measuring what a study lacks, for the commands that do: run, simulate and case."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -14,7 +11,6 @@ from bigiron.results import boots, sequential
 from bigiron.study import run as runner
 from bigiron.study import store
 from bigiron.study.spec import Spec
-from bigiron.study.store import Study
 from bigiron.util.english import counted
 
 
@@ -23,7 +19,6 @@ def measure_study(
     output: Path,
     jobs: int,
     max_time_s: int | None = None,
-    live: bool = False,
     *,
     fresh_boot: bool = False,
     fleet: runner.Pools | None = None,
@@ -43,7 +38,7 @@ def measure_study(
             print(all_there)
             return
         where = fleet or jobs or runner.default_jobs(study.spec)
-        with ProgressBar(missing) as bar, _watched(study, bar, live) as progress:
+        with ProgressBar(missing) as progress:
             if again := study.measured_again():
                 with_all = ", ".join(study.spec.probes)
                 progress.note(f"{output}: {counted(again, 'cell')} measured again, now with {with_all}")
@@ -76,15 +71,3 @@ def _decided(undecided: int | None) -> str:
         return ""
     plural = "" if undecided == 1 else "s"
     return f", {undecided} comparison{plural} undecided" if undecided else ", every comparison decided"
-
-
-@contextmanager
-def _watched(study: Study, progress: runner.Progress, live: bool) -> Iterator[runner.Progress]:
-    if not live:
-        yield progress
-        return
-    from bigiron.report.live import LiveReport  # here, as no other command should wait for it
-
-    with LiveReport(study, progress) as report:
-        print(f"live report: {report.address}", file=sys.stderr, flush=True)
-        yield report

@@ -186,9 +186,6 @@ class Running:
     jobs: Jobs = 0
     fleet: FleetAddress = ""
     certificates: Certificates = None
-    live: Annotated[
-        bool, typer.Option("--live", help="show the growing report to this machine's browsers meanwhile")
-    ] = False
     fresh_boot: Annotated[
         bool,
         typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a snapshot"),
@@ -230,7 +227,6 @@ def run(
             output,
             running.jobs,
             repetitions.max_time,
-            running.live,
             fresh_boot=running.fresh_boot,
             fleet=fleet,
         )

@@ -26,7 +26,7 @@ from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
-"""One object's cache lines; all accesses while waiting for locks; all instructions; those in the scheduler."""
+"""One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 

@@ -40,15 +40,13 @@ _ON_THE_MACHINE = {
 }
 _OF_A_PAIR = "turn the adjacent-line prefetcher off (MSR 0x1a4, bit 1): the difference must go away"
 
-_NOISE_TRIAL = (
-    "repeat it, both kernels in time_slices: the spread that is reported is half of the change or more"
-)
+_NOISE_TRIAL = "repeat it, alternating the kernels: the spread that is reported is half of the change or more"
 _TRIALS = (
     "layout of code: build both with CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y; if the difference goes away, "
     "it was that",
     "placement of tasks: bind each to a CPU; and compare cpu-migrations",
     "frequency: fix it and turn turbo off; and compare cycles with ref-cycles",
-    "noise: repeat it, both kernels in turns, each booted anew several times",
+    "noise: repeat it, alternating the kernels, each booted anew several times",
 )
 
 

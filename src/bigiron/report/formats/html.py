@@ -29,14 +29,13 @@ ENVIRONMENT = Environment(
 )
 
 
-def render(document: Document, live: bool = False) -> str:
-    """The page. A live one asks the server that it came from for what is new."""
+def render(document: Document) -> str:
+    """The page, which needs no network."""
     style, script = Markup(style_of("page")), Markup(source("page.js"))
     return ENVIRONMENT.get_template("page.html").render(
         document=document,
-        live=live,
         version=document.version,
-        policy=policy(style, script, live),
+        policy=policy(style, script),
         style=style,
         script=script,
         value=_value,
@@ -48,8 +47,8 @@ def render(document: Document, live: bool = False) -> str:
     )
 
 
-def policy(style: str, script: str, live: bool = False) -> str:
-    """What a page may do: be laid out and run by what is in it, and, live, ask where it came from."""
+def policy(style: str, script: str) -> str:
+    """A content security policy: only the style and script in the page itself."""
     rules = [
         "default-src 'none'",
         f"style-src '{_digest(style)}'",
@@ -57,7 +56,6 @@ def policy(style: str, script: str, live: bool = False) -> str:
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
-        *(["connect-src 'self'"] if live else []),
     ]
     return "; ".join(rules)
 

@@ -374,48 +374,6 @@ function flames(within) {
   for (const figure of all(".flame", within)) new Flame(figure);
 }
 
-// A live page asks for what is new. The answer is the same page, later: parts that differ are replaced.
-
-async function live() {
-  const news = document.getElementById("news");
-  const served = new Map(all("section").map((section) => [section.id, section.outerHTML]));
-  const page = Math.random().toString(36).slice(2);
-  let state = { changes: 0, landed: -1 };
-  try {
-    while (!state.ended) {
-      const landed = state.landed;
-      state = await (await fetch(`news?after=${state.changes}&page=${page}`)).json();
-      news.textContent = state.ended ? "ended" : `live: ${state.said || "starting"}`;
-      if (state.landed !== landed || state.ended) {
-        const answer = await fetch(`report?page=${page}`);
-        if (answer.ok) renew(new DOMParser().parseFromString(await answer.text(), "text/html"), served);
-      }
-    }
-  } catch {
-    news.textContent = "no longer live: the run has ended, or was stopped";
-  }
-  news.classList.add("ended");
-}
-
-function renew(page, served) {
-  for (const part of ["#made", "nav"]) document.querySelector(part).replaceWith(page.querySelector(part));
-  const main = document.querySelector("main");
-  const sections = all("section", page).map((fresh) => {
-    const old = document.getElementById(fresh.id);
-    if (old && served.get(fresh.id) === fresh.outerHTML) return old;
-    served.set(fresh.id, fresh.outerHTML);
-    const adopted = document.importNode(fresh, true);
-    adopted.dataset.fresh = "";
-    return adopted;
-  });
-  main.replaceChildren(...sections);
-  for (const section of all("section[data-fresh]")) {
-    delete section.dataset.fresh;
-    tables(section);
-    flames(section);
-  }
-}
-
 function shortcuts() {
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target.matches("input, select")) return;
@@ -426,8 +384,6 @@ function shortcuts() {
   addEventListener("beforeprint", () => { for (const details of all(".findings details")) details.open = true; });
 }
 
-const isLive = "live" in document.body.dataset;
-if (isLive) live(); // before anything is changed: it compares what was served
 themeSwitch();
 tables(document);
 flames(document);
