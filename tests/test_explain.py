@@ -1,7 +1,6 @@
 """Explain: rules that know what a shared line is, and sentences that say it."""
 
 import doctest
-import hashlib
 import json
 import re
 import shutil
@@ -9,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured, says
 
@@ -157,17 +155,6 @@ def test_what_was_lost_is_said(open1: Path, tmp_path: Path) -> None:
     lost = {"accesses, for which there was no room": 7}
     study = changed(open1, tmp_path / "s", "debian/6.12", lambda _, record: record.update(lost=lost))
     assert "14 lost: accesses, for which there was no room" in " ".join(bigiron("explain", study).out.split())
-
-
-def test_a_study_of_an_older_version_is_refused_in_a_line(open1: Path, tmp_path: Path) -> None:
-    def without_a_column(cell: Path, record: dict[str, Any]) -> None:
-        table = record["tables"]["conflicts"]
-        pl.read_parquet(cell / table["file"]).drop("start").write_parquet(cell / table["file"])
-        table["sha256"] = hashlib.sha256((cell / table["file"]).read_bytes()).hexdigest()
-
-    answer = bigiron("explain", changed(open1, tmp_path / "s", "debian/6.12", without_a_column))
-    assert (answer.status, answer.out) == (2, "")
-    assert "an older bigiron recorded its conflicts, without start: run it again" in answer.err
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.name)

@@ -509,7 +509,7 @@ def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: P
 
 
 def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> None:
-    """By how much it is slowed follows from the CPUs; that it is does not, of an older bigiron's points."""
+    """By how much it is slowed follows from the CPUs; that it is does not."""
     clocks = {1: "host", 2: "host", 3: "host, 64 times slower", 4: "host, 128 times slower"}
     identities = {
         number: Identity(

@@ -1,6 +1,5 @@
 """The site of a history: made of its database alone, and opened in a real browser."""
 
-import csv
 import json
 import re
 import shutil
@@ -241,10 +240,7 @@ def test_every_link_leads_somewhere(pages: Path) -> None:
 def test_the_data_lies_beside_each_page(pages: Path) -> None:
     for file in pages.rglob("*.html"):
         document = json.loads(file.with_suffix(".json").read_text())
-        with file.with_suffix(".csv").open(newline="") as table:
-            head, *rows = csv.reader(table)
-        assert head == document["columns"]
-        assert [[str(cell) for cell in row] for row in document["rows"]] == rows
+        assert all(len(row) == len(document["columns"]) for row in document["rows"])
     document = json.loads((pages / "workload/open1.json").read_text())
     rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
     (row,) = [row for row in rows if row["kernel"] == "debian/6.12"]

@@ -436,7 +436,7 @@ def test_the_default_of_virtual_machines_is_their_shape_s(shape: dict[str, Any],
 
 
 OLD = """
-format = 1
+format = 2
 workload = "open1"
 workload_file = ""
 workload_sha256 = "1f"

@@ -101,13 +101,13 @@ def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
     measured(*options)
     (cell,) = (tmp_path / "s" / "cells").iterdir()
     record = msgspec.json.decode((cell / "cell.json").read_bytes())
-    del record["environment"]["time_slice"]  # as an older bigiron left it
+    record["environment"]["time_slice"] = "time"
     (cell / "cell.json").write_bytes(msgspec.json.encode(record))
     question = (tmp_path / "s" / "study.toml").read_text()
     (tmp_path / "s" / "study.toml").write_text(question.replace("repetitions = 1", "repetitions = 2"))
     answer = bigiron("run", tmp_path / "s")
     assert answer.status == 2
-    assert "the study's other cells have turn unknown and this one operation" in answer.err
+    assert "the study's other cells have time_slice time and this one operation" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
         (
             'time_slice = "operation"\n',
             "",
-            "is of machines with turn time, and the study of those with operation",
+            "is of machines with time_slice time, and the study of those with operation",
         ),
         ("memory_mib = 4096", "memory_mib = 2048", "with memory_mib 2048, and the study of those with 4096"),
     ],

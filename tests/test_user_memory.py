@@ -1,7 +1,6 @@
 """User memory (--scope user): false sharing shows with its bytes; the harness and private memory do not."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -169,18 +168,10 @@ def test_counters_64_bytes_apart_are_shared_as_a_pair(tmp_path: Path) -> None:
     assert "a pair of cache lines in which CPUs touch one line and others the line beside it" in told
 
 
-def test_pairs_of_what_has_none_are_refused(tmp_path: Path, open1: Path) -> None:
+def test_pairs_of_what_has_none_are_refused(open1: Path) -> None:
     answer = bigiron("compare", open1, "--line", "128", "--probe", "instructions")
     assert (answer.status, answer.out) == (2, "")
     assert answer.complaint == "--line 128 is of the shared lines of the probe conflicts alone"
-    old = tmp_path / "old"
-    shutil.copytree(open1, old)
-    for cell in old.glob("cells/*/cell.json"):
-        cell.write_text(cell.read_text().replace('"pair_bytes"', '"another_fact"'))
-    answer = bigiron("compare", old, "--line", "128")
-    assert (answer.status, answer.out) == (2, "")
-    assert "old has no pairs of lines: an older bigiron recorded it" in answer.complaint
-    assert bigiron("explain", old).status == 0
 
 
 def test_padding_to_a_pair_parts_them(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bigiron.study import store
 from bigiron.study.spec import Variant
 from bigiron.util import decode
 
-FORMAT = 2
+FORMAT = 3
 
 
 class CannotMeasureError(Exception):

@@ -17,7 +17,6 @@ class CheckFormat(StrEnum):
     text = "text"
     ktap = "ktap"
     junit = "junit"
-    csv = "csv"
     json = "json"
     comment = "comment"
 

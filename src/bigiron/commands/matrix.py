@@ -4,13 +4,12 @@ import dataclasses
 import sys
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from bigiron.commands.complaints import complain
-from bigiron.commands.options import Jobs, choice
+from bigiron.commands.options import Jobs, RunByDefault, choice
 from bigiron.commands.output import say
 from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, machine, store
@@ -24,17 +23,8 @@ from bigiron.util.english import counted
 _MOST_BYTES = 64 << 20
 
 
-class _RunByDefault(TyperGroup):
-    """`bigiron matrix KERNEL` is `bigiron matrix run KERNEL`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
 app = typer.Typer(
-    cls=_RunByDefault,
+    cls=RunByDefault,
     no_args_is_help=True,
     help="Which pairs of system calls that commute share cache lines: `bigiron matrix KERNEL... -o DIR`.",
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 from typer.models import ParameterInfo
 
 from bigiron import probes
@@ -34,6 +35,16 @@ Fragments = Annotated[
     list[Path] | None,
     typer.Option("--config", help="a fragment of kernel configuration to add, or a whole .config; repeat it"),
 ]
+
+
+class RunByDefault(TyperGroup):
+    """A group of commands with `run`, whose name may be left out: `bigiron matrix KERNEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `run` before arguments that do not begin with a command's name."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
 
 
 class Format(StrEnum):

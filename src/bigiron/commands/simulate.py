@@ -1,4 +1,4 @@
-"""`bigiron simulate`: designs on machines of any size."""
+"""`bigiron simulate`: designs on machines of any size, and which there are."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,15 +7,31 @@ import typer
 
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import ListFormat, doublings, numbers
+from bigiron.commands.options import ListFormat, RunByDefault, doublings, numbers
 from bigiron.commands.output import print_list
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 from bigiron.study import simulated
 
+app = typer.Typer(
+    cls=RunByDefault,
+    no_args_is_help=True,
+    help="Simulate a design on a machine of any size: `bigiron simulate DESIGN --machine MACHINE -o DIR`.",
+)
 
-def simulate(
-    design: Annotated[str, typer.Argument(help="a design, or list: every design and its parameters")],
+
+@app.command("list")
+def list_(
+    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+) -> None:
+    """List the designs and their parameters."""
+    columns = {"design": "design", "name": "", "default": "default", "meaning": "what it is"}
+    print_list(Listing(columns, simulated.listing()), format)
+
+
+@app.command()
+def run(
+    design: Annotated[str, typer.Argument(help="a design (`bigiron simulate list`)")],
     machine: Annotated[
         str | None, typer.Option(help="a machine to simulate (`bigiron machine list`), or a TOML file")
     ] = None,
@@ -47,16 +63,11 @@ def simulate(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
     ] = None,
-    format: Annotated[ListFormat, typer.Option(help="how to print the list")] = ListFormat.text,
 ) -> None:
     """Simulate a design on a machine of any size, and keep what it did in a study.
 
     Example: `bigiron simulate rcu-flat --machine altix-512 --set mask=0,3,7 --seeds 3 -o s`
     """
-    if design == "list":
-        columns = {"design": "design", "name": "", "default": "default", "meaning": "what it is"}
-        print_list(Listing(columns, simulated.listing()), format)
-        return
     if not machine:
         raise UserError("no machine: give --machine altix-512, or another (`bigiron machine list`)")
     if output is None:

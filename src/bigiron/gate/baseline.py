@@ -15,7 +15,7 @@ from bigiron.study.spec import Spec
 from bigiron.study.store import write_whole
 from bigiron.util import decode
 
-FORMAT = 1
+FORMAT = 2
 WORK_TOLERANCE = Tolerance(20.0, 0.01)
 """Instructions per operation."""
 
@@ -37,7 +37,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     scope: str = "kernel"
     arch: str
     time_slice: str = "time"
-    """Of the machines' CPUs; an older bigiron knew no other."""
+    """What ended the time slices of the machines' CPUs."""
     clock: str = "host"
     """What the machines' clock follows."""
     cgroup: str = "none"

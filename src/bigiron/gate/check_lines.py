@@ -72,7 +72,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     memory_mib: int = 0
     """Of the machine; 0: not known."""
     clock_slower: int = 1
-    """How many times slower the machine's clock was than the host's; an older bigiron slowed none down."""
+    """How many times slower the machine's clock was than the host's."""
     lines: list[Known] = []
     instructions: Instructions | None = None
     functions: list[Function] = []

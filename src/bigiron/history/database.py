@@ -13,10 +13,10 @@ import msgspec
 
 import bigiron
 from bigiron.errors import UserError
-from bigiron.history.records import RECORDS, Held, Record
+from bigiron.history.records import RECORDS, Record
 from bigiron.util import decode, sanitize
 
-VERSION = 3
+VERSION = 4
 FILE = "history.sqlite"
 _APPLICATION = 0x62696769  # what file(1) and SQLite know the kind of file by: "bigi"
 _MADE_AGAIN = "delete it, and `bigiron history add` makes it again from the studies beside it"
@@ -128,8 +128,6 @@ def create(folder: Path) -> History:
         connection = sqlite3.connect(file, timeout=60)
         if not connection.execute("PRAGMA schema_version").fetchone()[0]:
             _make(connection)
-        elif 0 < _version(connection) < VERSION:
-            _bring_up_to_date(connection)
     _check(connection, file)
     return History(connection, file)
 
@@ -142,17 +140,6 @@ def _make(connection: sqlite3.Connection) -> None:
         *(statement for record in RECORDS for statement in _tables(record)),
         f"PRAGMA application_id = {_APPLICATION}",
     ]
-    connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
-
-
-def _bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Add what a database of an older version lacks: a table that is filled from the studies, a column."""
-    lacks = {
-        1: _tables(Held),
-        2: ["ALTER TABLE identity ADD COLUMN cgroup TEXT NOT NULL DEFAULT 'none'"],
-    }
-    statements = [one for version in range(_version(connection), VERSION) for one in lacks[version]]
-    statements.append(f"UPDATE schema SET version = {VERSION}, bigiron = '{bigiron.__version__}'")
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
 
 
@@ -205,12 +192,7 @@ def _check(connection: sqlite3.Connection, file: Path) -> None:
         version = _version(connection)
     if not version:
         raise UserError(f"{file} is no history of bigiron's; {_NO_HISTORY}")
-    if version < VERSION:
-        raise UserError(
-            f"{file} has version {version}, of an older bigiron: `bigiron history add` of a kernel that it "
-            "has brings it up to date, in the folder that it was made in"
-        )
-    if version > VERSION:
+    if version != VERSION:
         raise UserError(
             f"{file} has version {version} and this bigiron reads {VERSION}: use the version that made it, "
             f"or delete the file, and `bigiron history add` makes it again from the studies beside it"

@@ -102,12 +102,8 @@ AllCounted = Mapping[tuple[str, ...], Counted]
 
 
 def whole(history: History) -> set[tuple[str, ...]]:
-    """The points that the database has with all that is counted in them, by the names of their cells.
-
-    What a newer kernel is held against is not in a database of version 1.
-    """
-    with_held = {one.point for one in history.select(Held)}
-    return {tuple(point.cells) for point in history.select(Point) if point.id in with_held}
+    """The points that the database has, by the names of their cells."""
+    return {tuple(point.cells) for point in history.select(Point)}
 
 
 def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
@@ -174,9 +170,6 @@ def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) ->
     number = _kernel_of(history, cells.study, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
-            if not history.find(Held, point=point.id):
-                again = counted.get(tuple(cells.names)) or collect.count(cells)
-                collect.add_held(history, again.held, point.id)
             return False
         if set(point.cells) < set(cells.names):
             _remove(history, point)

@@ -7,7 +7,6 @@ from bigiron.errors import UserError
 MAX_SETTINGS = 64
 MAX_FUNCTIONS = 256
 MAX_WORDS = 256
-MAX_MODULES = 64
 MAX_VALUE_BYTES = 4000
 
 

@@ -31,7 +31,7 @@ from bigiron.util.cache_dir import locked
 
 _Record = TypeVar("_Record")
 
-FORMAT = 1
+FORMAT = 2
 PAIR = 2  # CPUs that make calls, if no more do
 BATCH = 400  # tests of one machine: a minute or two, of which a tenth is to begin with it
 

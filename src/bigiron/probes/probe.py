@@ -119,7 +119,6 @@ class Probe:
     columns: Mapping[str, DType]  # of its table (docs/schema.md)
     job: Callable[[CellRequest], list[str]]
     collect: Callable[[RawOutput], Table]
-    reads_older: bool = False  # whether tables of older versions, which lack columns, are read too
     units: Mapping[str, str] = field(default_factory=dict)  # of those columns that have one
     options: type[ProbeOptions] | None = None
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")

@@ -109,7 +109,6 @@ PROBE = Probe(
     name="trace",
     description="what sampled operations do, in order: shared lines, locks, instructions between",
     columns=Schema(lambda: trace.SCHEMA),
-    reads_older=True,
     units={"instructions": "instructions"},
     measures=("unbounded",),
     job=_job,

@@ -19,7 +19,7 @@ from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report.formats import comment, junit, ktap
-from bigiron.report.formats.listing import Listing, as_json
+from bigiron.report.formats.listing import as_json
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted, some
 
@@ -219,12 +219,12 @@ def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, record
 
 
 def _time_slice(records: list[CellRecord]) -> str:
-    """What ended the turns of the machine's CPUs; an older bigiron knew but one."""
+    """What ended the time slices of the machine's CPUs."""
     return str(records[0].environment.get("time_slice", "time"))
 
 
 def _cgroup(records: list[CellRecord]) -> str:
-    """The control group of the tasks; an older bigiron ran them in the root group."""
+    """The control group of the tasks."""
     return str(records[0].environment.get("cgroup", "none"))
 
 
@@ -290,24 +290,6 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-def as_csv(workload: str, checked: list[Checked]) -> str:
-    """One line a finding and unit, and one a probe that was not compared (docs/schema.md)."""
-    counts_of = ("unit", "found_per_op", "baseline_per_op", "allowed_per_op")
-    columns = ("workload", "point", "against", "name", "by", "state", *counts_of)
-    rows = [
-        (workload, point.place, point.against, finding.name, finding.by, _word(finding), *counts.values())
-        for point in checked
-        for finding in point.findings
-        for counts in _counts(finding)
-    ]
-    rows += [
-        (workload, point.place, point.against, probe, why, "skipped", *[None] * len(counts_of))
-        for point in checked
-        for probe, why in point.left_out.items()
-    ]
-    return Listing(columns, rows).as_csv()
-
-
 def as_document(workload: str, checked: list[Checked]) -> str:
     """Every point and what was found there (docs/schema.md)."""
     document = {
@@ -358,7 +340,6 @@ FORMATS: dict[str, Callable[[str, list[Checked]], str]] = {
     "text": text,
     "ktap": ktap.text,
     "junit": junit.text,
-    "csv": as_csv,
     "json": as_document,
     "comment": comment.text,
 }

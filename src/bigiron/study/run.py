@@ -428,7 +428,6 @@ class SameMachine:
         """What a cell must have; nothing where none of its shape is measured yet."""
         if not (first := self._measured(_shape(cell))):
             return {}
-        # An older bigiron recorded neither.
         same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _OF_ALL}
         # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
         own = self._measured(_shape_of_variant(cell))
@@ -455,7 +454,7 @@ _CLOCK = "clock_slower"
 
 
 def _refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> None:
-    """UserError if the study has cells of another kind of machine, as an older bigiron's are."""
+    """UserError if the study has cells of another kind of machine."""
     for what in _OF_ALL:
         _refuse_another(what, record.environment.get(what, "unknown"), same)
 

@@ -25,7 +25,7 @@ from bigiron.study import engines
 from bigiron.util import decode, sanitize
 from bigiron.workloads import Workload
 
-FORMAT = 1
+FORMAT = 2
 MOST_CPUS = 8192  # that Linux is built for, on x86; guest/affinity.h
 _MOST_TASKS = 64 * MOST_CPUS
 MOST_REPETITIONS = 1000

@@ -339,11 +339,7 @@ class Comparison:
 
 
 def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
-    """The same, each point with what its cells lost on the way and how they differ, whatever the probe.
-
-    What was lost has what the probe itself tells of its figures; cells of an older bigiron keep nothing but
-    that.
-    """
+    """The same, each point with what its cells lost on the way and how they differ, whatever the probe."""
     points = (
         replace(
             point,

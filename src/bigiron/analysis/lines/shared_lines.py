@@ -117,12 +117,9 @@ def _has_pairs(cell: Cell) -> bool:
 def _check_pairs(measured: Measurements) -> None:
     """UserError if what was recorded does not tell of pairs."""
     if not has_pairs(measured):
-        cells = [cell for cells in measured.points.values() for cell in _all(cells)]
-        if any("pair_bytes" not in cell.facts for cell in cells):
-            why = "an older bigiron recorded it, without the lines beside a shared one: run it anew"
-        else:
-            why = f"its lines have {conflicts.PAIR_BYTES} bytes already: leave out --line"
-        raise UserError(f"{measured.study} has no pairs of lines: {why}")
+        raise UserError(
+            f"{measured.study}: its cache lines have {conflicts.PAIR_BYTES} bytes already: leave out --line"
+        )
 
 
 def _point(measured: Measurements, point: tuple[int, int], options: Options) -> LinesAt:

@@ -31,7 +31,7 @@ from bigiron.util import decode
 from bigiron.util.cache_dir import cache_folder, keep_whole, locked
 from bigiron.util.threads import StoppedError
 
-FORMAT = 5
+FORMAT = 6
 BOOTS = 4
 """How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
 

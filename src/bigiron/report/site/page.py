@@ -1,7 +1,5 @@
 """What a page of the site is made of, and its files: HTML, and the same data as JSON and CSV beside it."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,11 +55,6 @@ def files(page: Page, kernels: str) -> Iterator[tuple[str, bytes]]:
     yield f"{page.address}.html", _html(page, kernels).encode()
     document = {"title": page.title, **page.about, "columns": page.columns, "rows": page.rows}
     yield f"{page.address}.json", (json.dumps(document, separators=(",", ":")) + "\n").encode()
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(page.columns)
-    writer.writerows(page.rows)
-    yield f"{page.address}.csv", text.getvalue().encode()
 
 
 def _html(page: Page, kernels: str) -> str:
