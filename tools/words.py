@@ -1,0 +1,53 @@
+"""Finds words that bigiron does not use (tools/words.txt) in names, strings, comments and documentation.
+
+    .venv/bin/python tools/words.py [FILE...]
+
+Without files it reads all that git tracks. Exit status 1 where a word is found. Names are split at underscores
+and capitals, so that `_WhosWho` and `whos_who` are read as prose is.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ENDINGS = {".py", ".c", ".h", ".rs", ".md", ".html", ".js", ".toml", ".sh"}
+LEFT_OUT = re.compile(r"tests/(corpus|reports|figures)/|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/")
+_PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=\w)_(?=\w)")
+
+
+def rules() -> list[tuple[re.Pattern[str], str]]:
+    """Each expression, and what to write instead."""
+    lines = (HERE / "words.txt").read_text().splitlines()
+    pairs = (line.split("\t") for line in lines if line and not line.startswith("#"))
+    return [(re.compile(expression), instead) for expression, instead in pairs]
+
+
+def found(text: str, known: list[tuple[re.Pattern[str], str]]) -> Iterator[tuple[int, str, str]]:
+    """The line, the word and its replacement, for each word of a text."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for form in dict.fromkeys((line, _PARTS.sub(" ", line))):
+            hits = [(match[0], instead) for expression, instead in known if (match := expression.search(form))]
+            yield from ((number, word, instead) for word, instead in hits)
+            if hits:
+                break
+
+
+def main() -> int:
+    """Print every place."""
+    listed = subprocess.run(["git", "ls-files"], cwd=HERE.parent, check=True, capture_output=True, text=True)
+    names = sys.argv[1:] or listed.stdout.splitlines()
+    known, count = rules(), 0
+    for name in names:
+        if Path(name).suffix not in ENDINGS or LEFT_OUT.search(name):
+            continue
+        for number, word, instead in found((HERE.parent / name).read_text(errors="replace"), known):
+            print(f"{name}:{number}: {word!r}: {instead}")
+            count += 1
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
