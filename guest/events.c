@@ -154,7 +154,7 @@ static void report(const struct absence *absences, size_t number)
 	}
 	row.tgid = process_of(row.pid);
 	if (!job->blocked_tgid || row.tgid == job->blocked_tgid)
-		report_blocked(&row);
+		blocked_report(&row);
 }
 
 static int end(void)
@@ -183,4 +183,4 @@ static int end(void)
 	return 0;
 }
 
-const struct blocked_way by_events = { "tracefs", prepare, begin, count, end };
+const struct blocked_way blocked_by_events = { "tracefs", prepare, begin, count, end };

@@ -13,6 +13,7 @@
 #include "blocked.h"
 #include "clock.h"
 #include "efficiency.h"
+#include "hotplug.h"
 #include "job.h"
 #include "oncpu.h"
 #include "operations.h"
@@ -48,7 +49,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
-	set_goals(target);
+	set_targets(target);
 	for (unsigned long i = 0; i < job->tasks; i++) {
 		while (task_operations(i) < target[i]) {
 			uint64_t done = task_operations(i) - start[i];
@@ -63,7 +64,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 						    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer "
 						    "operations",
 						    i, done, target[i] - start[i], job->patience_s, unit, stage);
-			wait_for_goals(job_dilated_ns(job, POLL_NS));
+			wait_for_targets(job_dilated_ns(job, POLL_NS));
 		}
 	}
 	return 0;
@@ -158,7 +159,7 @@ static int trace_functions(const struct job *job)
 	if (functions_begin(job))
 		return 1;
 	while (more > 0)
-		more = trace_operations(job) ? -1 : functions_narrow();
+		more = trace_operations(job) ? -1 : functions_descend();
 	if (more < 0 || trace_operations(job)) {
 		functions_abandon();
 		return 1;
@@ -219,18 +220,6 @@ static int record(const struct job *job)
 	return 0;
 }
 
-static int measure_efficiency(const struct job *job)
-{
-	return job->efficiency ? efficiency(job) : 0;
-}
-
-static int profile(const struct job *job)
-{
-	if (!job->oncpu)
-		return 0;
-	return oncpu ? oncpu(job) : report_error("machine", "the agent was made without libbpf");
-}
-
 static int measure_bounded(const struct job *asked)
 {
 	struct job job = *asked;
@@ -242,8 +231,8 @@ static int measure_bounded(const struct job *asked)
 static int measure_unbounded(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || profile(job) || record(job) || trace_functions(job) ||
-	       count_blocked(job) || measure_efficiency(job);
+	return warm_up(job) || sample(job) || (job->oncpu && oncpu_measure(job)) || record(job) || trace_functions(job) ||
+	       count_blocked(job) || (job->efficiency && cpu_time_measure(job));
 }
 
 int measure(const struct job *job)
@@ -260,6 +249,7 @@ int measure(const struct job *job)
 		report_error("machine", "%lu CPUs came up, not %lu", count_cpus(&usable), job->cpus);
 		return MEASURE_REPORTED;
 	}
+	hotplug_limit(job->cpus_to_cycle);
 	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
 	if (job->dilated || job->slowed)
@@ -274,6 +264,6 @@ int measure(const struct job *job)
 			pause();
 	}
 	stop_tasks(job);
-	efficiency_end();
+	cpu_time_end();
 	return failed ? MEASURE_REPORTED : MEASURED;
 }

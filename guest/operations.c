@@ -137,14 +137,37 @@ void operation_end(unsigned long nr, int cpu, const char *state)
 	operations->nr_done = nr + 1;
 }
 
+/* What is negative is not known. */
+static void report(unsigned long nr, const struct operation *done)
+{
+	const struct reading *usage = &done->usage;
+	const struct {
+		const char *name;
+		long value;
+	} values[] = {
+		{ "operation", nr },
+		{ "cpu", done->cpu },
+		{ "nanoseconds", usage->nanoseconds },
+		{ "system_ns", usage->system_ns },
+		{ "voluntary", usage->voluntary },
+		{ "involuntary", usage->involuntary },
+		{ "grace_periods", usage->normal },
+		{ "expedited", usage->expedited },
+	};
+
+	WITH_REPORT("operation", out) {
+		fprintf(out, "{\"state\":\"%s\"", done->state);
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+			if (values[i].value < 0)
+				fprintf(out, ",\"%s\":null", values[i].name);
+			else
+				fprintf(out, ",\"%s\":%ld", values[i].name, values[i].value);
+		fputc('}', out);
+	}
+}
+
 void operations_report(void)
 {
-	for (unsigned long i = 0; i < operations->nr_done; i++) {
-		const struct operation *done = &operations->done[i];
-		const struct reading *usage = &done->usage;
-
-		report_operation(done->state,
-				 (const long[]){ i, done->cpu, usage->nanoseconds, usage->system_ns, usage->voluntary,
-						 usage->involuntary, usage->normal, usage->expedited });
-	}
+	for (unsigned long nr = 0; nr < operations->nr_done; nr++)
+		report(nr, &operations->done[nr]);
 }

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "choice.h"
+#include "hot_functions.h"
 #include "job.h"
 #include "report.h"
 #include "tasks.h"
@@ -26,7 +26,7 @@
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];
-static struct choice choice;
+static struct hot_functions hot_functions;
 static int nr_rounds; /* of choice */
 
 static int open_to_write(const char *file, int flags)
@@ -155,7 +155,7 @@ static int trace_named(const struct job *job, bool alone)
 static int trace_roots(void)
 {
 	int number, found = 0, fd;
-	const char *const *roots = choice_roots(&number);
+	const char *const *roots = hot_functions_roots(&number);
 	char pid[24];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());
@@ -215,18 +215,18 @@ void functions_abandon(void)
 static int trace_chosen(void)
 {
 	int number, fd = open_names("set_ftrace_filter");
-	const char *const *roots = choice_roots(&number);
+	const char *const *roots = hot_functions_roots(&number);
 
 	for (int i = 0; i < number; i++)
 		add_name(fd, roots[i]);
-	for (int i = 0; i < choice.nr_chosen; i++)
-		add_name(fd, choice.chosen[i]);
+	for (int i = 0; i < hot_functions.nr_chosen; i++)
+		add_name(fd, hot_functions.chosen[i]);
 	close(fd);
 	tracing_write("max_graph_depth", "0");
 	return trace_roots();
 }
 
-int functions_narrow(void)
+int functions_descend(void)
 {
 	FILE *trace = fopen(TRACING_FOLDER "trace", "re");
 	int fd;
@@ -235,15 +235,15 @@ int functions_narrow(void)
 		report_error("machine", "cannot read the trace: %m");
 		return -1;
 	}
-	choice_narrow(&choice, trace);
+	hot_functions_descend(&hot_functions, trace);
 	fclose(trace);
-	if (++nr_rounds == MAX_ROUNDS && choice.nr_next)
-		report_lost("functions, below which none was chosen: the calls are too deep", choice.nr_next);
-	if (!choice.nr_next || nr_rounds == MAX_ROUNDS)
+	if (++nr_rounds == MAX_ROUNDS && hot_functions.nr_next)
+		report_lost("functions, below which none was chosen: the calls are too deep", hot_functions.nr_next);
+	if (!hot_functions.nr_next || nr_rounds == MAX_ROUNDS)
 		return trace_chosen() ? -1 : 0;
 	fd = open_names("set_graph_function");
-	for (int i = 0; i < choice.nr_next; i++)
-		add_name(fd, choice.next[i]);
+	for (int i = 0; i < hot_functions.nr_next; i++)
+		add_name(fd, hot_functions.next[i]);
 	close(fd);
 	tracing_write("trace", "");
 	return 1;
@@ -265,6 +265,19 @@ unsigned long tracing_lost(int cpu)
 	return lost;
 }
 
+/* `absent`: 1 for a function that the kernel lacks. */
+static void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
+			     unsigned long cost_of_a_call_ns)
+{
+	WITH_REPORT("functions", out) {
+		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"roots\":[", lost, cost_of_a_call_ns);
+		json_names(out, names, absent, number, 0);
+		fprintf(out, "],\"absent\":[");
+		json_names(out, names, absent, number, 1);
+		fprintf(out, "]}");
+	}
+}
+
 int functions_end(const struct job *job)
 {
 	const char *const *names = (const char *const *)job->functions;
@@ -274,8 +287,8 @@ int functions_end(const struct job *job)
 	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
 		lost += tracing_lost(cpu);
 	if (job->choose_functions)
-		names = choice_roots(&number);
-	report_lost("calls or functions, for which there was no room while functions were chosen", choice.lost);
+		names = hot_functions_roots(&number);
+	report_lost("calls or functions, for which there was no room while functions were chosen", hot_functions.lost);
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	if (job->blocked || job->efficiency)

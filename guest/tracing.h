@@ -18,7 +18,7 @@ struct job;
  */
 int functions_begin(const struct job *job);
 /* From what was traced, choose what to trace next. Returns 0 when all is chosen, 1 before, -1 after reporting an error. */
-int functions_narrow(void);
+int functions_descend(void);
 /* Report the trace, the functions that the kernel lacks, what was lost, and what tracing costs. */
 int functions_end(const struct job *job);
 /* After an error in between: a real machine traces no more. */

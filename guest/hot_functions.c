@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "choice.h"
+#include "hot_functions.h"
 
 #include <string.h>
 
-const char *const *choice_roots(int *number)
+const char *const *hot_functions_roots(int *number)
 {
 	/* System calls, and what kernel threads do on behalf of one: work items, and each CPU's part of its going. */
 	static const char *const roots[] = {
@@ -21,40 +21,40 @@ const char *const *choice_roots(int *number)
 	return roots;
 }
 
-static int is_chosen(const struct choice *choice, const char *name)
+static int is_chosen(const struct hot_functions *hot, const char *name)
 {
-	for (int i = 0; i < choice->nr_chosen; i++)
-		if (!strcmp(choice->chosen[i], name))
+	for (int i = 0; i < hot->nr_chosen; i++)
+		if (!strcmp(hot->chosen[i], name))
 			return 1;
 	return 0;
 }
 
-static void choose(struct choice *choice, const struct function_time *function)
+static void choose(struct hot_functions *hot, const struct function_time *function)
 {
-	if (is_chosen(choice, function->name))
+	if (is_chosen(hot, function->name))
 		return;
-	if (choice->nr_chosen == MAX_CHOSEN) {
-		choice->lost++;
+	if (hot->nr_chosen == MAX_CHOSEN) {
+		hot->lost++;
 		return;
 	}
-	strcpy(choice->chosen[choice->nr_chosen++], function->name);
+	strcpy(hot->chosen[hot->nr_chosen++], function->name);
 	/* Where it took its time itself there is nothing below it; and whoever waits does so in the scheduler. */
 	if (!function->is_root && strcmp(function->name, "schedule"))
-		strcpy(choice->next[choice->nr_next++], function->name);
+		strcpy(hot->next[hot->nr_next++], function->name);
 }
 
-void choice_narrow(struct choice *choice, FILE *trace)
+void hot_functions_descend(struct hot_functions *hot, FILE *trace)
 {
-	const struct graph *graph = &choice->graph;
+	const struct graph *graph = &hot->graph;
 	double all = 0, so_far = 0;
 
-	graph_read(&choice->graph, trace);
-	choice->lost += graph->lost;
-	choice->nr_next = 0;
+	graph_read(&hot->graph, trace);
+	hot->lost += graph->lost;
+	hot->nr_next = 0;
 	for (int i = 0; i < graph->nr_functions; i++)
 		all += graph->functions[i].us;
 	for (int i = 0; i < graph->nr_functions && so_far < SHARE_WANTED * all; i++) {
 		so_far += graph->functions[i].us;
-		choose(choice, &graph->functions[i]);
+		choose(hot, &graph->functions[i]);
 	}
 }

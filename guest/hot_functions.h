@@ -3,15 +3,15 @@
  * Which functions account for most of the operations' time, found in rounds: from where the kernel is entered, each
  * round goes one call deeper, into those functions alone that together took SHARE_WANTED of the time.
  */
-#ifndef CHOICE_H
-#define CHOICE_H
+#ifndef HOT_FUNCTIONS_H
+#define HOT_FUNCTIONS_H
 
 #include "graph.h"
 
 #define SHARE_WANTED 0.9
 #define MAX_CHOSEN 64
 
-struct choice {
+struct hot_functions {
 	char chosen[MAX_CHOSEN][FUNCTION_BYTES]; /* over all rounds */
 	int nr_chosen;
 	char next[MAX_CHOSEN][FUNCTION_BYTES]; /* of the chosen, what to trace in the next round */
@@ -21,9 +21,9 @@ struct choice {
 };
 
 /* Where to begin. Returns the names, and how many in `number`. */
-const char *const *choice_roots(int *number);
+const char *const *hot_functions_roots(int *number);
 
 /* From a trace, two calls deep, of what was chosen last (at first the roots) to what to trace next: nothing when all is chosen. */
-void choice_narrow(struct choice *choice, FILE *trace);
+void hot_functions_descend(struct hot_functions *hot, FILE *trace);
 
 #endif
