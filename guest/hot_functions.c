@@ -5,7 +5,7 @@
 
 const char *const *hot_functions_roots(int *number)
 {
-	/* System calls, and what kernel threads do on behalf of one: work items, and each CPU's part of its going. */
+	/* System calls, and what kernel threads do for them: work items, and each CPU's part of its hotplug. */
 	static const char *const roots[] = {
 #if defined(__x86_64__)
 		"__x64_sys_*",
@@ -38,7 +38,7 @@ static void choose(struct hot_functions *hot, const struct function_time *functi
 		return;
 	}
 	strcpy(hot->chosen[hot->nr_chosen++], function->name);
-	/* Where it took its time itself there is nothing below it; and whoever waits does so in the scheduler. */
+	/* There is nothing below a function that spent the time itself, or that waits in the scheduler. */
 	if (!function->is_root && strcmp(function->name, "schedule"))
 		strcpy(hot->next[hot->nr_next++], function->name);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which functions account for most of the operations' time, found in rounds: from where the kernel is entered, each
- * round goes one call deeper, into those functions alone that together took SHARE_WANTED of the time.
+ * The functions that account for most of the operations' time. They are found in rounds, from where the kernel is entered.
+ * Each round descends one call deeper, into the functions that together took SHARE_WANTED of the time.
  */
 #ifndef HOT_FUNCTIONS_H
 #define HOT_FUNCTIONS_H
@@ -14,7 +14,7 @@
 struct hot_functions {
 	char chosen[MAX_CHOSEN][FUNCTION_BYTES]; /* over all rounds */
 	int nr_chosen;
-	char next[MAX_CHOSEN][FUNCTION_BYTES]; /* of the chosen, what to trace in the next round */
+	char next[MAX_CHOSEN][FUNCTION_BYTES]; /* the chosen functions to trace in the next round */
 	int nr_next;
 	unsigned long lost; /* functions that should have been chosen, and for which there was no room */
 	struct graph graph;
@@ -23,7 +23,7 @@ struct hot_functions {
 /* Where to begin. Returns the names, and how many in `number`. */
 const char *const *hot_functions_roots(int *number);
 
-/* From a trace, two calls deep, of what was chosen last (at first the roots) to what to trace next: nothing when all is chosen. */
+/* Read a trace, two calls deep, of the functions chosen last, at first the roots. Choose the next ones: none at the end. */
 void hot_functions_descend(struct hot_functions *hot, FILE *trace);
 
 #endif

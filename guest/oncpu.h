@@ -31,7 +31,7 @@ struct oncpu_event {
 struct oncpu_way {
 	int (*begin)(const struct job *job, struct oncpu_event *event);
 	void (*count)(int on);
-	int (*end)(uint64_t *lost); /* calls oncpu_report() for each row; adds samples for which there was no room to `lost` */
+	int (*end)(uint64_t *lost); /* calls oncpu_report() for each row; adds samples that found no room to `lost` */
 };
 
 extern const struct oncpu_way oncpu_by_bpf __attribute__((weak)); /* if linked with libbpf */

@@ -34,7 +34,7 @@ void report_send(struct report *report, const char *type);
 	for (struct report _report = { 0 }; report_begin(&_report); report_send(&_report, type)) \
 		for (FILE *stream = _report.out; stream; stream = NULL)
 
-/* Parts of payloads: a string; the operations of each task; quoted names, separated by commas, whose `absent` is `wanted`. */
+/* Parts of payloads: a string; the operations of each task; a list of the names whose `absent` is `wanted`. */
 void json_string(FILE *out, const char *text);
 void json_operations(FILE *out, const uint64_t *operations, unsigned long tasks);
 void json_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted);

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "affinity.h"
+#include "die_with.h"
 #include "job.h"
 #include "report.h"
 #include "turns.h"
@@ -57,13 +57,6 @@ static struct {
 	int by_operation; /* each operation ends the task's time slice on the emulator */
 	unsigned long nr_dead_threads;
 } tasks;
-
-void die_with(pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1); /* it died before the kernel knew */
-}
 
 static void wait_for_release(void)
 {

@@ -4,7 +4,6 @@
 #define TASKS_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 struct job;
 
@@ -22,9 +21,6 @@ void begin_round(unsigned long long *iterations);
 void gather_tasks(const struct job *job);
 void spread_tasks(const struct job *job);
 void stop_tasks(const struct job *job);
-
-/* By a process that was just forked: end when its parent ends, for whatever reason. */
-void die_with(pid_t parent);
 
 uint64_t task_slots(void); /* address of the first counter */
 uint64_t task_operations(unsigned long task);

@@ -382,9 +382,9 @@ void accesses_watch_string(struct qemu_plugin_insn *insn)
 
 static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw accesses, uint32_t traced)
 {
-	bool is_traced = request.what & RECORD_TRACE;
+	qemu_plugin_vcpu_mem_cb_t callback = request.what & RECORD_TRACE ? on_traced_access : accesses_count;
 
-	qemu_plugin_register_vcpu_mem_cb(insn, is_traced ? on_traced_access : accesses_count, QEMU_PLUGIN_CB_NO_REGS, accesses,
+	qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, accesses,
 					 (void *)((uint64_t)accesses_site(insn) | (uint64_t)traced << 32));
 }
 

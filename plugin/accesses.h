@@ -16,7 +16,7 @@ struct cpu;
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
 		    uint32_t traced);
 
-/* Instrument the instruction after a possible fill, such as rep stos: reaching it ends the fill. `before` ends with the fill. */
+/* Instrument the instruction after a fill, such as rep stos: reaching it ends the fill. `before`: the code before it. */
 void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, size_t size);
 
 /* The same for a string instruction of the kernel or of user code. */

@@ -32,13 +32,16 @@ static void flush(struct block *block)
 
 static void count(struct cpu *cpu, struct block *block)
 {
+	const struct contexts_of_cpu *contexts = &cpu->contexts;
+
 	if (!is_recording(cpu))
 		return;
-	if (block->cpu != cpu || block->work.chain != cpu->contexts.stack->calls.chain || block->work.context != cpu->contexts.context) {
+	if (block->cpu != cpu || block->work.chain != contexts->stack->calls.chain ||
+	    block->work.context != contexts->context) {
 		flush(block);
 		block->cpu = cpu;
-		block->work.chain = cpu->contexts.stack->calls.chain;
-		block->work.context = cpu->contexts.context;
+		block->work.chain = contexts->stack->calls.chain;
+		block->work.context = contexts->context;
 	}
 	block->executions++;
 }

@@ -118,9 +118,9 @@ const void *guest_read_memory(uint64_t address, size_t length)
 }
 
 /*
- * THREAD_SIZE depends on the kernel's configuration (CONFIG_KASAN, CONFIG_THREAD_SHIFT). Kernels without CONFIG_KALLSYMS_ALL
- * and BTF do not export it. But each stack ends with a magic number that an overflow would destroy: include/uapi/linux/magic.h.
- * Before 4.9 (x86) and 5.1 (POWER) a struct thread_info lies before the number.
+ * THREAD_SIZE depends on the kernel's configuration (CONFIG_KASAN, CONFIG_THREAD_SHIFT). Kernels without
+ * CONFIG_KALLSYMS_ALL and BTF do not export it. But each stack ends with a magic number that an overflow would destroy:
+ * include/uapi/linux/magic.h. Before 4.9 (x86) and 5.1 (POWER) a struct thread_info lies before the number.
  */
 #define STACK_END_MAGIC 0x57ac6e9dull
 #define MOST_THREAD_INFO 256 /* bytes */

@@ -21,14 +21,15 @@ static void on_lock_function(unsigned int nr UNUSED, void *userdata)
 {
 	const struct lock_function *function = userdata;
 	struct cpu *cpu = this_cpu();
-	struct held_lock lock = { .by = function, .chain = cpu->contexts.stack->calls.chain, .context = cpu->contexts.context };
+	struct call_stack *calls = &cpu->contexts.stack->calls;
+	struct held_lock lock = { .by = function, .chain = calls->chain, .context = cpu->contexts.context };
 
 	if (function->action == LOCK_RELEASE) {
 		if (owner(cpu, function)->held.nr)
 			release(cpu, owner(cpu, function), guest_read_register(guest.registers.first_argument), 0);
 		return;
 	}
-	lock.sp = chain_sp(&cpu->contexts.stack->calls);
+	lock.sp = chain_sp(calls);
 	if (!is_recording(cpu) || !lock.sp)
 		return;
 	lock.lock = guest_read_register(guest.registers.first_argument);

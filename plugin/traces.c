@@ -7,8 +7,8 @@
 #include "xalloc.h"
 
 #define SAMPLED 32 /* operations of a task */
-#define FEWEST 8 /* of these, where they are long */
-#define ENOUGH_EVENTS (1ull << 16) /* of a task: of longer operations fewer are sampled */
+#define FEWEST 8 /* operations of a task, if they are long */
+#define ENOUGH_EVENTS (1ull << 16) /* of a task: with longer operations, fewer are sampled */
 #define EVENTS_BYTES (384ull << 20) /* of all tasks */
 #define LINES_BYTES (256ull << 20)
 #define FIRST_EVENTS 1024
@@ -32,7 +32,7 @@ void traces_arm(uint64_t nr_tasks, uint64_t operations)
 	traces.every = operations / SAMPLED + (operations % SAMPLED != 0);
 }
 
-/* One in so many stretches of operations: more where those so far were long, all of which say the same. */
+/* One of how many stretches is sampled: fewer of them if operations are long, as all are much the same. */
 static uint64_t stretches(const struct trace *trace)
 {
 	uint64_t wanted = trace->longest * SAMPLED / ENOUGH_EVENTS;
@@ -42,13 +42,14 @@ static uint64_t stretches(const struct trace *trace)
 	return wanted ? wanted : 1;
 }
 
-/* One in each stretch of operations, anywhere in it: what comes with every so many operations is not missed. */
+/* One operation in each stretch, at a random place: what happens periodically is not missed. */
 static bool is_sampled(uint64_t task, uint64_t number)
 {
 	uint64_t stretch = number / traces.every;
 	const uint64_t words[] = { task + 1, stretch + 1 };
 
-	return stretch < SAMPLED && stretch % stretches(&traces.all[task]) == 0 && number % traces.every == (hash(words, 2) >> 16) % traces.every;
+	return stretch < SAMPLED && stretch % stretches(&traces.all[task]) == 0 &&
+	       number % traces.every == (hash(words, 2) >> 16) % traces.every;
 }
 
 static bool grow(struct trace *trace)
@@ -101,7 +102,7 @@ static void keep(struct trace *trace)
 	struct trace_event *first = &trace->events[trace->begun + 1];
 	size_t nr = trace->nr - trace->begun;
 
-	/* What it does after its last event comes before the first of the next, which is like it. */
+	/* Instructions after its last event are attributed to its first one: operations are much the same. */
 	if (nr > 1)
 		first->instructions += trace->executed - trace->attributed;
 	if (nr > trace->longest)
