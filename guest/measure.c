@@ -22,7 +22,7 @@
 #include "tasks.h"
 #include "tracing.h"
 
-/* Each look interrupts a task that is being measured. */
+/* Each check interrupts a task that is being measured. */
 #define POLL_NS 50000000
 
 static void sleep_ns(uint64_t ns)
@@ -32,7 +32,7 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* The vDSO learns how fast the clock runs with the next tick, and timers when they are set: now. */
+/* After a change of the clock's speed: the vDSO would follow with the next tick, and timers when they are set. */
 static void set_clock(void)
 {
 	struct timespec now;
@@ -103,7 +103,7 @@ static int sample(const struct job *job)
 	return 0;
 }
 
-/* Wait until every task has done its operations: one more than asked for, as recording begins with a count. */
+/* Wait until every task has done its operations: one more than the job says, as recording begins with a count. */
 static int do_operations(const struct job *job, const char *stage)
 {
 	uint64_t target[job->tasks];
@@ -154,7 +154,7 @@ static int trace_functions(const struct job *job)
 	if (!job->nr_functions && !job->choose_functions)
 		return 0;
 	report_stage("functions");
-	/* To change the code of every function, all CPUs are interrupted some hundred times. */
+	/* All CPUs are interrupted some hundred times while the code of every function is changed. */
 	gather_tasks(job);
 	if (functions_begin(job))
 		return 1;
@@ -183,7 +183,7 @@ static int count_blocked(const struct job *job)
 	read_operations(operations, job->tasks);
 	if (do_operations(job, "blocked"))
 		return 1;
-	/* A round began with a count. */
+	/* A round begins with a count. */
 	for (unsigned long i = 0; i < job->tasks; i++)
 		operations[i] = task_operations(i) - operations[i] - !!workload_is_bounded();
 	if (workload_is_bounded()) {
@@ -202,7 +202,7 @@ static int record(const struct job *job)
 		.slot_bytes = TASK_SLOT_BYTES,
 		.nr_slots = job->tasks,
 		.operations = job->operations,
-		/* Other CPUs do much of a round's operation: one that goes offline, for instance, takes itself apart. */
+		/* Other CPUs do much of a round's operation: a CPU that goes offline, for instance, tears itself down. */
 		.what = job->record | (workload_is_bounded() ? RECORD_EVERYWHERE : 0),
 	};
 	uint64_t began;
@@ -254,11 +254,11 @@ int measure(const struct job *job)
 		return MEASURE_REPORTED;
 	if (job->dilated || job->slowed)
 		set_clock();
-	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
+	/* The agent must not queue behind the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
 	failed = workload_is_bounded() ? measure_bounded(job) : measure_unbounded(job);
 	if (job->stay && !failed) {
-		/* Whoever listens ends the machine now, and reads in its memory what the tasks still hold. */
+		/* The controller ends the machine now, and reads in its memory what the tasks still hold. */
 		report_end(report_files(job));
 		for (;;)
 			pause();

@@ -11,7 +11,7 @@
 #include "report.h"
 #include "tracing.h"
 
-/* Who waits for a grace period calls one of them; since 6.10 the normal one has a name of its own. */
+/* A wait for a grace period calls one of these functions; since 6.10 the normal wait has a function of its own. */
 static const char *const normal_wait[] = { "synchronize_rcu_normal", "__wait_rcu_gp" };
 static const char *const expedited_wait[] = { "synchronize_rcu_expedited" };
 
@@ -19,7 +19,7 @@ struct reading {
 	uint64_t nanoseconds;
 	uint64_t system_ns;
 	long voluntary, involuntary;
-	long normal, expedited; /* grace periods; -1: the kernel does not tell */
+	long normal, expedited; /* grace periods; -1: unknown */
 };
 
 /* Written by the task, read by the agent. */
@@ -137,7 +137,7 @@ void operation_end(unsigned long nr, int cpu, const char *state)
 	operations->nr_done = nr + 1;
 }
 
-/* What is negative is not known. */
+/* A negative value is not known. */
 static void report(unsigned long nr, const struct operation *done)
 {
 	const struct reading *usage = &done->usage;

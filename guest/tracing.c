@@ -18,9 +18,9 @@
 
 #define CALIBRATION_CALLS 2000
 #define CALIBRATION_FUNCTION "*sys_getppid"
-#define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
+#define MAX_ROUNDS 16 /* of choice: no call path that matters is deeper */
 
-/* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
+/* Each CPU's trace buffer, in KiB. Unbounded tasks fill any buffer: then each CPU keeps its first calls. */
 #define BOUNDED_BUFFER_KIB "4096"
 #define UNBOUNDED_BUFFER_KIB "64"
 
@@ -151,7 +151,7 @@ static int trace_named(const struct job *job, bool alone)
 	return 0;
 }
 
-/* Where the kernel is entered, by anybody but the agent. */
+/* Trace from where tasks other than the agent enter the kernel. */
 static int trace_roots(void)
 {
 	int number, found = 0, fd;
@@ -183,7 +183,7 @@ static int begin_tracing(const struct job *job)
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
-	/* What interrupts call is traced where it is named, and the kernel knows of set_graph_function's names alone. */
+	/* Calls by interrupts are traced if they are named, but the kernel only knows the names in set_graph_function. */
 	tracing_write("options/funcgraph-irqs", alone ? "1" : "0");
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
@@ -204,14 +204,14 @@ int functions_begin(const struct job *job)
 	return 1;
 }
 
-/* A machine that ends now is left as it is: to switch the tracer off takes as long as on. */
+/* A virtual machine ends now, and keeps tracing: switching the tracer off takes as long as on. */
 void functions_abandon(void)
 {
 	if (getppid() != 1)
 		stop_tracer();
 }
 
-/* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
+/* Trace calls of the chosen functions only, at any depth below the roots. */
 static int trace_chosen(void)
 {
 	int number, fd = open_names("set_ftrace_filter");

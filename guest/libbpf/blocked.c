@@ -32,7 +32,7 @@ static int set_filter(const struct job *job)
 	return bpf_map__set_initial_value(bpf_run_map(&run, ".rodata"), &filter, sizeof(filter));
 }
 
-/* Each CPU has kernel threads of its own: room for them beside what the program's maps have for all others. */
+/* Each CPU has kernel threads of its own: make room for them in the program's maps. */
 static int make_room(const struct job *job)
 {
 	struct bpf_map *departures = bpf_run_map(&run, "departures");
@@ -44,13 +44,13 @@ static int make_room(const struct job *job)
 	       stacks_make_room(run.object, 1, job->blocked_user);
 }
 
-/* One of the two programs: kernels without types cannot check the other. */
+/* Choose one of the two programs: kernels without types cannot verify the other one. */
 static int open_object(const char *path)
 {
 	int typed = !access("/sys/kernel/btf/vmlinux", R_OK);
 	LIBBPF_OPTS(bpf_object_open_opts, options);
 
-	/* libbpf wants types even where no program that is to be loaded refers to any: it gets the object's own. */
+	/* libbpf wants types even if no program to load refers to any: give it the object's own. */
 	if (!typed)
 		options.btf_custom_path = path;
 	run.object = bpf_object__open_file(path, &options);
@@ -85,7 +85,7 @@ static int begin(void)
 
 static void count(int on)
 {
-	(void)on; /* the program looks at the time since when */
+	(void)on; /* the program reads counting->since */
 }
 
 static void for_each_row(void (*each)(const struct blocked_key *key, const struct blocked_value *value))

@@ -43,7 +43,7 @@ static int ends_with(const char *text, const char *end)
 	return length > wanted && !strcmp(text + length - wanted, end);
 }
 
-/* Every kind of interrupt that x86 has events of. */
+/* Every kind of interrupt for which x86 has events. */
 static int attach_vectors(void)
 {
 	DIR *folder = opendir(TRACING_FOLDER "events/irq_vectors");
@@ -88,7 +88,7 @@ static int begin(const struct job *job, char why_not[256])
 {
 	bpf_capture_errors();
 	run.object = bpf_object__open_file(job->efficiency, NULL);
-	/* Each CPU has threads and softirqs of its own: room for them beside what the program's map has for all. */
+	/* Each CPU has threads and softirqs of its own: make room for them in the program's map. */
 	if (!run.object || bpf_map__set_max_entries(bpf_run_map(&run, "shares"), 4096 + 64 * get_nprocs_conf()))
 		return report_error("machine", "cannot use %s: %s", job->efficiency, bpf_error());
 	if (bpf_object__load(run.object)) {

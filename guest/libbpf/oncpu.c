@@ -19,10 +19,10 @@
 #include "report.h"
 #include "stacks.h"
 
-/* What a CPU is taken to do in a microsecond: only how often samples come depends on it. */
+/* An assumption: only the rate of samples depends on it. */
 #define CYCLES_PER_US 3000
 
-/* Samples fall anywhere, and their stacks are many more than those of tasks that leave their CPU. */
+/* Samples fall anywhere: they have many more different stacks than tasks that leave their CPU. */
 #define KERNEL_STACKS 16
 #define USER_STACKS 4
 
@@ -31,7 +31,7 @@
 static struct bpf_run run;
 static volatile struct sampling *sampling;
 
-/* Cycles where the CPU counts them, which virtual machines seldom do; else its clock. */
+/* Cycles if the CPU counts them, which virtual machines seldom do; else its clock. */
 static struct event {
 	const char *name;
 	uint32_t type;
@@ -68,7 +68,7 @@ static const struct event *choose_event(void)
 	return NULL;
 }
 
-/* Whether samples have the numbers of tasks that /proc has here. */
+/* Whether samples have the same task numbers as /proc. */
 static int knows_tasks(void)
 {
 	struct stat namespace;
@@ -129,7 +129,7 @@ static void for_each_sample(void (*each)(const struct sample_key *key, const str
 	}
 }
 
-/* The innermost address is where the CPU was, and the others are where calls return to. */
+/* The innermost address is that of the CPU. The others are return addresses. */
 static int kernel_frames(const struct sample_key *key, uint64_t frames[MOST_FRAMES])
 {
 	int depth = stacks_kernel(run.object, key->kernel_stack, frames);
