@@ -1058,7 +1058,8 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    return built("traces", [*parts, "locks", "request", "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
+    parts += ["locks", "request", "x86_64", "ppc64le"]
+    return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
 HOT, COLD = 0xFFFF888003C5B000, 0xFFFF888003C5C000

@@ -61,7 +61,7 @@ static int play(int b_first)
 
 static int play_all(struct test *into, int b_first)
 {
-	struct test_file file = { .text = stdin };
+	struct test_file file = { .text = stdin, .checks_processes = 1 };
 	char error[TEST_ERROR_BYTES];
 	int read;
 

@@ -42,7 +42,7 @@ static int read_head(struct test *test, const struct test_file *file, const char
 	return 0;
 }
 
-/* A and B come last, or not at all. In one process there is no other one. */
+/* A and B come last, or not at all. */
 static int check_order(const struct test *test, const struct test_file *file, char *error)
 {
 	const struct call *call = &test->calls[test->nr_calls].call;
@@ -52,7 +52,7 @@ static int check_order(const struct test *test, const struct test_file *file, ch
 		return wrong(file, error, "the last two calls of a test are A and B, in this order");
 	if (call->kind >= CALL_DUP && call->role != ROLE_SET_UP)
 		return wrong(file, error, "this call is for setting up only");
-	if (!test->two_processes && (call->process || call->kind == CALL_RECEIVE))
+	if (file->checks_processes && !test->two_processes && (call->process || call->kind == CALL_RECEIVE))
 		return wrong(file, error, "a test of the same process has no other one");
 	return 0;
 }

@@ -38,6 +38,7 @@ struct test {
 
 struct test_file {
 	FILE *text;
+	int checks_processes; /* refuse calls of another process in a test of one process */
 	unsigned long line_nr;
 };
 

@@ -68,7 +68,9 @@ def pairs(compiler: str) -> Path:
     """What makes the system calls of the commutativity matrix's tests: a static program."""
     guest = _source_folder("guest")
     sources = [*sorted(guest.glob("pairs/*.c")), guest / "affinity.c"]
-    return _compile("pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "what makes pairs of system calls")
+    return _compile(
+        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "what makes pairs of system calls"
+    )
 
 
 def bpf(name: str) -> Path:
